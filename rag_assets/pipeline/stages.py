@@ -41,8 +41,7 @@ from rag_assets.retrieval.external.stage import (
     ExternalRuns,
     ExternalUnits,
 )
-from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns
-from rag_assets.retrieval.fusion.tuning_stage import Tuning
+from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns, Tuning
 from rag_assets.retrieval.imported_stage import ImportedRankings, ImportedRuns
 from rag_assets.retrieval.lexical.stage import (
     LexicalIndexes,

@@ -11,7 +11,7 @@ import pytest
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
+from rag_assets.retrieval.fusion.stage import chosen_weights, tuning_key
 from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching

@@ -1,11 +1,15 @@
 """The fusions: sums of points for ranks, and sums of normalised scores.
 
+Each input gives each of its items a value, and the values are summed. An item that an input does
+not hold gets nothing from it, and one that it holds twice counts once, at its best rank. Values are
+summed in their own order: the last bit of a sum depends neither on threads nor on which input gave
+which value, so items with the same values tie exactly.
+
 ``type: rrf``: reciprocal rank fusion.
 
 Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and individual Rank
-Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from 1. An
-item that an input does not hold gets nothing from it, and one that it holds twice counts once, at
-its best rank. With weights, each input's term is multiplied by its weight.
+Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from
+1. With weights, each input's term is multiplied by its weight.
 
 ``type: borda`` and ``type: isr``: sums of points for ranks.
 
@@ -40,51 +44,142 @@ sd is that of the population.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isclose
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.options import Number
 from rag_assets.retrieval.derived import FusedRetriever, Weight
-from rag_assets.retrieval.fusion.sum_of_values import (
-    Contributions,
-    Floats,
-    Numbers,
-    ValueOf,
-    fuse,
-)
+from rag_assets.schemas import RUNS
+from rag_assets.store.canonical import taken
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+MAX_ROWS = 1 << 22
+"""Rows that are worked on at once, unless one query has more; some 100 bytes each."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """Whole queries, a row for each query, item and input that holds it, sorted by these.
+
+    Attributes:
+        rows: where each row is in the stacked rankings, shape (rows,), as are all others.
+        queries: number of the query, in the order of the ids' bytes.
+        items: number of the item, in the same order.
+        inputs: number of the input.
+        ranks: from 1.
+        scores: of the input.
+        minima: the lowest score that the input could give.
+    """
+
+    rows: Numbers
+    queries: Numbers
+    items: Numbers
+    inputs: Numbers
+    ranks: Numbers
+    scores: Floats
+    minima: Floats
+
+    @property
+    def lists(self) -> Numbers:
+        """Number of the list that a row is of: one query's items in one input."""
+        n_inputs = 1 + int(self.inputs.max(initial=0))
+        return self.queries * n_inputs + self.inputs
+
+    @property
+    def lowest(self) -> Floats:
+        """The lowest score of each row's list."""
+        low = np.full(1 + int(self.lists.max(initial=-1)), np.inf)
+        np.minimum.at(low, self.lists, self.scores)
+        return low[self.lists]
+
+    @property
+    def highest(self) -> Floats:
+        """The highest score of each row's list."""
+        high = np.full(1 + int(self.lists.max(initial=-1)), -np.inf)
+        np.maximum.at(high, self.lists, self.scores)
+        return high[self.lists]
+
+    @property
+    def firsts(self) -> Numbers:
+        """The first row of each item of a query."""
+        return np.flatnonzero(_changes(self.queries, self.items))
+
+    @property
+    def sizes(self) -> Numbers:
+        """In how many inputs each item of a query is."""
+        return np.diff(self.firsts, append=self.rows.size)
+
+
+ValueOf = Callable[[Contributions], Floats]
+"""Returns what an input gives an item, for each contribution."""
 
 
 class SumFusion(FusedRetriever, ABC):
-    """A fusion by the sum of what each input gives an item."""
+    """A fusion by the sum of what each input gives an item.
+
+    Attributes:
+        times_held: whether a sum is multiplied by how many inputs hold the item.
+        lowest_scores: the lowest score that each input could give, where that is needed.
+    """
 
     times_held: ClassVar[bool] = False
-    """Whether a sum is multiplied by how many inputs hold the item."""
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    @property
+    def lowest_scores(self) -> Sequence[float] | None:
+        return None
 
     @abstractmethod
     def value(self, held: Contributions) -> Floats:
         """Return what an input gives an item, for each contribution."""
 
-    def lowest_scores(self) -> Sequence[float] | None:
-        """Return the lowest score that each input could give; None where that is not needed."""
-        return None
-
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse rankings by the sum of the values."""
-        return fuse(
-            rankings,
-            value=self.value,
-            times_held=self.times_held,
-            candidates=candidates,
-            depth=depth,
-            weights=self.weights,
-            minima=self.lowest_scores(),
-        )
+        """Fuse rankings by the sum of the values.
+
+        The chunk of a fused unit is that of the input which ranks the unit highest; the first input
+        wins a tie.
+        """
+        stacked = pa.concat_tables(table.select(RUNS.arrow().names) for table in rankings)
+        inputs = np.repeat(np.arange(len(rankings)), [table.num_rows for table in rankings])
+        factors = np.array(self.weights or np.ones(len(rankings)), dtype=np.float64)
+        minima = np.array(self.lowest_scores or np.zeros(len(rankings)), dtype=np.float64)
+        parts = [
+            self._fused(stacked, held, self.value(held) * factors[held.inputs], depth)
+            for held in _contributions(stacked, inputs, candidates, minima)
+        ]
+        return RUNS.check(pa.concat_tables([RUNS.arrow().empty_table(), *parts]).combine_chunks())
+
+    def _fused(
+        self, stacked: pa.Table, held: Contributions, values: Floats, depth: int
+    ) -> pa.Table:
+        """Return the best items of some queries."""
+        firsts, sizes = held.firsts, held.sizes
+        items = np.repeat(np.arange(sizes.size), sizes)
+        scores = _sums(values, items)
+        if self.times_held:
+            scores *= sizes
+        queries = held.queries[firsts]
+        order = np.lexsort((-held.items[firsts], -scores, queries))
+        ranks = _places(queries[order]) + 1
+        top = order[ranks <= depth]
+        highest = np.lexsort((held.ranks, items))[firsts]  # of equal ranks, that of the first input
+        rows = held.rows[highest[top]]
+        texts = {
+            name: taken(stacked[name], rows)
+            for name in ("query_id", "unit_id", "chunk_id", "document_id")
+        }
+        columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}
+        return pa.table({name: columns[name] for name in RUNS.arrow().names}, schema=RUNS.arrow())
 
 
 class RRF(SumFusion):
@@ -98,7 +193,6 @@ class RRF(SumFusion):
     k: Number = Field(default=60, gt=0)
 
     def value(self, held: Contributions) -> Floats:
-        """Return 1 / (k + rank)."""
         return 1 / (self.k + held.ranks)
 
 
@@ -108,7 +202,6 @@ class Borda(SumFusion):
     type: Literal["borda"]
 
     def value(self, held: Contributions) -> Floats:
-        """Return Borda points above those of an absent item."""
         union = np.bincount(held.queries[held.firsts])[held.queries]
         of_input = np.bincount(held.lists)[held.lists]
         return (union - held.ranks + 1) - (union - of_input + 1) / 2
@@ -122,7 +215,6 @@ class InverseSquareRank(SumFusion):
     type: Literal["isr"]
 
     def value(self, held: Contributions) -> Floats:
-        """Return 1 / rank^2."""
         return 1 / held.ranks**2
 
 
@@ -152,13 +244,12 @@ class ScoreSum(SumFusion):
             )
         return self
 
-    def value(self, held: Contributions) -> Floats:
-        """Return the normalised scores."""
-        return NORMALISED[self.normalisation](held)
-
+    @property
     def lowest_scores(self) -> Sequence[float] | None:
-        """Return ``minima``."""
         return self.minima
+
+    def value(self, held: Contributions) -> Floats:
+        return NORMALISED[self.normalisation](held)
 
 
 class CombSum(ScoreSum):
@@ -234,3 +325,70 @@ def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
     shares = np.full(part.size, otherwise)
     np.divide(part, whole, out=shares, where=whole != 0)
     return shares
+
+
+def _sums(values: Floats, items: Numbers) -> Floats:
+    """Return the sum of each item's values, the largest first."""
+    order = np.lexsort((-values, items))
+    return np.bincount(items, weights=values[order]).astype(np.float64)
+
+
+def _places(queries: Numbers) -> Numbers:
+    """Return the place of each row among those of its query, from 0; queries are in order."""
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    return np.arange(queries.size) - np.repeat(starts, np.diff(starts, append=queries.size))
+
+
+def _contributions(
+    stacked: pa.Table, inputs: Numbers, candidates: int, minima: Floats
+) -> Iterator[Contributions]:
+    """Yield what rankings hold, some queries at a time.
+
+    Args:
+        stacked: tables of :data:`rag_assets.schemas.RUNS`, one below the other.
+        inputs: number of the input of each row.
+        candidates: how many ranks of each input are read.
+        minima: the lowest score that each input could give.
+    """
+    ranks = stacked["rank"].to_numpy().astype(np.int64)
+    rows = np.flatnonzero(ranks <= candidates)
+    queries, items = _numbered(stacked["query_id"]), _numbered(stacked["unit_id"])
+    scores = stacked["score"].to_numpy()
+    rows = rows[np.lexsort((ranks[rows], inputs[rows], items[rows], queries[rows]))]
+    rows = rows[_changes(queries[rows], items[rows], inputs[rows])]
+    for start, end in _blocks(np.flatnonzero(np.diff(queries[rows], append=-1)) + 1):
+        block = rows[start:end]
+        of_input = inputs[block]
+        numbers = queries[block], items[block], of_input, ranks[block]
+        yield Contributions(block, *numbers, scores[block], minima[of_input])
+
+
+def _numbered(ids: pa.ChunkedArray) -> Numbers:
+    """Return a number for each id, in the order of their UTF-8 bytes."""
+    encoded = ids.dictionary_encode()
+    if not len(encoded):
+        return np.empty(0, dtype=np.int64)
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+    order = pc.sort_indices(encoded.chunk(0).dictionary).to_numpy()
+    places = np.empty(order.size, dtype=np.int64)
+    places[order] = np.arange(order.size)
+    return places.take(codes)
+
+
+def _changes(*columns: Numbers) -> npt.NDArray[np.bool_]:
+    """Return where any of the columns is another than in the row before."""
+    changed = np.zeros(columns[0].size, dtype=bool)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return changed
+
+
+def _blocks(ends: Numbers) -> Iterator[tuple[int, int]]:
+    """Yield [start, end) of blocks of whole queries, given where each query ends."""
+    start = 0
+    while start < (ends[-1] if ends.size else 0):
+        fitting = int(np.searchsorted(ends, start + MAX_ROWS, side="right")) - 1
+        end = int(ends[max(fitting, int(np.searchsorted(ends, start, side="right")))])
+        yield start, end
+        start = end

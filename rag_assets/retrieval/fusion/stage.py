@@ -1,22 +1,290 @@
-"""``fused_runs``: fusions of the stored rankings of other retrievers."""
+"""``fused_runs``: fusions of the stored rankings of other retrievers; ``tuning``: their weights.
+
+Weights are chosen on the dev split alone, from a fixed set of vectors. Only the ratios of weights
+matter to a fusion that sums, so vectors lie on the simplex: no weight is negative, and they sum to
+1. All vectors whose weights are multiples of ``1 / (grid - 1)`` are tried. Equal weights are always
+tried, and first, so that what is chosen is at least as good.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage_context import Ranked, Search, StageContext
+from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Ranked, StageContext
+from rag_assets.engine.stage_context import Search as SearchOne
+from rag_assets.errors import DataError, UsageError
+from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, dev_weights
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
+from rag_assets.package_versions import version
 from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.fusion.tuning_stage import chosen_weights, tuning_key
 from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.runs_stage import DerivedRuns
+from rag_assets.retrieval.runs_stage import DerivedRuns, RunsStage, run_key
 from rag_assets.retrieval.search_steps_stage import factors_of, step_inputs, with_own_steps
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.schemas import TUNING
+from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.canonical import fingerprint
+
+Weights = tuple[float, ...]
+
+ValuesOf = Callable[[Sequence[Weights]], Sequence[float]]
+"""Gives each weight vector its value; higher is better."""
+
+SAME = 1e-12
+"""Two values nearer than this are one; the last bits of a mean carry no meaning."""
+
+MAX_VECTORS = 10_000
+
+
+class Tried(NamedTuple):
+    """A weight vector and its value."""
+
+    weights: Weights
+    value: float
+
+
+class Search(NamedTuple):
+    """All vectors that were tried, in order, and the number of the one that is chosen."""
+
+    tried: list[Tried]
+    chosen: int
+
+
+def search_weights(n_inputs: int, grid: int, values_of: ValuesOf) -> Search:
+    """Return the best weights.
+
+    Of equal values the one nearest to equal weights wins (Euclidean distance), then the first.
+    Vectors are exact fractions until they are valued, so the result is the same everywhere.
+
+    Args:
+        n_inputs: how many weights; 2 or more.
+        grid: how many values a weight takes from 0 to 1; 2 or more.
+        values_of: called with all vectors.
+
+    Raises:
+        UsageError: they are more than ``MAX_VECTORS``.
+    """
+    steps, equal = grid - 1, (Fraction(1, n_inputs),) * n_inputs
+    n_vectors = comb(steps + n_inputs - 1, n_inputs - 1)
+    if n_vectors > MAX_VECTORS:
+        raise UsageError(
+            f"tune: {n_inputs} inputs on a grid of {grid} are {n_vectors:,} weight vectors, at "
+            f"most {MAX_VECTORS:,} are tried; take a smaller grid"
+        )
+    vectors = [equal]
+    # Stars and bars: n - 1 bars among steps + n - 1 places leave the parts between them.
+    for bars in combinations(range(steps + n_inputs - 1), n_inputs - 1):
+        edges = (-1, *bars, steps + n_inputs - 1)
+        parts = [edges[i + 1] - edges[i] - 1 for i in range(n_inputs)]
+        vectors.append(tuple(Fraction(part, steps) for part in parts))
+    vectors = list(dict.fromkeys(vectors))
+    weights = [tuple(map(float, vector)) for vector in vectors]
+    tried = [Tried(*pair) for pair in zip(weights, values_of(weights), strict=True)]
+    highest = max(trial.value for trial in tried)
+    near = [number for number, trial in enumerate(tried) if trial.value > highest - SAME]
+
+    def unevenness(number: int) -> Fraction:
+        """Return the squared distance to equal weights, up to a constant."""
+        return sum((weight * weight for weight in vectors[number]), Fraction(0))
+
+    return Search(tried, min(near, key=unevenness))
+
+
+AT_ONCE = 16
+"""Fused rankings that are in memory together."""
+
+CHOSEN = "weights"
+"""Fact of a tuning artifact: the weights that were chosen."""
+
+
+class Tuning(Stage):
+    """The fusion weights that were tried on the dev split, and the value of each.
+
+    A partition set without ``top_k`` could not be mapped exactly from those of the runs. What is
+    read of the inputs are their rankings, as deep as the metric or the candidates need.
+    """
+
+    name = "tuning"
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
+    schema = TUNING
+    row = "One weight vector that was tried for this fusion, and its value on the dev split."
+    group = "runs"
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+
+    def __init__(self, families: Mapping[str, RunsStage]) -> None:
+        """Know the stages that rank the inputs, by family."""
+        self._families = families
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
+
+    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
+        return retriever_code(experiment, key)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        names = experiment.inputs(key["retriever"])
+        return [
+            *[
+                Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
+                for number, name in enumerate(names)
+            ],
+            Input("relevant_units", dev_relevant_units_key(key["retriever"])),
+            Input("query_facts", QUERY_FACTS_KEY, "means"),
+        ]
+
+    def input_digests(
+        self, context: StageContext, key: ArtifactKey
+    ) -> Iterator[tuple[str, str | None]]:
+        """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
+        experiment = context.experiment
+        depth = experiment.tuning_depth(key["retriever"])
+        names = experiment.inputs(key["retriever"])
+        for item, name in zip(self.inputs(experiment, key), names, strict=False):
+            digest = context.rankings.digest(
+                self._ranker(context, name), name, int(key["top_k"]), depth
+            )
+            yield item.role, digest if context.current(item.key) is not None else None
+        for item in self.inputs(experiment, key)[len(names) :]:
+            artifact = context.current(item.key)
+            yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment, retriever = context.experiment, key["retriever"]
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
+        return {
+            "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
+            "depth": experiment.tuning_depth(retriever),
+            "metric": str(experiment.tuning_metric(retriever)),
+            "grid": fusion.tune.grid if fusion.tune else None,
+        }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {**context.versions_of(key["retriever"]), "duckdb": version("duckdb")}
+
+    def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
+        """Return a version that is another one only where other weights were chosen."""
+        return fingerprint(chosen_weights(context.artifact(key)))
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        experiment, retriever = context.experiment, key["retriever"]
+        tune = FusedRetriever.named(retriever, experiment.retrievers).tune
+        if tune is None:
+            raise TypeError(f"{retriever} has no weights to choose")
+        metric, trials = str(experiment.tuning_metric(retriever)), self._trials(context, key)
+        tried, chosen = search_weights(len(trials.rankings), tune.grid, trials.values)
+        rows: list[dict[str, object]] = [
+            {
+                "number": number,
+                "weights": list(trial.weights),
+                "metric": metric,
+                "value": trial.value,
+                "chosen": number == chosen,
+            }
+            for number, trial in enumerate(tried)
+        ]
+        facts = {
+            CHOSEN: list(tried[chosen].weights),
+            "metric": metric,
+            "value": tried[chosen].value,
+            "value_of_equal_weights": tried[0].value,
+            "n_dev": trials.n_queries,
+        }
+        return TableProduct(TUNING.from_rows(rows), facts)
+
+    def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
+        """Read the inputs' rankings of the dev queries on which none of them failed."""
+        experiment = context.experiment
+        depth = experiment.tuning_depth(key["retriever"])
+        rankings = [
+            context.rankings.table(self._ranker(context, name), name, int(key["top_k"]), depth)
+            for name in experiment.inputs(key["retriever"])
+        ]
+        failed = {query_id for ranking in rankings for query_id in ranking.failures}
+        weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
+        wanted = pa.array(list(weights), pa.string())
+        tables = [
+            ranking.table.filter(pc.is_in(ranking.table["query_id"], wanted))
+            for ranking in rankings
+        ]
+        return _Trials(context, key["retriever"], tables, weights)
+
+    def _ranker(self, context: StageContext, name: str) -> RunsStage:
+        return self._families[context.experiment.family(name)]
+
+
+@dataclass
+class _Trials:
+    """Fuses with weights and takes the mean of the metric over dev."""
+
+    context: StageContext
+    retriever: str
+    rankings: Sequence[pa.Table]
+    weights: Mapping[str, float]
+    n_queries: int = 0
+
+    def values(self, vectors: Sequence[Weights]) -> list[float]:
+        """Return the value of each weight vector."""
+        values: list[float] = []
+        with self.context.progress(f"tune {self.retriever}", len(vectors)) as advance:
+            for start in range(0, len(vectors), AT_ONCE):
+                values += self._batch(vectors[start : start + AT_ONCE])
+                advance(len(values))
+        return values
+
+    def _batch(self, vectors: Sequence[Weights]) -> list[float]:
+        experiment, retriever = self.context.experiment, self.retriever
+        fusion = FusedRetriever.named(retriever, experiment.retrievers)
+        metric, depth = experiment.tuning_metric(retriever), experiment.tuning_depth(retriever)
+        cutoff = metric.cutoff or depth
+        runs = {
+            str(number): fusion.weighted(vector).fuse(self.rankings, candidates=depth, depth=cutoff)
+            for number, vector in enumerate(vectors)
+        }
+        queries = pa.table({"query_id": pa.array(list(self.weights), pa.string())})
+        cells = [(name, cutoff) for name in runs]
+        labels = {"dev": self.context.artifact(dev_relevant_units_key(retriever)).table()}
+        judged_by = dict.fromkeys(runs, "dev")
+        tables = query_metrics(runs, labels, judged_by, queries, cells, [metric])
+        return [self._mean(tables[cell], metric.column) for cell in cells]
+
+    def _mean(self, table: pa.Table, column: str) -> float:
+        values = table.column(column).to_pylist()
+        weights = [self.weights[query_id] for query_id in table.column("query_id").to_pylist()]
+        self.n_queries = sum(value is not None for value in values)
+        value = mean(values, weights)
+        if value is None:
+            raise DataError(
+                f"no query of the dev split has a relevant judgment, by which the weights of "
+                f"{self.retriever} could be chosen",
+                file=self.context.experiment.source,
+                key=f"retrievers.{self.retriever}",
+            )
+        return value
+
+
+def chosen_weights(artifact: Artifact) -> tuple[float, ...]:
+    """Return the weights that a tuning artifact chose."""
+    return tuple(map(float, artifact.manifest.facts[CHOSEN]))
+
+
+def tuning_key(experiment: Experiment, retriever: str) -> ArtifactKey:
+    """Return the tuning of one fusion, at the cut-off of the primary metric."""
+    top_k = experiment.primary.cutoff or max(experiment.top_k)
+    return ArtifactKey.of("tuning", retriever=retriever, top_k=top_k)
 
 
 class FusedRuns(DerivedRuns):
@@ -38,9 +306,8 @@ class FusedRuns(DerivedRuns):
         ]
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        """Return what determines the ranking: ages of documents only where it uses them."""
-        found = super().recipe(context, key)
-        return with_own_steps(context, key["retriever"], found) if found is not None else None
+        recipe = super().recipe(context, key)
+        return with_own_steps(context, key["retriever"], recipe) if recipe is not None else None
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey
@@ -63,7 +330,6 @@ class FusedRuns(DerivedRuns):
         return config
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Fuse the inputs' rankings."""
         rankings = self.input_rankings(context, retriever, top_k)
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
@@ -77,8 +343,7 @@ class FusedRuns(DerivedRuns):
         top_k: int,
         depth: int,
         query_ids: Sequence[str],
-    ) -> Search:
-        """Return the fusion of one query's candidates."""
+    ) -> SearchOne:
         candidates = self.candidates(context.experiment, retriever, top_k)
         read = self.rankings_by_query(context, retriever, top_k, query_ids)
         fused = _fusion(context, retriever, candidates, depth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rag_assets.retrieval.fusion import sum_of_values
+from rag_assets.retrieval.fusion import methods
 from rag_assets.retrieval.fusion.methods import NORMALISED, Normalisation
 from tests.retrieval.fusion.fusing import borda, comb_mnz, ranking
 
@@ -33,7 +33,7 @@ def test_blocks_of_queries(monkeypatch: pytest.MonkeyPatch, rows: int, how: Norm
         ]
 
     whole = fused()
-    monkeypatch.setattr(sum_of_values, "MAX_ROWS", rows)
+    monkeypatch.setattr(methods, "MAX_ROWS", rows)
     assert fused() == whole
     assert whole[0]["query_id"].unique().to_pylist() == [
         f"q{n}" for n in (1, 10, 11, *range(2, 10))

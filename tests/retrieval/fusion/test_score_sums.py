@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.errors import UsageError
 from rag_assets.retrieval.fusion.methods import NORMALISED, Normalisation
 from tests.retrieval.fusion.fusing import (
     Scored,
@@ -114,9 +113,3 @@ def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> N
         )
         assert found["unit_id"].to_pylist() == case["expected_ids"]
         assert found["score"].to_pylist() == pytest.approx(case["expected_scores"], rel=1e-3)
-
-
-def test_as_many_weights_as_inputs() -> None:
-    lists = [ranking({"a": 1}), ranking({"a": 1})]
-    with pytest.raises(UsageError, match="1 weights for 2 inputs"):
-        comb_sum(lists, normalisation="none", candidates=1, depth=1, weights=[1.0])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.fusion.tuning_stage import SAME, Search, Weights, search_weights
+from rag_assets.retrieval.fusion.stage import SAME, Search, Weights, search_weights
 
 
 def near(target: Sequence[float]) -> object:
