@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from rag_assets.options import Depth, Number, Options
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever
+from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever, Role
 from rag_assets.retrieval.workspace import Workspace
 
 TUNED = "tuned"
@@ -63,7 +63,7 @@ class FusedRetriever(DerivedRetriever, ABC):
     inputs: tuple[str, ...] = Field(min_length=2)
     candidates: Depth | Literal["top_k"] = 100
     weights: tuple[Weight, ...] | None = None
-    tune: Tune | None = None
+    tune: Annotated[Tune | None, Role.NOTHING] = None
     recency: Recency | None = None
 
     @model_validator(mode="before")
@@ -102,9 +102,6 @@ class FusedRetriever(DerivedRetriever, ABC):
     @property
     def input_names(self) -> tuple[str, ...]:
         return self.inputs
-
-    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        return super().described(exclude=exclude | {"tune"})
 
     def weighted(self, weights: Sequence[float]) -> Self:
         """Return this retriever with weights of its own."""
@@ -161,7 +158,7 @@ class RerankedRetriever(DerivedRetriever, ABC):
 
     input: str
     candidates: Depth | Literal["top_k", "all"] = 50
-    max_pairs: Annotated[int, Field(ge=1, strict=True)] = 200_000
+    max_pairs: Annotated[int, Field(ge=1, strict=True), Role.NOTHING] = 200_000
 
     @field_validator("candidates")
     @classmethod
@@ -176,9 +173,6 @@ class RerankedRetriever(DerivedRetriever, ABC):
     @property
     def input_names(self) -> tuple[str, ...]:
         return (self.input,)
-
-    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        return super().described(exclude=exclude | {"max_pairs"})
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines the scores besides the options, such as a model's weights."""

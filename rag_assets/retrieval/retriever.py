@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -75,9 +76,13 @@ def options_of(options: Options, role: Role) -> dict[str, Any]:
         value = getattr(options, name)
         if isinstance(value, Options):
             chosen |= {name: block} if (block := options_of(value, role)) else {}
-        elif next((one for one in field.metadata if isinstance(one, Role)), Role.INDEX) is role:
+        elif _role(field) is role:
             chosen[name] = dumped[name]
     return chosen
+
+
+def _role(field: FieldInfo) -> Role:
+    return next((part for part in field.metadata if isinstance(part, Role)), Role.INDEX)
 
 
 class WindowExpansion(Options):
@@ -179,11 +184,19 @@ class Retriever(FileOptions):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""
-        names = {*_ELSEWHERE, *self.file_options, *exclude}
+        of_others = {
+            name
+            for name, field in type(self).model_fields.items()
+            if _role(field) in (Role.MODEL, Role.NOTHING)
+        }
+        names = self._without_effect() | of_others | exclude
         return self.model_dump(mode="json", exclude=names)
 
     def own(self, role: Role) -> dict[str, Any]:
         """Return the options of a role, without names of retrievers and files."""
+        chosen = options_of(self, role).items()
+        return {name: value for name, value in chosen if name not in self._without_effect()}
+
+    def _without_effect(self) -> set[str]:
         names = {*_ELSEWHERE, *self.file_options}
-        names |= self.of_requests if isinstance(self, RequestOptions) else set()
-        return {name: value for name, value in options_of(self, role).items() if name not in names}
+        return names | self.of_requests if isinstance(self, RequestOptions) else names

@@ -268,11 +268,6 @@ NO_USE = {
         "retrievers: {a: {type: bm25, variants: max}}\n",
         ":1: `retrievers.a`: variants need a query_set; else there is only the original query",
     ),
-    "batches of a list that is one request": (
-        "retrievers:\n  a: {type: bm25}\n  b: {type: rerank_api, input: a, model: m, "
-        "base_url: 'http://x', listwise: true, batch_size: 2}\n",
-        ":3: `retrievers.b`: batch_size: only without listwise, whose requests have all candidates",
-    ),
 }
 """Options that nothing would look at: each was accepted without a word."""
 

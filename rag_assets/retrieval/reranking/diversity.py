@@ -61,7 +61,6 @@ class ByLikeness(RerankedRetriever, ABC):
         return Encoder(**workspace.encoder_options(self, "embeddings"))  # type: ignore[arg-type]
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Score the candidates of every query."""
         scores: list[Scores] = []
         with workspace.progress("rerank", len(candidates)) as advance:
             for block in in_batches(candidates, BLOCK):
@@ -93,16 +92,13 @@ class MMR(ByLikeness):
 
     @property
     def compares_queries(self) -> bool:
-        """No: a score is made of ranks."""
         return False
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what determines the vectors of queries and documents."""
         encoder = self.encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Embed the query past the cache, and choose."""
         self.encoder().encode_now([candidates.query], kind="query")
         return super().rerank_now(candidates, workspace)
 

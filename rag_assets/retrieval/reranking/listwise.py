@@ -37,6 +37,7 @@ from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.failures import Failed
@@ -66,9 +67,10 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
 
     model_kind: ClassVar[str | None] = "openai"
     file_options: ClassVar[tuple[str, ...]] = ("template",)
+    of_requests = ServedModelOptions.of_requests | frozenset(Limits.model_fields)
 
     type: Literal["listwise"]
-    base_url: ServerAddress = DEFAULT_BASE_URL
+    base_url: Annotated[ServerAddress, Role.MODEL] = DEFAULT_BASE_URL
     api_key_env: str | None = API_KEY_VARIABLE
     window: Annotated[int, Field(ge=2, strict=True)] = 20
     step: Count = 10
@@ -86,13 +88,7 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
 
     @property
     def compares_queries(self) -> bool:
-        """No: a score is made of ranks."""
         return False
-
-    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results."""
-        no_effect = self.of_requests | frozenset(Limits.model_fields) | {"base_url"}
-        return super().described(exclude=exclude | no_effect)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the server and the prompt, and never the key or the name of its variable.
@@ -140,13 +136,11 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
         return Reranked(scores, failures, *taken(answers, self))
 
     def passages_by_request(self, depth: int) -> list[int]:
-        """Return the sizes of the windows over one query's candidates."""
         return [end - start for start, end in windows(depth, self.window, self.step)]
 
     def tokens_at_most(
         self, n_queries: int, query_bytes: int, sizes: Sequence[int], depth: int
     ) -> tuple[int, float | None]:
-        """Return tokens and cost; each window may show the longest passages."""
         shown = self.passages_by_request(depth)
         around = prompt_tokens_at_most(self._request(self._template(), "", []))
         passages = sum(sum(sizes[:size]) + size * MESSAGE_TOKENS for size in shown)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -36,6 +36,7 @@ from rag_assets.retrieval.reranking.candidates import (
     pairs_of,
     scores_by_query,
 )
+from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 from rag_assets.store.canonical import fingerprint
 
@@ -69,28 +70,20 @@ class CrossEncoder(RerankedRetriever):
     packages: ClassVar[tuple[str, ...]] = PACKAGES
 
     type: Literal["cross_encoder"]
-    model: str = Field(min_length=1)
-    batch_size: int = Field(default=BATCH_SIZE, ge=1, strict=True)
-    max_length: int | None = Field(default=None, ge=8, strict=True)
-
-    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results: not the name of the model's files."""
-        return super().described(exclude=exclude | {"batch_size", "model", "max_length"})
+    model: Annotated[str, Field(min_length=1), Role.MODEL]
+    batch_size: Annotated[int, Field(ge=1, strict=True), Role.MODEL] = BATCH_SIZE
+    max_length: Annotated[int | None, Field(ge=8, strict=True), Role.MODEL] = None
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what determines the score of a pair, by the model's files."""
         return {"model": self._scorer().describe()}
 
     def tokenizer_files(self) -> ModelFiles:
-        """Return the model's files."""
         return resolve_model(self.model, KIND)
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Score every new pair by the model."""
         return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Score the pairs of one query past the cache, when the model is in memory."""
         texts = dict.fromkeys(candidates.texts)
         self._scorer().score([Pair(candidates.query, text) for text in texts])
         return True
@@ -290,16 +283,13 @@ class MaxSim(RerankedRetriever):
     document_prompt: str | None = None
 
     def describe(self) -> Mapping[str, Any]:
-        """Return what determines the token vectors of queries and documents."""
         encoder = self._encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
 
     def tokenizer_files(self) -> ModelFiles:
-        """Return the model's files."""
         return resolve_model(self.model)
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        """Score every pair by the mean of the highest cosines."""
         encoder, scores = self._encoder(workspace), list[Scores]()
         queries = encoder.encode([query.query for query in candidates], kind="query")
         documents: dict[str, TokenVectors] = {}
@@ -318,7 +308,6 @@ class MaxSim(RerankedRetriever):
         return Reranked(scores)
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
-        """Embed the query past the cache, and score."""
         self._encoder().encode_now([candidates.query], kind="query")
         self.rerank([candidates], workspace)
         return True

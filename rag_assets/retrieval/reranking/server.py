@@ -5,9 +5,7 @@ Two dialects are spoken. ``cohere`` is that of Cohere, Jina, vLLM, llama.cpp and
 ``tei`` is that of Text Embeddings Inference: ``query`` and ``texts`` are sent, a list of ``index``
 and ``score`` comes back.
 
-Each pair is paid for once: a score is kept by query and document. A model that compares documents
-with each other gives scores that hold for one list only: with ``listwise`` all candidates go into
-one request, and the list is part of each score's key.
+Each pair is paid for once: a score is kept by query and document.
 """
 
 from __future__ import annotations
@@ -19,43 +17,31 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rag_assets.llm.budget import CallLimit
 from rag_assets.models.cache_fill import Rows, Values
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
-    Pair,
     Scores,
     pair_keys,
     pairs_of,
     scores_by_query,
 )
+from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address, ModelClient, Outage, ServedModelOptions
 from rag_assets.servers.failures import Failed
 from rag_assets.servers.transport import Transport
-from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.canonical import fingerprint
 
 PATH = "/rerank"
 
 Dialect = Literal["cohere", "tei"]
-
-
-class Question(NamedTuple):
-    """What texts are scored for: equal ones are asked together.
-
-    Attributes:
-        query: its text.
-        among: fingerprint of the list of texts, where scores hold for one list only.
-    """
-
-    query: str
-    among: str = ""
 
 
 class RerankApi(ServedModelOptions, RerankedRetriever):
@@ -63,9 +49,8 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
 
     ``api_key_env`` names the environment variable with the key; without it none is sent.
     ``dialect: tei`` is for Text Embeddings Inference, whose model is the one that it was started
-    with. ``listwise`` is for models whose scores depend on the other documents of a request. A
-    query that the server does not score has no results, and says why. ``max_calls`` bounds the
-    requests that one ranking may take.
+    with. A query that the server does not score has no results, and says why. ``max_calls`` bounds
+    the requests that one ranking may take.
     """
 
     model_kind: ClassVar[str | None] = "http"
@@ -73,30 +58,15 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
     type: Literal["rerank_api"]
     base_url: Address
     dialect: Dialect = "cohere"
-    listwise: bool = False
-    batch_size: int = Field(default=32, ge=1, strict=True)
-
-    @model_validator(mode="after")
-    def _one_request_has_all(self) -> Self:
-        if self.listwise and "batch_size" in self.model_fields_set:
-            raise ValueError(
-                "batch_size: only without listwise, whose requests have all candidates"
-            )
-        return self
-
-    def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-        """Return the options that determine results."""
-        return super().described(exclude=exclude | self.of_requests | {"batch_size"})
+    batch_size: Annotated[int, Field(ge=1, strict=True), Role.NOTHING] = 32
 
     def describe(self) -> Mapping[str, Any]:
         """Return what determines a score besides the texts, as far as it can be known."""
         named = {"base_url": self.base_url, "model": self.model, "dialect": self.dialect}
-        return {**named, "listwise": self.listwise}
+        return {**named, "listwise": False}  # in the keys of all scores that are stored
 
     def passages_by_request(self, depth: int) -> list[int]:
-        """Return the sizes of the batches of one query's candidates."""
-        size = max(depth, 1) if self.listwise else self.batch_size
-        return [min(size, depth - start) for start in range(0, depth, size)]
+        return [min(self.batch_size, depth - start) for start in range(0, depth, self.batch_size)]
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         """Ask the server for the scores of every new pair.
@@ -108,83 +78,65 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
         """
         with closing(RerankEndpoint(self, self.dialect)) as endpoint:
             asked = _Asked(self, candidates, endpoint)
-            keys, tokens = asked.keys(fingerprint(self.describe())), lambda: endpoint.tokens
+            keys, tokens = (
+                pair_keys(fingerprint(self.describe()), asked.pairs),
+                lambda: endpoint.tokens,
+            )
             scores = scores_by_query(candidates, keys, asked.scores, workspace, tokens)
-        pairs = list(zip(candidates, asked.questions, strict=True))
-        failures = {q.query_id: asked.failures[name] for q, name in pairs if name in asked.failures}
-        seconds = {q.query_id: asked.seconds[name] for q, name in pairs if name in asked.seconds}
+        failures, seconds = (
+            {query.query_id: of[query.query] for query in candidates if query.query in of}
+            for of in (asked.failures, asked.seconds)
+        )
         return Reranked(scores, failures, seconds)
 
 
 class _Asked:
-    """All questions of one ranking, why some failed, and the times of those without known scores.
+    """The pairs of one ranking; by text of the query why it failed, and what its requests took.
 
-    Attributes:
-        questions: that of each query.
-        failures: why a question has no scores.
-        seconds: what the requests of a question took, where nothing was known.
+    Queries of the same text are asked together. A time is kept where no score was known before.
     """
 
     def __init__(
         self, options: RerankApi, candidates: Sequence[Candidates], endpoint: RerankEndpoint
     ) -> None:
         self._options, self._endpoint = options, endpoint
-        self.questions = [
-            Question(query.query, fingerprint(list(dict.fromkeys(query.texts))))
-            if options.listwise
-            else Question(query.query)
-            for query in candidates
-        ]
-        rows = zip(candidates, self.questions, strict=True)
-        self._question_of = [question for query, question in rows for _ in query.texts]
-        self._pairs = pairs_of(candidates)
-        texts = [pair.document for pair in self._pairs]
-        self._sizes = Counter(q for q, _ in set(zip(self._question_of, texts, strict=True)))
+        self.pairs = pairs_of(candidates)
+        self._sizes = Counter(query for query, _ in set(self.pairs))
         self._outage = Outage("the reranking server")
-        self.failures = dict[Question, str]()
-        self.seconds = dict[Question, float]()
-
-    def keys(self, scorer: str) -> Any:  # noqa: ANN401 (an array of Arrow)
-        """Return what the scores are kept by."""
-        pairs = self._pairs
-        if self._options.listwise:
-            rows = zip(pairs, self._question_of, strict=True)
-            pairs = [Pair(p.query, canonical_json([p.document, q.among])) for p, q in rows]
-        return pair_keys(scorer, pairs)
+        self.failures = dict[str, str]()
+        self.seconds = dict[str, float]()
 
     def scores(self, missing: Rows) -> Iterator[tuple[Rows, Values]]:
-        """Yield scores as they come, of several questions at a time."""
-        by_question = defaultdict[Question, list[int]](list)
+        """Yield scores as they come, of several queries at a time."""
+        by_query = defaultdict[str, list[int]](list)
         for row in missing.tolist():
-            by_question[self._question_of[row]].append(row)
+            by_query[self.pairs[row].query].append(row)
         works = [
-            (partial(self._ask, question, rows), len(self._options.passages_by_request(len(rows))))
-            for question, rows in by_question.items()
+            (partial(self._ask, query, rows), len(self._options.passages_by_request(len(rows))))
+            for query, rows in by_query.items()
         ]
         limit = CallLimit(self._options.max_calls)
-        for _, (question, rows, scores, failed) in limit.results(works, self._options.concurrency):
+        for _, (query, rows, scores, failed) in limit.results(works, self._options.concurrency):
             self._outage.note(failed)
             if failed is not None:
-                self.failures[question] = failed.reason
+                self.failures[query] = failed.reason
             yield np.array(rows, dtype=np.int64), scores
         self._outage.check()
 
-    def _ask(
-        self, question: Question, rows: list[int]
-    ) -> tuple[Question, list[int], Scores, Failed | None]:
+    def _ask(self, query: str, rows: list[int]) -> tuple[str, list[int], Scores, Failed | None]:
         """Return the scores of rows, those before a failure, and the failure."""
         self._outage.check()
         started, scores, start = time.perf_counter(), [np.empty(0)], 0
         for size in self._options.passages_by_request(len(rows)):
-            texts = [self._pairs[row].document for row in rows[start : start + size]]
-            result = self._endpoint.score(question.query, texts)
+            texts = [self.pairs[row].document for row in rows[start : start + size]]
+            result = self._endpoint.score(query, texts)
             if isinstance(result, Failed):
-                return question, rows[:start], np.concatenate(scores), result
+                return query, rows[:start], np.concatenate(scores), result
             scores.append(result)
             start += size
-        if len(rows) == self._sizes[question]:
-            self.seconds[question] = time.perf_counter() - started
-        return question, rows, np.concatenate(scores), None
+        if len(rows) == self._sizes[query]:
+            self.seconds[query] = time.perf_counter() - started
+        return query, rows, np.concatenate(scores), None
 
 
 class RerankEndpoint(ModelClient):

@@ -88,15 +88,6 @@ def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> N
     assert found.scores[0][0] == found.scores[0][3] == 0.5
 
 
-def test_scores_of_a_listwise_model_hold_for_one_list(server: Server, tmp_path: Path) -> None:
-    chosen = config(server, listwise=True)
-    workspace = Workspace(tmp_path)
-    chosen.rerank([asked("wind")], workspace)
-    chosen.rerank([asked("wind", DOCUMENTS[:2])], workspace)
-    chosen.rerank([asked("wind")], workspace)
-    assert [one.body["documents"] for one in server.received] == [DOCUMENTS[:3], DOCUMENTS[:2]]
-
-
 def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Path) -> None:
     server.on("storm", error(503, "down"))
     queries = ["wind", *(f"storm {number}" for number in range(100))]
