@@ -58,9 +58,8 @@ def unit(vectors: Vectors) -> Vectors:
 
 def fill_cache(cache: Path, vectors: Vectors) -> None:
     """Let a vector cache know the vectors of texts, as if the default model had made them."""
-    from rag_assets.models.cache_fill import ValueCache
+    from rag_assets.models.cache_fill import DENSE_VECTORS, ValueCache
     from rag_assets.models.encoder import Encoder
-    from rag_assets.models.vectors import DENSE_VECTORS
     from rag_assets.store.content_cache import text_keys
 
     encoder = Encoder()
@@ -98,7 +97,7 @@ def ours(folder: Path) -> Search:
     import pyarrow as pa
 
     from rag_assets.retrieval.dense.embedding import BiEncoder
-    from rag_assets.retrieval.dense.query_vectors import dense_table
+    from rag_assets.retrieval.dense.vector_index import dense_table
 
     searcher = BiEncoder(type="embedding").open(folder / "index")
 

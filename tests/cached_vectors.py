@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rag_assets.models.cache_fill import ValueCache
-from rag_assets.models.vectors import DENSE_VECTORS
+from rag_assets.models.cache_fill import DENSE_VECTORS, ValueCache
 from rag_assets.store.content_cache import text_keys
 
 

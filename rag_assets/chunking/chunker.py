@@ -17,8 +17,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from rag_assets.chunking.index_texts import HEADING_SEPARATOR, IndexTexts
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_sha256
-from rag_assets.models.vectors import Vectors
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.plugins import Kind, members

@@ -31,9 +31,9 @@ from rag_assets.chunking.chunker import (
     trimmed,
 )
 from rag_assets.chunking.recursive import RecursiveChunking
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.store.canonical import fingerprint
 

@@ -45,8 +45,8 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.vectors import Vectors
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY

@@ -18,7 +18,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.models.vectors import Vectors
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.retrieval.reranking.diversity import MMR
 from rag_assets.retrieval.reranking.stage import FAMILY, SECOND_FAMILY, texts_by_chunk, texts_key
 from rag_assets.retrieval.runs_stage import run_key

@@ -17,9 +17,17 @@ import numpy as np
 from rag_assets.errors import ModelUnavailable, NotServed, UsageError
 from rag_assets.llm.budget import CallLimit
 from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now
-from rag_assets.models.cache_fill import Progress, Rows, ValueCache, filled
+from rag_assets.models.cache_fill import (
+    DENSE_VECTORS,
+    Progress,
+    Rows,
+    ValueCache,
+    Vectors,
+    checked_lengths,
+    filled,
+    to_unit_rows,
+)
 from rag_assets.models.token_counts import in_batches
-from rag_assets.models.vectors import DENSE_VECTORS, Vectors, checked_lengths, to_unit_rows
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
 from rag_assets.servers.failures import Failed, malformed
 from rag_assets.servers.transport import Server, Transport

@@ -1,7 +1,10 @@
-"""One way to fill a cache: values by content, looked up, or computed once and stored as they come.
+"""Vectors, and one way to fill a cache with values by content.
 
-New values are stored in portions, so that a killed run loses a minute at most; where another
-process computed the same first, its value is the one that stays.
+A value is looked up, or computed once and stored as it comes. New values are stored in portions, so
+that a killed run loses a minute at most; where another process computed the same first, its value
+is the one that stays.
+
+A text has one vector, one for each of its tokens, or one without its zeros.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -239,3 +242,154 @@ class _Portions:
             self.cache.put(keys, np.concatenate(self.values))
         self.rows, self.values = [], []
         self.written_at = time.monotonic()
+
+
+Vectors = npt.NDArray[np.float32]
+
+LENGTH_TOLERANCE = 1e-3
+"""How far from 1 a length may be: far above the rounding of fp32, far below a real difference."""
+
+LONGEST = 1e18
+"""Length of a vector at most: its square, and a product of two, are fp32 numbers."""
+
+
+def to_unit_rows(vectors: npt.NDArray[np.floating], name_of: Callable[[int], str]) -> Vectors:
+    """Return the rows divided by their Euclidean length, as float32.
+
+    Args:
+        vectors: shape (n, d).
+        name_of: what to call row ``i`` in an error.
+
+    Raises:
+        DataError: a row holds NaN or infinity, or has length 0.
+    """
+    wide = vectors.astype(np.float64)
+    unit: Vectors = (wide / _lengths(wide, name_of)[:, None]).astype(np.float32)
+    return unit
+
+
+def check_unit_rows(vectors: Vectors, name_of: Callable[[int], str]) -> None:
+    """Check that all rows have length 1.
+
+    Raises:
+        DataError: a row does not; the first one is named.
+    """
+    lengths = _lengths(vectors, name_of)
+    _check(np.abs(lengths - 1.0) <= LENGTH_TOLERANCE, lengths, name_of, "; it must be 1")
+
+
+def checked_lengths(vectors: Vectors, name_of: Callable[[int], str]) -> npt.NDArray[np.float64]:
+    """Return the Euclidean length of each row, in float64.
+
+    Raises:
+        DataError: a row holds NaN or infinity, or is longer than 1e18; the first one is named.
+    """
+    lengths = np.sqrt(_squares(vectors))
+    _check(lengths <= LONGEST, lengths, name_of, "; it must be at most 1e18")
+    return lengths
+
+
+def _lengths(
+    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str]
+) -> npt.NDArray[np.float64]:
+    """Return the length of each row, which must have a direction."""
+    squares = _squares(vectors)
+    wrong = np.flatnonzero(~np.isfinite(squares) | (squares == 0.0))
+    if wrong.size:
+        row = int(wrong[0])
+        what = "has length 0" if squares[row] == 0.0 else "holds NaN or infinity"
+        raise DataError(f"vector of {name_of(row)} {what}; it has no direction to compare")
+    return np.sqrt(squares)
+
+
+def _squares(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    squares: npt.NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    return squares
+
+
+def _check(
+    is_right: npt.NDArray[np.bool_],
+    lengths: npt.NDArray[np.float64],
+    name_of: Callable[[int], str],
+    problem: str,
+) -> None:
+    for row in np.flatnonzero(~is_right)[:1].tolist():
+        raise DataError(f"vector of {name_of(row)} has length {lengths[row]:.6g}{problem}")
+
+
+TokenVectors = npt.NDArray[np.float16]
+"""Shape (tokens, dimension)."""
+
+
+class SparseVector(NamedTuple):
+    """The components of a vector that are not 0.
+
+    Attributes:
+        components: int32, ascending.
+        weights: float32, of the same length.
+    """
+
+    components: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.float32]
+
+
+def _dense_columns(vectors: Values) -> list[pa.Array]:
+    kind = pa.list_(pa.field("item", pa.float32(), False), vectors.shape[1])
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    return [pa.FixedSizeListArray.from_arrays(flat, type=kind)]
+
+
+def _dense_values(table: pa.Table) -> Values:
+    column = pa.concat_arrays(table["vector"].chunks)
+    flat = column.flatten().to_numpy()
+    return np.asarray(flat, dtype=np.float32).reshape(-1, column.type.list_size)
+
+
+DENSE_VECTORS = Stored(
+    pa.schema([pa.field("vector", pa.list_(pa.float32()), False)]),
+    _dense_columns,
+    _dense_values,
+    np.empty((0, 0), dtype=np.float32),
+)
+
+
+def _token_columns(texts: Values) -> list[pa.Array]:
+    dimensions = pa.array([vectors.shape[1] for vectors in texts], pa.int32())
+    contents = [vectors.astype("<f2").tobytes() for vectors in texts]
+    return [dimensions, pa.array(contents, pa.large_binary())]
+
+
+def _token_values(table: pa.Table) -> Values:
+    rows = zip(table["dimension"].to_pylist(), table["vectors"].to_pylist(), strict=True)
+    return objects([np.frombuffer(vectors, "<f2").reshape(-1, size) for size, vectors in rows])
+
+
+TOKEN_VECTORS = Stored(
+    pa.schema(
+        [pa.field("dimension", pa.int32(), False), pa.field("vectors", pa.large_binary(), False)]
+    ),
+    _token_columns,
+    _token_values,
+    objects([]),
+)
+
+
+def _sparse_columns(vectors: Values) -> list[pa.Array]:
+    components = [vector.components.astype("<i4").tobytes() for vector in vectors]
+    weights = [vector.weights.astype("<f4").tobytes() for vector in vectors]
+    return [pa.array(components, pa.large_binary()), pa.array(weights, pa.large_binary())]
+
+
+def _sparse_values(table: pa.Table) -> Values:
+    rows = zip(table["components"].to_pylist(), table["weights"].to_pylist(), strict=True)
+    return objects(
+        [SparseVector(np.frombuffer(c, "<i4"), np.frombuffer(w, "<f4")) for c, w in rows]
+    )
+
+
+SPARSE_VECTORS = Stored(
+    pa.schema([pa.field(name, pa.large_binary(), False) for name in ("components", "weights")]),
+    _sparse_columns,
+    _sparse_values,
+    objects([]),
+)

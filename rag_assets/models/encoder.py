@@ -18,26 +18,23 @@ import numpy as np
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.cache_fill import (
+    DENSE_VECTORS,
     MakeArray,
     Progress,
     Rows,
     Stored,
     ValueCache,
     Values,
+    Vectors,
+    checked_lengths,
     filled,
     in_groups,
+    to_unit_rows,
 )
 from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_models
 from rag_assets.models.model_files import declared_max_seq_length, declared_prompt, has_tasks
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import batch_lengths, in_batches
-from rag_assets.models.vectors import (
-    DENSE_VECTORS,
-    MakeVectors,
-    Vectors,
-    checked_lengths,
-    to_unit_rows,
-)
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
 
@@ -233,7 +230,7 @@ class Encoder(TextEncoder):
         *,
         kind: Kind,
         progress: Progress | None = None,
-        make: MakeVectors = np.zeros,
+        make: MakeArray = np.zeros,
     ) -> Vectors:
         """Return one vector for each text, float32, shape (len(texts), dimension).
 

@@ -25,12 +25,19 @@ from typing import Any
 import numpy as np
 
 from rag_assets.errors import DataError, ModelUnavailable
-from rag_assets.models.cache_fill import Progress, Values, objects
+from rag_assets.models.cache_fill import (
+    SPARSE_VECTORS,
+    TOKEN_VECTORS,
+    Progress,
+    SparseVector,
+    TokenVectors,
+    Values,
+    objects,
+)
 from rag_assets.models.encoder import Kind, TextEncoder
 from rag_assets.models.loading import load_model, quiet_models
 from rag_assets.models.model_files import json_object, kept_while_unchanged, modules_of
 from rag_assets.models.token_counts import in_batches
-from rag_assets.models.vectors import SPARSE_VECTORS, TOKEN_VECTORS, SparseVector, TokenVectors
 
 SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding", "Router")
 

@@ -45,7 +45,7 @@ _OWN = {
     "http": "external.http:HttpRetriever",
     "sql": "external.sql:SqlRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
-    "openai_embedding": "dense.openai_embedding:OpenAIEmbedding",
+    "openai_embedding": "dense.embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",
     "qdrant": "dense.qdrant:Qdrant",
 }

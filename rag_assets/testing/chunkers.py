@@ -12,7 +12,7 @@ import pytest
 
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Cutter, Embed, cut_documents
 from rag_assets.chunking.index_texts import indexed_texts
-from rag_assets.models.vectors import Vectors
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.schemas import DOCUMENTS
 
 MARKS = (

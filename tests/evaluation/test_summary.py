@@ -21,7 +21,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
 from rag_assets.evaluation.overlaps_stage import DOCUMENT, UNIT, Pair, overlaps, pairs
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.models.vectors import to_unit_rows
+from rag_assets.models.cache_fill import to_unit_rows
 from rag_assets.schemas import METRICS_SUMMARY, RUNS
 from tests.labels.health.tables import Label, qrels
 from tests.made_tables import judgment_table, query_table, run_table

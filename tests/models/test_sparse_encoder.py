@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ModelUnavailable
+from rag_assets.models.cache_fill import SparseVector
 from rag_assets.models.other_encoders import SparseTextEncoder
-from rag_assets.models.vectors import SparseVector
 from tests.retrieval.reranking.tiny_models import masked_language_model
 
 TEXTS = ["a b c", "", "the harbour closes", "a b c", "x " * 500]

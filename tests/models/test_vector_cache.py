@@ -17,19 +17,17 @@ import pytest
 from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable, StoreError
 from rag_assets.models.cache_fill import (
+    DENSE_VECTORS,
+    SPARSE_VECTORS,
+    TOKEN_VECTORS,
     Lengths,
+    SparseVector,
     ValueCache,
     Values,
     filled,
     in_groups,
     numbers,
     objects,
-)
-from rag_assets.models.vectors import (
-    DENSE_VECTORS,
-    SPARSE_VECTORS,
-    TOKEN_VECTORS,
-    SparseVector,
 )
 from rag_assets.store.content_cache import text_keys
 from tests.cached_vectors import VectorCache

@@ -20,8 +20,7 @@ from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.retrieval.dense.qdrant import PointIndex, Qdrant, loaded
-from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, dense_table
 from rag_assets.retrieval.workspace import Workspace
 
 pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")

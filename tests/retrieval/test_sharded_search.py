@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.compute.compute import LOCAL
-from rag_assets.models.vectors import Vectors
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense.query_vectors import dense_table
 from rag_assets.retrieval.dense.vector_index import (
     ShardedIndex,
     Similarity,
     VectorIndex,
+    dense_table,
     sharded,
 )
 

@@ -22,10 +22,15 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.models.vectors import Vectors, checked_lengths
+from rag_assets.models.cache_fill import Vectors, checked_lengths
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
-from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.vector_index import BLOCK, Similarity, VectorIndex, save_vectors
+from rag_assets.retrieval.dense.vector_index import (
+    BLOCK,
+    Similarity,
+    VectorIndex,
+    dense_matrix,
+    save_vectors,
+)
 from rag_assets.retrieval.retriever import Searcher
 
 GRAPH_FILE = "hnsw.faiss"

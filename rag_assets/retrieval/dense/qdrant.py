@@ -23,15 +23,14 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Kind
-from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.dense.embedding import DenseRetriever
-from rag_assets.retrieval.dense.query_vectors import dense_matrix
-from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, VectorIndex
+from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, VectorIndex, dense_matrix
 from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from rag_assets.models.cache_fill import SparseVector
 from rag_assets.models.other_encoders import SparseTextEncoder
-from rag_assets.models.vectors import SparseVector
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
-from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
+from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
 from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 

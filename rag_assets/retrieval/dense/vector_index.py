@@ -16,6 +16,11 @@ A large index is searched in parts, each by a worker; the hits are those of the 
 depends on one vector and the query, and the best k of the whole are among the best k of each part,
 ties at the cut included: each part is cut in the one order of :mod:`rag_assets.ordering`, which the
 merged hits are sorted by again.
+
+Vectors of queries are a table of :data:`rag_assets.schemas.QUERY_VECTORS` with a row for each of
+``variants``, which has the columns ``query_id`` and ``variant``. The list of a dense vector holds
+its components. That of a sparse one holds the numbers of its components that are not 0, and then
+their weights in the same order.
 """
 
 from __future__ import annotations
@@ -34,17 +39,18 @@ import pyarrow as pa
 
 from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.vectors import (
+from rag_assets.models.cache_fill import (
     LENGTH_TOLERANCE,
-    MakeVectors,
+    MakeArray,
+    SparseVector,
     Vectors,
     check_unit_rows,
     checked_lengths,
 )
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
-from rag_assets.retrieval.dense.query_vectors import dense_matrix
 from rag_assets.retrieval.retriever import Searcher
+from rag_assets.schemas import QUERY_VECTORS
 
 Similarity = Literal["cosine", "dot", "euclidean"]
 Numbers = npt.NDArray[np.float64]
@@ -250,7 +256,7 @@ def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
     return products
 
 
-def vectors_on_disk(folder: Path) -> MakeVectors:
+def vectors_on_disk(folder: Path) -> MakeArray:
     """Return what makes the array whose file ``save_vectors`` leaves as it is.
 
     It is never in memory as a whole: the system writes what is filled, and forgets it, as it likes.
@@ -326,3 +332,40 @@ class ShardedIndex(Searcher[pa.Table]):
 def search_shard(shard: VectorIndex, queries: pa.Table, depth: int) -> list[Hits]:
     """Return the hits of all queries in one part."""
     return shard.search(queries, depth, None)
+
+
+MAX_COMPONENTS = 2**24
+"""Whole numbers below it are exact in fp32."""
+
+
+def dense_table(variants: pa.Table, vectors: Vectors) -> pa.Table:
+    """Return the table of vectors; float32, shape (rows, dimension)."""
+    count, dimensions = vectors.shape
+    offsets = np.arange(0, (count + 1) * dimensions, dimensions, dtype=np.int32)
+    values = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    return _table(variants, pa.ListArray.from_arrays(pa.array(offsets), values))
+
+
+def dense_matrix(table: pa.Table) -> Vectors:
+    """Return the vectors of a table, all of the same dimension; float32."""
+    values: Vectors = table.column("vector").combine_chunks().flatten().to_numpy()
+    return values.reshape(table.num_rows, -1)
+
+
+def sparse_table(variants: pa.Table, vectors: Sequence[SparseVector]) -> pa.Table:
+    """Return the table of sparse vectors, one a row."""
+    if any(v.components.max(initial=0) >= MAX_COMPONENTS for v in vectors):
+        raise DataError(f"a sparse vector has more than {MAX_COMPONENTS:,} components")
+    rows = [np.concatenate([v.components.astype(np.float32), v.weights]) for v in vectors]
+    return _table(variants, pa.array(rows, pa.list_(pa.float32())))
+
+
+def sparse_vectors(table: pa.Table) -> list[SparseVector]:
+    """Return the sparse vectors of a table."""
+    halves = (np.split(row.values.to_numpy(), 2) for row in table.column("vector").combine_chunks())
+    return [SparseVector(components.astype(np.int32), weights) for components, weights in halves]
+
+
+def _table(variants: pa.Table, vectors: pa.Array) -> pa.Table:
+    columns = [variants.column("query_id"), variants.column("variant"), vectors]
+    return pa.table(columns, schema=QUERY_VECTORS.arrow())

@@ -20,10 +20,14 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from rag_assets.errors import DataError
-from rag_assets.models.vectors import Vectors, checked_lengths, to_unit_rows
+from rag_assets.models.cache_fill import Vectors, checked_lengths, to_unit_rows
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
-from rag_assets.retrieval.dense.query_vectors import dense_table
-from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
+from rag_assets.retrieval.dense.vector_index import (
+    Similarity,
+    VectorIndex,
+    dense_table,
+    save_vectors,
+)
 from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.text_files import read_bytes, suffix

@@ -32,11 +32,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import in_batches
-from rag_assets.models.vectors import Vectors
 from rag_assets.options import Number
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.package_versions import version

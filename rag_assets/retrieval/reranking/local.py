@@ -20,13 +20,12 @@ from pydantic import Field
 
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.errors import DataError, ModelUnavailable, UsageError
-from rag_assets.models.cache_fill import Lengths, Rows, Values, in_groups
+from rag_assets.models.cache_fill import Lengths, Rows, TokenVectors, Values, in_groups
 from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
 from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.other_encoders import TokenEncoder, maxsim
 from rag_assets.models.token_counts import in_batches, token_counts
-from rag_assets.models.vectors import TokenVectors
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,

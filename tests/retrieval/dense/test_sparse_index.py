@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.models.vectors import SparseVector
+from rag_assets.models.cache_fill import SparseVector
 from rag_assets.retrieval.array_folder import ArrayFolder, load_columns
 from rag_assets.retrieval.dense import splade
-from rag_assets.retrieval.dense.query_vectors import sparse_table, sparse_vectors
 from rag_assets.retrieval.dense.splade import ComponentIndex
+from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
 
 Weights = dict[int, float]
 

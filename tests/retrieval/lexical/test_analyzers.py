@@ -16,7 +16,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.analyzers.stemmed import LANGUAGES, STOP_WORDS
+from rag_assets.retrieval.lexical.analyzers.words import LANGUAGES, STOP_WORDS
 
 STANDARD_CASES = {
     "part number": ("Use KFP-30417, rev. B2!", ["use", "kfp", "30417", "rev", "b2"]),

@@ -13,10 +13,10 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyze_all,
     analyzer_code,
     analyzer_versions,
+    identifiers,
     resolve_analyzer,
 )
-from rag_assets.retrieval.lexical.analyzers.identifiers import identifiers
-from rag_assets.retrieval.lexical.analyzers.stemmed import LANGUAGES
+from rag_assets.retrieval.lexical.analyzers.words import LANGUAGES
 
 SENTENCES = {
     "german": ("Die Pumpen wurden gek\u00fchlt", ["die", "pump", "wurd", "gekuhlt"]),

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError
-from rag_assets.models.vectors import Vectors, to_unit_rows
+from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.budget import budget_rows
 from rag_assets.report.result import EvaluationResult

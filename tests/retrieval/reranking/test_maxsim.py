@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rag_assets.models.cache_fill import TokenVectors
 from rag_assets.models.other_encoders import NOTHING, maxsim
-from rag_assets.models.vectors import TokenVectors
 
 DOCUMENTS = [
     "The southern harbour closes when the wind exceeds 25 metres per second.",

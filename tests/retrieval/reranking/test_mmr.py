@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.models.vectors import Vectors, to_unit_rows
+from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
 from rag_assets.retrieval.workspace import Workspace

@@ -16,8 +16,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from rag_assets.retrieval.lexical.analyzers.stemmed import LANGUAGES
-from rag_assets.retrieval.lexical.analyzers.words import CJK_CHARACTER, UNSPACED_CHARACTER, words
+from rag_assets.retrieval.lexical.analyzers.words import (
+    CJK_CHARACTER,
+    LANGUAGES,
+    UNSPACED_CHARACTER,
+    words,
+)
 
 # ruff: noqa: RUF001 - many letters of other scripts look like Latin ones
 
