@@ -20,7 +20,6 @@ CACHES = {
     "code_versions.versions._LOOK_FROM",
     "code_versions.versions._last",
     "models.loading._loaded",
-    "models.model_files._hashes",
     "retrieval.external.called_code._LOADED",
     "scratch_duckdb._DATABASES",
     "testing.retrievers._RUNS",

@@ -3,6 +3,16 @@
 A model is loaded for the first unknown text. Texts are cut into batches by their numbers of tokens:
 sorted by letters, a tenth to a fifth of the tokens of a batch of English texts only fill it up;
 sorted by tokens, a hundredth.
+
+Learned sparse vectors (SPLADE and its kin) have one weight a word of the model's own. Formal,
+Lassance, Piwowarski and Clinchant: SPLADE v2 (2021): the weight of a word is the maximum, over the
+tokens of the text, of log(1 + relu(logit of the word)) by a masked language model. How a model
+really pools stands in its own files.
+
+sentence-transformers loads its own models of several vectors (ColBERT and its kin), those of PyLate
+and those of Stanford's ColBERT as ``MultiVectorEncoder``, with all that they were trained with: the
+markers before queries and documents, the padding of queries that is scored too, the words that are
+not, and the projection. They are told apart by their own files.
 """
 
 from __future__ import annotations
@@ -17,28 +27,39 @@ import numpy as np
 
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.compute.compute import LOCAL, Compute
+from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
+    SPARSE_VECTORS,
+    TOKEN_VECTORS,
     MakeArray,
     Progress,
     Rows,
+    SparseVector,
     Stored,
+    TokenVectors,
     ValueCache,
     Values,
     Vectors,
     checked_lengths,
     filled,
     in_groups,
+    objects,
     to_unit_rows,
 )
 from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_models
-from rag_assets.models.model_files import declared_max_seq_length, declared_prompt, has_tasks
+from rag_assets.models.model_files import (
+    declared_max_seq_length,
+    declared_prompt,
+    has_tasks,
+    json_object,
+    kept_while_unchanged,
+    modules_of,
+)
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import batch_lengths, in_batches
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
-
-__all__ = ["Encoder", "Kind", "Progress", "TextEncoder"]
 
 Kind = Literal["query", "document"]
 
@@ -67,7 +88,6 @@ class TextEncoder(ModelByHash, ABC):
         device: str | None = None,
         precision: Precision = "float32",
         compute: Compute = LOCAL,
-        counted: Path | None = None,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
 
@@ -79,7 +99,6 @@ class TextEncoder(ModelByHash, ABC):
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
             precision: in which the model computes; what is stored is fp32, or less by its kind.
             compute: where new texts are encoded; equal but for rounding.
-            counted: folder of the numbers of tokens that are known; None remembers none.
 
         Raises:
             ModelUnavailable: the model's files cannot be had, or it does not encode so.
@@ -88,11 +107,11 @@ class TextEncoder(ModelByHash, ABC):
         given: Mapping[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
         self.prompts = given
         self._device, self._precision = device, precision
-        self._cache, self._counted, self._compute = cache, counted, compute
+        self._cache, self._compute = cache, compute
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a worker on another machine needs: neither cache nor workers of its own."""
-        return {**vars(self), "_cache": None, "_counted": None, "_compute": LOCAL}
+        return {**vars(self), "_cache": None, "_compute": LOCAL}
 
     @property
     def is_loaded(self) -> bool:
@@ -132,12 +151,13 @@ class TextEncoder(ModelByHash, ABC):
     def space(self, kind: Kind) -> str:
         """Return the space of what this encoder computes now: all that counts but the text."""
         described = {name: v for name, v in self.describe(kind).items() if name != "prompt"}
-        code = filled_by(root_of(type(self), "encode_now"), root_of(TextEncoder, "values"))
+        code = filled_by(root_of(type(self), "encode_now"), root_of(TextEncoder, "encode"))
         return fingerprint({**described, "code": code})
 
-    def values(
+    def encode(
         self,
         texts: Sequence[str],
+        *,
         kind: Kind,
         progress: Progress | None = None,
         make: MakeArray = np.zeros,
@@ -159,11 +179,7 @@ class TextEncoder(ModelByHash, ABC):
         if self._cache is not None:
             cache = ValueCache.of_space(self._cache, self.space(kind), self.stored)
         lengths = partial(
-            batch_lengths,
-            files=self.files,
-            batch_size=self.batch_size,
-            prompt=prompt,
-            counted=self._counted,
+            batch_lengths, files=self.files, batch_size=self.batch_size, prompt=prompt
         )
         work, size = partial(self.encode_now, kind=kind), self.batch_size * BATCHES_PER_GROUP
 
@@ -224,20 +240,6 @@ class Encoder(TextEncoder):
         """Return all that determines the vector of a text, without loading the model."""
         return {**super().describe(kind), "normalisation": "l2" if self._normalise else "none"}
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        kind: Kind,
-        progress: Progress | None = None,
-        make: MakeArray = np.zeros,
-    ) -> Vectors:
-        """Return one vector for each text, float32, shape (len(texts), dimension).
-
-        Arguments and errors are those of :meth:`values`; shape (0, 0) for no texts.
-        """
-        return self.values(texts, kind, progress, make)
-
     def encode_now(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
         """Return the vectors of texts past the cache, of length 1 unless the model's are wanted."""
         raw = np.stack(self.by_library(texts, kind, "SentenceTransformer", convert_to_numpy=True))
@@ -250,3 +252,125 @@ class Encoder(TextEncoder):
         vectors = np.asarray(raw, dtype=np.float32)
         checked_lengths(vectors, name_of)
         return vectors
+
+
+SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding", "Router")
+
+
+class SparseTextEncoder(TextEncoder):
+    """A sparse model, its prompts and its cache."""
+
+    stored = SPARSE_VECTORS
+    batch_size = 8  # a masked language model gives a number for each token and word
+
+    def __init__(self, model: str, **options: Any) -> None:  # noqa: ANN401
+        """Resolve the model's files, with the options of :class:`TextEncoder`.
+
+        Raises:
+            ModelUnavailable: they cannot be had, or the model makes no sparse vectors: its sparse
+                part would be made of random weights when it is loaded.
+        """
+        super().__init__(model, **options)
+        folder = self.files.path
+        types = [str(part.get("type", "")).rpartition(".")[2] for part in modules_of(folder)]
+        named = json_object(folder / "config.json").get("architectures") or []
+        is_masked = not types and any(str(name).endswith("ForMaskedLM") for name in named)
+        if not is_masked and not any(name in SPARSE_MODULES for name in types):
+            raise ModelUnavailable(
+                f"model '{self.files.name}' makes no sparse vectors: it has neither a module of "
+                f"{', '.join(SPARSE_MODULES[:-1])}, nor is it a plain masked language model"
+            )
+
+    def describe(self, kind: Kind) -> dict[str, Any]:
+        """Return all that determines the vector of a text, without loading the model."""
+        return {**super().describe(kind), "vectors": "sparse"}
+
+    def encode_now(self, texts: Sequence[str], *, kind: Kind) -> Values:
+        """Return the vectors of texts past the cache."""
+        tensors = self.by_library(
+            texts, kind, "SparseEncoder", convert_to_tensor=False, save_to_cpu=True
+        )
+        return objects([self._vector(*pair, kind) for pair in zip(tensors, texts, strict=True)])
+
+    def _vector(self, tensor: Any, text: str, kind: Kind) -> SparseVector:  # noqa: ANN401 (torch)
+        """Return a sparse tensor of one dimension without its zeros."""
+        whole = tensor.coalesce()
+        components = whole.indices()[0].numpy().astype(np.int32)
+        weights = whole.values().float().numpy()
+        if not np.isfinite(weights).all():
+            problem = f"the vector of the {kind} {text[:80]!r} by {self.files.name}"
+            raise DataError(f"{problem} holds NaN or infinity")
+        present = np.flatnonzero(weights)
+        return SparseVector(components[present], weights[present])
+
+
+_TYPES = ("MultiVectorEncoder", "ColBERT")
+
+_MARKERS = ("query_prefix", "document_prefix", "query_length", "do_query_expansion")
+"""What PyLate has in its configuration, also where it names no type."""
+
+
+class TokenEncoder(TextEncoder):
+    """A model, its prompts, and a cache of token vectors in half precision.
+
+    A prompt that is given to a model such as ColBERT replaces the model's own, its marker included.
+    """
+
+    stored = TOKEN_VECTORS
+
+    def describe(self, kind: Kind) -> dict[str, Any]:
+        """Return all that determines the vectors of a text, without loading the model."""
+        described = {**super().describe(kind), "vectors": "tokens, float16"}
+        return {**described, "task": kind} if is_multi_vector(self.files.path) else described
+
+    def encode_now(self, texts: Sequence[str], *, kind: Kind) -> Values:
+        """Return the token vectors of texts past the cache, each of length 1.
+
+        Returns:
+            float16, shape (tokens, dimension) for each text; a text without token has none. The
+            maximum length of the model counts; what is beyond it has no vectors.
+        """
+        if is_multi_vector(self.files.path):
+            vectors = self.by_library(
+                texts,
+                kind,
+                "MultiVectorEncoder",
+                prompt=self.prompts[kind],
+                convert_to_numpy=True,
+                normalize_embeddings=True,
+            )
+            return objects([tokens.astype(np.float16) for tokens in vectors])
+        model, prompt = load_model(self.files, self._device), self.prompt(kind)
+        with quiet_models():
+            batches = in_batches([prompt + text for text in texts], self.batch_size)
+            return objects([tokens for batch in batches for tokens in _token_vectors(model, batch)])
+
+
+def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)
+    """Return the unit vectors of all tokens of each text that are no special tokens."""
+    import torch
+
+    features = model.preprocess(batch)
+    on_device = {n: v.to(model.device) if torch.is_tensor(v) else v for n, v in features.items()}
+    with torch.inference_mode():
+        output = model.forward(on_device)
+        unit = torch.nn.functional.normalize(output["token_embeddings"].float(), dim=-1)
+    special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
+    is_word = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
+    rows = unit.cpu().numpy().astype(np.float16)
+    return [vectors[mask] for vectors, mask in zip(rows, is_word.cpu().numpy(), strict=True)]
+
+
+@kept_while_unchanged
+def is_multi_vector(folder: Path) -> bool:
+    """Return whether a model folder holds such a model.
+
+    Raises:
+        ModelUnavailable: a file of its configuration is damaged.
+    """
+    config = json_object(folder / "config_sentence_transformers.json")
+    if config.get("model_type") in _TYPES or any(name in config for name in _MARKERS):
+        return True
+    if any("MultiVector" in str(part.get("type", "")) for part in modules_of(folder)):
+        return True
+    return "HF_ColBERT" in (json_object(folder / "config.json").get("architectures") or [])

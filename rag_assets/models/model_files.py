@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -61,57 +61,40 @@ PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
 
-State = tuple[tuple[str, int, int, int], ...]
-"""Path, size, mtime and inode of each file and folder, sorted."""
-
-_hashes: dict[tuple[str, int, int, int], str] = {}
+State = tuple[str, int, int, int]
+"""Path, size, mtime and inode of a file or folder."""
 
 
-def folder_state(folder: Path) -> State:
-    """Return what differs when a file below a folder was changed, added or removed.
-
-    A link to a file stands for that file; a folder that cannot be read has no files.
-    """
-    return tuple(sorted(_states(str(folder))))
+def state_of(file: str | Path) -> State:
+    """Return what differs when a file was changed or replaced; a link stands for its file."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 (a path takes as long as the call)
+    except FileNotFoundError:  # a link to nothing
+        status = os.lstat(file)
+    return str(file), status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def kept_while_unchanged(
     read: Callable[Concatenate[Path, Rest], Result],
 ) -> Callable[Concatenate[Path, Rest], Result]:
-    """Keep what a function reads from a folder while the folder's state is the same.
+    """Keep what a function reads from a folder while no file below it is changed, added or removed.
 
     Its other arguments are hashable, and what it returns is not changed by anyone. What it raises
     is not kept. The state is looked at first: what changes while it reads is read the next time.
     """
-    results: dict[Hashable, tuple[State, Result]] = {}
+    kept = lru_cache(lambda folder, _, *args: read(folder, *args))
 
     @wraps(read)
-    def remembered(folder: Path, /, *args: Rest.args, **options: Rest.kwargs) -> Result:
-        state = folder_state(folder)
-        key = (str(folder), args, tuple(sorted(options.items())))
-        cached = results.get(key)
-        if cached is None or cached[0] != state:
-            cached = results[key] = (state, read(folder, *args, **options))
-        return cached[1]
+    def remembered(folder: Path, /, *args: Rest.args, **_: Rest.kwargs) -> Result:
+        below = (
+            f"{top}/{name}"
+            for top, subfolders, files in os.walk(folder)
+            for name in (*subfolders, *files)
+        )
+        result: Result = kept(folder, tuple(sorted(map(state_of, below))), *args)
+        return result
 
     return remembered
-
-
-def _states(folder: str) -> list[tuple[str, int, int, int]]:
-    states = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat()
-                except FileNotFoundError:  # a link to nothing
-                    status = entry.stat(follow_symlinks=False)
-                states.append((entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
-                if entry.is_dir(follow_symlinks=False):
-                    states += _states(entry.path)
-    except OSError:
-        return states
-    return states
 
 
 @dataclass(frozen=True)
@@ -235,13 +218,14 @@ def tokenizer_file(folder: Path) -> Path | None:
 
 
 def sha256(file: Path) -> str:
-    """Return the SHA-256 of a file, remembered in this process by path, size, mtime and inode."""
-    status = file.stat()
-    key = (str(file), status.st_size, status.st_mtime_ns, status.st_ino)
-    if key not in _hashes:
-        with file.open("rb") as stream:
-            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return _hashes[key]
+    """Return the SHA-256 of a file, remembered in this process while the file is the same."""
+    return _sha256(*state_of(file))
+
+
+@lru_cache(maxsize=1_000)
+def _sha256(file: str, *state: int) -> str:
+    with Path(file).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @kept_while_unchanged

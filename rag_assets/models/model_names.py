@@ -23,6 +23,7 @@ from rag_assets.models.model_files import (
     model_sha256,
     read_model_files,
     sha256,
+    state_of,
     tokenizer_file,
 )
 from rag_assets.package_versions import version
@@ -149,8 +150,7 @@ def open_tokenizer(file: Path) -> Tokenizer:
         ModelUnavailable: the file cannot be read as one.
     """
     try:
-        status = file.stat()
-        return _tokenizer(str(file), status.st_size, status.st_mtime_ns, status.st_ino)
+        return _tokenizer(*state_of(file))
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{file}: is not a tokenizer: {error}") from error
 

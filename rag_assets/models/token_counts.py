@@ -57,7 +57,6 @@ def batch_lengths(
     files: ModelFiles,
     batch_size: int,
     prompt: str = "",
-    counted: Path | None = None,
 ) -> Lengths:
     """Return by what texts are sorted before they are cut into batches.
 
@@ -69,11 +68,10 @@ def batch_lengths(
         files: the model's files.
         batch_size: texts that the model reads at once.
         prompt: put before every text.
-        counted: folder of the numbers of tokens that are known; None remembers none.
     """
     limit = declared_max_seq_length(files.path)
     if limit is not None and len(texts) > batch_size:
-        counts = token_counts(texts, files, prompt, counted)
+        counts = token_counts(texts, files, prompt)
         if counts is not None:
             return np.minimum(counts, limit).astype(np.int_)
     return np.array([len(text) for text in texts], dtype=np.int_)
@@ -153,29 +151,21 @@ def _counted(
         yield some, np.array([len(text.ids) for text in encoded], dtype=np.int32)
 
 
-def count_truncated(
+def truncation_facts(
     texts: Sequence[str], files: ModelFiles, prompt: str = "", cache: Path | None = None
-) -> int | None:
-    """Return how many texts have more tokens than the model reads.
+) -> dict[str, Any]:
+    """Return ``n_truncated``, how many texts have more tokens than the model reads.
 
-    Arguments and errors are those of :func:`token_counts`.
-
-    Returns:
-        0 for a model without a limit; None for one whose tokenizer is no ``tokenizer.json``.
+    Arguments and errors are those of :func:`token_counts`. There is a note for people where it is
+    not 0, and nothing of a model whose tokenizer is no ``tokenizer.json``.
     """
     limit = declared_max_seq_length(files.path)
-    if limit is None:
-        return 0
-    counts = token_counts(texts, files, prompt, cache)
-    return int((counts > limit).sum()) if counts is not None else None
-
-
-def truncation_facts(n_truncated: int | None, n_texts: int) -> dict[str, Any]:
-    """Return ``n_truncated`` where it is known, with a note for people where it is not 0."""
-    if n_truncated is None:
+    counts = token_counts(texts, files, prompt, cache) if limit is not None else np.zeros(0)
+    if counts is None:
         return {}
-    note = f"{n_truncated} of {n_texts} chunks are longer than the model reads; what is beyond has "
-    notes = {"notes": [f"{note}no effect"]} if n_truncated else {}
+    n_truncated = int((counts > (limit or 0)).sum())
+    note = f"{n_truncated} of {len(texts)} chunks are longer than the model reads; what is beyond"
+    notes = {"notes": [f"{note} has no effect"]} if n_truncated else {}
     return {"n_truncated": n_truncated, **notes}
 
 

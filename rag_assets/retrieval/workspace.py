@@ -112,7 +112,6 @@ class Workspace:
             "query_prompt": prompts.for_encoder("query"),
             "document_prompt": prompts.for_encoder("document"),
             "cache": self.cache_of(cache),
-            "counted": self.cache_of("token_counts"),
             "compute": self.compute,
         }
 

@@ -19,8 +19,7 @@ from rag_assets.code_versions.versions import (
     filled_by,
     root_of,
 )
-from rag_assets.models.encoder import Encoder, TextEncoder
-from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
+from rag_assets.models.encoder import Encoder, SparseTextEncoder, TextEncoder, TokenEncoder
 from rag_assets.models.token_counts import token_counts
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from tests.code_versions.made import write
@@ -148,7 +147,7 @@ def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
 
 def test_what_former_code_filled_is_found() -> None:
     """Vectors and scores are asked for again only where other code gives others."""
-    values = root_of(TextEncoder, "values")
+    values = root_of(TextEncoder, "encode")
     versions = {
         "dense": filled_by(root_of(Encoder, "encode_now"), values),
         "tokens": filled_by(root_of(TokenEncoder, "encode_now"), values),

@@ -16,7 +16,7 @@ import pytest
 from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models import loading as precision
-from rag_assets.models.encoder import Encoder
+from rag_assets.models.encoder import Encoder, SparseTextEncoder, TokenEncoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
 from rag_assets.models.loading import (
     forget_models,
@@ -25,7 +25,6 @@ from rag_assets.models.loading import (
     resolve_precision,
 )
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
-from rag_assets.models.other_encoders import SparseTextEncoder, TokenEncoder
 from rag_assets.models.token_counts import batch_lengths
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
@@ -263,42 +262,37 @@ def by_two(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(encoder, "batch_size", 2)
 
 
-def dense(models: Path, counted: Path | None) -> tuple[Any, Encode]:
-    encoder = Encoder(device="cpu", batch_size=2, counted=counted)
+def dense(models: Path) -> tuple[Any, Encode]:
+    encoder = Encoder(device="cpu", batch_size=2)
     model = load_model(encoder.files, "cpu")
     return model, lambda texts: list(encoder.encode(texts, kind="document"))
 
 
-def sparse(models: Path, counted: Path | None) -> tuple[Any, Encode]:
-    encoder = SparseTextEncoder(str(models / "splade"), counted=counted)
+def sparse(models: Path) -> tuple[Any, Encode]:
+    encoder = SparseTextEncoder(str(models / "splade"))
 
     def encode(texts: Sequence[str]) -> list[np.ndarray]:
         rows = np.zeros((len(texts), 100), dtype=np.float32)
         vectors = encoder.encode(texts, kind="document")
-        for row, text in zip(rows, texts, strict=True):
-            row[vectors[text].components] = vectors[text].weights
+        for row, vector in zip(rows, vectors, strict=True):
+            row[vector.components] = vector.weights
         return list(rows)
 
     return load_model(encoder.files, library="SparseEncoder"), encode
 
 
-def tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
-    return load_model(resolve_model(DEFAULT_MODEL)), by_token(DEFAULT_MODEL, counted)
+def tokens(models: Path) -> tuple[Any, Encode]:
+    return load_model(resolve_model(DEFAULT_MODEL)), by_token(DEFAULT_MODEL)
 
 
-def trained_tokens(models: Path, counted: Path | None) -> tuple[Any, Encode]:
+def trained_tokens(models: Path) -> tuple[Any, Encode]:
     name = str(models / "colbert" / "model")
-    return load_model(resolve_model(name), library="MultiVectorEncoder"), by_token(name, counted)
+    return load_model(resolve_model(name), library="MultiVectorEncoder"), by_token(name)
 
 
-def by_token(model: str, counted: Path | None) -> Encode:
-    encoder = TokenEncoder(model, counted=counted)
-
-    def encode(texts: Sequence[str]) -> list[np.ndarray]:
-        found = encoder.encode(texts, kind="document")
-        return [found[text] for text in texts]
-
-    return encode
+def by_token(model: str) -> Encode:
+    encoder = TokenEncoder(model)
+    return lambda texts: list(encoder.encode(texts, kind="document"))
 
 
 @pytest.fixture
@@ -323,12 +317,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[set[str]]]:
 @pytest.mark.parametrize("kind", [dense, sparse, tokens, trained_tokens])
 def test_texts_of_as_many_tokens_are_one_batch(
     models: Path,
-    kind: Callable[[Path, Path | None], tuple[Any, Encode]],
+    kind: Callable[[Path], tuple[Any, Encode]],
     seen: Callable[[Any], list[set[str]]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model, encode = kind(models, tmp_path)
+    model, encode = kind(models)
     texts = [MANY, FEW, MOST, SOME]
     alone = [encode([text])[0] for text in texts]
     batches = seen(model)
@@ -337,8 +329,6 @@ def test_texts_of_as_many_tokens_are_one_batch(
     for one, same in zip(found, alone, strict=True):
         # Those of tokens are kept in half precision.
         np.testing.assert_allclose(one, same, atol=1e-5 if one.dtype == np.float32 else 2e-3)
-    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
-    kind(models, tmp_path)[1](texts)  # every text was counted before
 
 
 def test_lengths_are_tokens_that_are_read_or_else_letters(models: Path) -> None:

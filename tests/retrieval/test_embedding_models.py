@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.models.model_names import load_tokenizer, resolve_model
-from rag_assets.models.token_counts import count_truncated
+from rag_assets.models.token_counts import truncation_facts
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import Tiny
@@ -54,6 +54,6 @@ def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:
     files = resolve_model(MINILM)
     fits, cut = "word " * 254, "word " * 255
     assert len(load_tokenizer(MINILM).encode(fits).ids) == 256
-    assert count_truncated([fits, "", cut, cut], files) == 2
-    assert count_truncated([fits, "x"], files, prompt="query: ") == 1
-    assert count_truncated([], files) == 0
+    assert truncation_facts([fits, "", cut, cut], files)["n_truncated"] == 2
+    assert truncation_facts([fits, "x"], files, prompt="query: ")["n_truncated"] == 1
+    assert truncation_facts([], files)["n_truncated"] == 0

@@ -21,7 +21,7 @@ from rag_assets.models.encoder import Encoder, Kind, Progress
 from rag_assets.models.loading import PACKAGES, precision_facts, resolve_precision
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.models.token_counts import count_truncated, truncation_facts
+from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import EmbeddingRetriever
@@ -39,10 +39,7 @@ from rag_assets.servers.client import ServedModelOptions, ServerAddress
 
 
 class LocalModelRetriever(EmbeddingRetriever, ABC):
-    """Embedding retrieval by a model in this process.
-
-    The prompts are put before every query or document; by default the model's own.
-    """
+    """Embedding retrieval by a model in this process."""
 
     model_kind: ClassVar[str | None] = "sentence-transformers"
     packages: ClassVar[tuple[str, ...]] = PACKAGES
@@ -85,17 +82,11 @@ class LocalModelRetriever(EmbeddingRetriever, ABC):
     def truncation(self, texts: Sequence[str], workspace: Workspace) -> Mapping[str, Any]:
         """Return the facts of how many chunks are longer than the model reads."""
         encoder, counted = self.encoder(), workspace.cache_of("token_counts")
-        n_truncated = count_truncated(texts, encoder.files, encoder.prompt("document"), counted)
-        return truncation_facts(n_truncated, len(texts))
+        return truncation_facts(texts, encoder.files, encoder.prompt("document"), counted)
 
 
 class DenseRetriever(LocalModelRetriever, ABC):
-    """One vector a text, of a bi-encoder in this process.
-
-    ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product of the model's
-    own, ``euclidean`` the negative of their distance. ``precision: auto`` computes in bfloat16
-    where the processor has it; what is used is part of every fingerprint and said with the result.
-    """
+    """One vector a text, of a bi-encoder in this process."""
 
     similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
     precision: Annotated[Literal["auto", "float32", "bfloat16"], Role.MODEL] = "float32"
@@ -114,11 +105,6 @@ class DenseRetriever(LocalModelRetriever, ABC):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Embed the texts and write their vectors.
-
-        Among the facts are ``n_truncated``, how many chunks are longer than the model reads, and
-        ``precision``.
-        """
         vectors = self.vectors(texts, "document", workspace, make=self.make_vectors(folder))
         facts = dict(self.save(chunks.column("chunk_id").to_pylist(), vectors, folder))
         notes: list[str] = []

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.models.cache_fill import SparseVector
-from rag_assets.models.other_encoders import SparseTextEncoder
+from rag_assets.models.encoder import SparseTextEncoder
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
@@ -53,13 +53,12 @@ class Splade(LocalModelRetriever):
         """
         vectors = self.vectors(texts, "document", workspace)
         ids = chunks.column("chunk_id").to_pylist()
-        facts = build_index(ids, [vectors[text] for text in texts], folder)
+        facts = build_index(ids, vectors, folder)
         return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         texts = variants.column("text").to_pylist()
-        vectors = self.vectors(texts, "query", workspace)
-        return sparse_table(variants, [vectors[text] for text in texts])
+        return sparse_table(variants, self.vectors(texts, "query", workspace))
 
     def open(self, folder: Path) -> ComponentIndex:
         return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))

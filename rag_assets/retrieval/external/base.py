@@ -249,7 +249,6 @@ class QueryEmbedding(Options):
             query_prompt=self.prompts().for_encoder("query"),
             normalise=self.normalise,
             cache=workspace.cache_of("embeddings"),
-            counted=workspace.cache_of("token_counts"),
             compute=workspace.compute,
         )
 

@@ -11,7 +11,7 @@ documents equal. Each different pair is scored once and kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -21,10 +21,10 @@ from pydantic import Field
 from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.errors import DataError, ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import Lengths, Rows, TokenVectors, Values, in_groups
+from rag_assets.models.encoder import TokenEncoder
 from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
 from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
-from rag_assets.models.other_encoders import TokenEncoder, maxsim
 from rag_assets.models.token_counts import in_batches, token_counts
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
@@ -171,8 +171,8 @@ class CrossEncoderScorer(ModelByHash):
             )
         return scores
 
-    def lengths(self, pairs: Sequence[Pair], counted: Path | None = None) -> Lengths:
-        """Return by what pairs are sorted, with the folder of the numbers of tokens that are known.
+    def lengths(self, pairs: Sequence[Pair]) -> Lengths:
+        """Return by what pairs are sorted.
 
         Tokens that the model reads, where they can be counted: those that stand around and between
         the texts are the same in all pairs, and are not exact. Letters of what is one batch anyway.
@@ -180,7 +180,7 @@ class CrossEncoderScorer(ModelByHash):
         counts = None
         if len(pairs) > self._batch_size:
             texts = list(dict.fromkeys(text for pair in pairs for text in pair))
-            counts = token_counts(texts, self.files, cache=counted)
+            counts = token_counts(texts, self.files)
         if counts is None:
             return np.array([len(pair.query) + len(pair.document) for pair in pairs], dtype=np.int_)
         count_of = dict(zip(texts, counts.tolist(), strict=True))
@@ -214,10 +214,9 @@ def scored_by_pairs(
     pairs = pairs_of(candidates)
     code = filled_by(f"{__name__}:scored_by_pairs", root_of(type(scorer), "score"))
     keys = pair_keys(fingerprint({**scorer.describe(), "code": code}), pairs)
-    lengths = partial(scorer.lengths, counted=workspace.cache_of("token_counts"))
 
     def compute(rows: Rows) -> Iterator[tuple[Rows, Values]]:
-        return in_groups(pairs, rows, lengths, scorer.score, PORTION, workspace.compute)
+        return in_groups(pairs, rows, scorer.lengths, scorer.score, PORTION, workspace.compute)
 
     return scores_by_query(candidates, keys, compute, workspace)
 
@@ -290,16 +289,16 @@ class MaxSim(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         encoder, scores = self._encoder(workspace), list[Scores]()
-        queries = encoder.encode([query.query for query in candidates], kind="query")
+        queries = iter(encoder.encode([query.query for query in candidates], kind="query"))
         documents: dict[str, TokenVectors] = {}
         with workspace.progress("rerank", len(candidates)) as advance:
             for block in in_batches(candidates, BLOCK):
                 texts = dict.fromkeys(text for query in block for text in query.texts)
                 new = [text for text in texts if text not in documents]
-                documents |= encoder.encode(new, kind="document") if new else {}
+                documents |= zip(new, encoder.encode(new, kind="document"), strict=True)
                 scores += [
-                    np.array([maxsim(queries[q.query], documents[text]) for text in q.texts])
-                    for q in block
+                    np.array([maxsim(vectors, documents[text]) for text in query.texts])
+                    for query, vectors in zip(block, queries, strict=False)
                 ]
                 if sum(vectors.nbytes for vectors in documents.values()) > MAX_BYTES:
                     documents = {}
@@ -313,3 +312,23 @@ class MaxSim(RerankedRetriever):
 
     def _encoder(self, workspace: Workspace = NO_WORKSPACE) -> TokenEncoder:
         return TokenEncoder(**workspace.encoder_options(self, "token_vectors"))
+
+
+NOTHING = -1.0
+"""The score of a query or document without a token: below every other."""
+
+
+def maxsim(query: TokenVectors, document: TokenVectors) -> float:
+    """Return the mean over query tokens of the highest cosine with a document token.
+
+    Khattab and Zaharia: ColBERT (SIGIR 2020) have the sum. By the mean scores of queries of
+    different lengths have the same range; of one query, it orders documents as the sum does.
+
+    Args:
+        query: unit vectors, shape (query tokens, dimension).
+        document: unit vectors, shape (document tokens, dimension).
+    """
+    if not len(query) or not len(document):
+        return NOTHING
+    cosines = query.astype(np.float32) @ document.astype(np.float32).T
+    return float(cosines.max(axis=1).astype(np.float64).mean())

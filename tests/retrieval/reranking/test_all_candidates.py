@@ -17,10 +17,11 @@ from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.units import unit_ids
-from rag_assets.models.other_encoders import TokenEncoder, maxsim
+from rag_assets.models.encoder import TokenEncoder
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.reranking.candidates import best_units, complete_lists
+from rag_assets.retrieval.reranking.local import maxsim
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -105,9 +106,9 @@ def test_it_is_the_reranking_of_an_input_that_finds_everything(
     units = unit_ids(chunks, "evidence").to_pylist()
     texts = texts_to_index(pipeline.experiment, "parts", chunks)
     encoder = TokenEncoder()
-    vectors = encoder.encode(texts, kind="document")
+    vectors = dict(zip(texts, encoder.encode(texts, kind="document"), strict=True))
     for row in QUERIES:
-        query = encoder.encode([row["text"]], kind="query")[row["text"]]
+        query = encoder.encode([row["text"]], kind="query")[0]
         best: dict[str, float] = {}
         for unit, text in zip(units, texts, strict=True):
             best[unit] = max(maxsim(query, vectors[text]), best.get(unit, -1.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rag_assets.models.cache_fill import TokenVectors
-from rag_assets.models.other_encoders import NOTHING, maxsim
+from rag_assets.retrieval.reranking.local import NOTHING, maxsim
 
 DOCUMENTS = [
     "The southern harbour closes when the wind exceeds 25 metres per second.",

@@ -65,15 +65,3 @@ def test_pairs_of_as_many_tokens_are_one_batch(
     (scores,) = scored_by_pairs([ONE], scorer, Workspace(tmp_path))
     assert batches == [{MOST, MANY}, {FEW, SOME}]
     np.testing.assert_allclose(scores, alone, atol=1e-5)
-
-
-def test_tokens_of_a_text_are_counted_once(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scorer = CrossEncoderScorer(str(folder), batch_size=2)
-    pairs = [Pair(QUERY, text) for text in TEXTS]
-    first = scorer.lengths(pairs, tmp_path)
-    monkeypatch.setattr("rag_assets.models.token_counts._counted", None)
-    other = [Pair(FEW, text) for text in TEXTS if text != FEW]
-    assert scorer.lengths(pairs, tmp_path).tolist() == first.tolist()
-    assert len(scorer.lengths(other, tmp_path)) == 3
