@@ -82,7 +82,8 @@ def kept_while_unchanged(
     Its other arguments are hashable, and what it returns is not changed by anyone. What it raises
     is not kept. The state is looked at first: what changes while it reads is read the next time.
     """
-    kept = lru_cache(lambda folder, _, *args: read(folder, *args))
+    plain: Callable[..., Result] = read
+    kept = lru_cache(lambda folder, _, *args: plain(folder, *args))
 
     @wraps(read)
     def remembered(folder: Path, /, *args: Rest.args, **_: Rest.kwargs) -> Result:

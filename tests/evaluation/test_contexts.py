@@ -43,7 +43,8 @@ def words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
 
 
-SMALL, LARGE = ({"strategy": "fixed", "max_characters": size, "overlap": 0} for size in (14, 20))
+SMALL: dict[str, Any] = {"strategy": "fixed", "max_characters": 14, "overlap": 0}
+LARGE: dict[str, Any] = {**SMALL, "max_characters": 20}
 
 
 def test_without_parents_it_is_the_chunk_and_no_title() -> None:

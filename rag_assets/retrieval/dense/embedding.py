@@ -16,8 +16,8 @@ from rag_assets.llm.budget import MILLION
 from rag_assets.llm.completions import Estimate
 from rag_assets.llm.endpoint import DEFAULT_BASE_URL
 from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
-from rag_assets.models.cache_fill import Vectors
-from rag_assets.models.encoder import Encoder, Kind, Progress
+from rag_assets.models.cache_fill import Progress, Vectors
+from rag_assets.models.encoder import Encoder, Kind
 from rag_assets.models.loading import PACKAGES, precision_facts, resolve_precision
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL

@@ -83,10 +83,9 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
                 lambda: endpoint.tokens,
             )
             scores = scores_by_query(candidates, keys, asked.scores, workspace, tokens)
-        failures, seconds = (
-            {query.query_id: of[query.query] for query in candidates if query.query in of}
-            for of in (asked.failures, asked.seconds)
-        )
+        pairs = [(query.query_id, query.query) for query in candidates]
+        failures = {name: asked.failures[text] for name, text in pairs if text in asked.failures}
+        seconds = {name: asked.seconds[text] for name, text in pairs if text in asked.seconds}
         return Reranked(scores, failures, seconds)
 
 
