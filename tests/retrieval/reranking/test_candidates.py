@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.retrieval.fusion.fusing import ranking
 
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError
@@ -27,6 +26,7 @@ from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE, retriever_prompts
 from rag_assets.schemas import QUERIES, RUNS
+from tests.retrieval.fusion.test_fusions import ranking
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, Tiny
 
