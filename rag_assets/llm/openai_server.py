@@ -23,9 +23,8 @@ from rag_assets.models.cache_fill import (
     Rows,
     ValueCache,
     Vectors,
-    checked_lengths,
+    as_wanted,
     filled,
-    to_unit_rows,
 )
 from rag_assets.models.token_counts import in_batches
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
@@ -167,16 +166,9 @@ def embed_cached(
     def compute(rows: Rows) -> Iterator[tuple[Rows, Vectors]]:
         missing = [texts[row] for row in rows.tolist()]
         for start, vectors in server().embed(missing):
-            some = rows[start : start + len(vectors)]
-
-            def name_of(row: int, some: Rows = some) -> str:
-                return repr(texts[some[row]][:80])
-
-            if normalise:
-                vectors = to_unit_rows(vectors, name_of)
-            else:
-                checked_lengths(vectors, name_of)
-            yield some, vectors
+            some = slice(start, start + len(vectors))
+            names = [repr(text[:80]) for text in missing[some]]
+            yield rows[some], as_wanted(vectors, names.__getitem__, normalise=normalise)
 
     return filled(text_keys(texts), DENSE_VECTORS, store, compute, progress=progress)
 

@@ -268,6 +268,17 @@ def to_unit_rows(vectors: npt.NDArray[np.floating], name_of: Callable[[int], str
     return unit
 
 
+def as_wanted(
+    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str], *, normalise: bool
+) -> Vectors:
+    """Return the rows as float32: of length 1, or as they are, checked; errors are of both."""
+    if normalise:
+        return to_unit_rows(vectors, name_of)
+    plain: Vectors = np.asarray(vectors, dtype=np.float32)
+    checked_lengths(plain, name_of)
+    return plain
+
+
 def check_unit_rows(vectors: Vectors, name_of: Callable[[int], str]) -> None:
     """Check that all rows have length 1.
 

@@ -41,11 +41,10 @@ from rag_assets.models.cache_fill import (
     ValueCache,
     Values,
     Vectors,
-    checked_lengths,
+    as_wanted,
     filled,
     in_groups,
     objects,
-    to_unit_rows,
 )
 from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_models
 from rag_assets.models.model_files import (
@@ -247,11 +246,7 @@ class Encoder(TextEncoder):
         def name_of(row: int) -> str:
             return f"the {kind} {texts[row][:80]!r} by {self.files.name}"
 
-        if self._normalise:
-            return to_unit_rows(raw, name_of)
-        vectors = np.asarray(raw, dtype=np.float32)
-        checked_lengths(vectors, name_of)
-        return vectors
+        return as_wanted(raw, name_of, normalise=self._normalise)
 
 
 SPARSE_MODULES = ("SpladePooling", "SparseAutoEncoder", "SparseStaticEmbedding", "Router")

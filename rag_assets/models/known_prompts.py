@@ -92,16 +92,13 @@ class Prompts(NamedTuple):
             model: its name in the experiment.
             kinds: of texts that it reads.
         """
-        known = self.known
-        if known is None:
+        known, texts = self.known, self.texts
+        missing = [kind for kind in kinds if known and getattr(known, kind) and not texts[kind]]
+        if known is None or not missing:
             return None
-        wanted = {"query": known.query, "document": known.document}
-        missing = [kind for kind in kinds if wanted[kind] and not self.texts[kind]]
-        if not missing:
-            return None
-        texts = " and ".join(f"{wanted[kind]!r} before every {kind}" for kind in missing)
+        told = " and ".join(f"{getattr(known, kind)!r} before every {kind}" for kind in missing)
         keys = " and ".join(f"{kind}_prompt" for kind in missing)
-        return f"model '{model}' ({known.family}) was trained with {texts}; give it as {keys}"
+        return f"model '{model}' ({known.family}) was trained with {told}; give it as {keys}"
 
 
 _NAMES = {"model": "the model's own configuration", "table": "the table of known models"}
@@ -133,7 +130,7 @@ def prompts_of(model: str, query: str | None, document: str | None) -> Prompts:
     sources: dict[Kind, str] = {}
     for kind in KINDS:
         own = given[kind]
-        table = {"query": known.query, "document": known.document}[kind] if known else ""
+        table = getattr(known, kind) if known else ""
         if own is not None:
             texts[kind], sources[kind] = own, "experiment"
         elif any(declared.values()):

@@ -71,8 +71,8 @@ def resolve_model(name: str, kind: str = MODEL, *, download: bool = True) -> Mod
     if not name or name.startswith((".", "/", "~")):
         raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
     full_name = _full_name(name) if kind == MODEL else name
-    reasons, ways = [], ["connect this machine to the hub once"]
-    ways.append("give the path of a folder with its files")
+    reasons = list[str]()
+    ways = ["connect this machine to the hub once", "give the path of a folder with its files"]
     if kind == MODEL and full_name == DEFAULT_MODEL:
         packaged = _packaged_default(name)
         if isinstance(packaged, ModelFiles):
@@ -185,8 +185,8 @@ def context_tokenizer_file(name: str) -> Path:
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)
     try:
-        wanted = [TOKENIZER_FILE]
-        folder = _hub_folder(full_name, wanted, TOKENIZER_FILE, _has_tokenizer, download=True)
+        wanted, has_it = [TOKENIZER_FILE], lambda folder: (folder / TOKENIZER_FILE).is_file()
+        folder = _hub_folder(full_name, wanted, TOKENIZER_FILE, has_it, download=True)
         return folder / TOKENIZER_FILE
     except ModelUnavailable as error:
         raise ModelUnavailable(
@@ -201,10 +201,6 @@ def _in_folder(folder: Path) -> Path:
     if file is None:
         raise ModelUnavailable(f"{folder} holds no tokenizer: there is no {TOKENIZER_FILE}")
     return file
-
-
-def _has_tokenizer(folder: Path) -> bool:
-    return (folder / TOKENIZER_FILE).is_file()
 
 
 def _is_complete(folder: Path) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from rag_assets.errors import DataError
-from rag_assets.models.cache_fill import Vectors, checked_lengths, to_unit_rows
+from rag_assets.models.cache_fill import Vectors, as_wanted
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
@@ -110,12 +110,9 @@ class FileVectorsRetriever(EmbeddingRetriever):
             return f"{what} '{ids[row]}'"
 
         try:
-            if self.similarity == "cosine":
-                return to_unit_rows(vectors, name_of)
-            checked_lengths(vectors, name_of)
+            return as_wanted(vectors, name_of, normalise=self.similarity == "cosine")
         except DataError as error:
             raise DataError(str(error), file=read.path) from error
-        return vectors
 
 
 class FileVectors(NamedTuple):
