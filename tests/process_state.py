@@ -21,7 +21,7 @@ CACHES = {
     "code_versions.versions._last",
     "models.loading._loaded",
     "retrieval.external.called_code._LOADED",
-    "scratch_duckdb._DATABASES",
+    "store.sql_paths._DATABASES",
     "testing.retrievers._RUNS",
 }
 """Module-level collections of the package that remember what was computed or opened."""

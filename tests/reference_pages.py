@@ -26,9 +26,8 @@ from rag_assets.evaluation.measure import Measure
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import ALIASES, MEASURES, needs_cutoff, parameters_of
 from rag_assets.experiment import config
-from rag_assets.experiment.config import ChecksConfig, DriftConfig
+from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConfig
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.experiment.schedule import ScheduleConfig
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.health.findings import FINDINGS

@@ -215,7 +215,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("compute*", "store*"),
     ("servers*",),
     ("schemas", "ordering", "package_versions", "trec_lines", "options", "plugins", "progress"),
-    ("scratch_duckdb", "signal_handlers"),
+    ("store.sql_paths", "signal_handlers"),
     ("text_files",),
     ("errors",),
     ("plain_text", "regular_files"),

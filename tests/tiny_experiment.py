@@ -21,8 +21,8 @@ from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, Plan, plan
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.atomic import remove
 from rag_assets.store.settings import StoreSettings

@@ -28,8 +28,7 @@ from rag_assets.answers.cases import Contexts, Passage
 from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.engine.failures import failures_of
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError

@@ -25,9 +25,8 @@ from rag_assets.answers.generators import (
 )
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.failures import UNANSWERED, failures_of
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts

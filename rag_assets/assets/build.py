@@ -39,7 +39,7 @@ from rag_assets.assets.reports import (
     unreadable,
     upstream_of,
 )
-from rag_assets.checks.failed_checks import FailedChecks
+from rag_assets.checks.check import FailedChecks
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError, UsageError

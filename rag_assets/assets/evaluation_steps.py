@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
-from rag_assets.checks.failed_checks import FailedChecks
+from rag_assets.checks.check import FailedChecks
 from rag_assets.errors import CheckFailed, StoreError
 from rag_assets.pipeline import warehouse_time
 from rag_assets.pipeline.evaluation_names import register
@@ -24,8 +24,8 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.required_partitions import partitions_of_rows, required_partitions
 from rag_assets.pipeline.selection import Selection, groups_by_cost
+from rag_assets.pipeline.stages import partitions_of_rows, required_partitions
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 

@@ -28,8 +28,7 @@ from rag_assets.assets.reported_versions import (
     read_keys,
 )
 from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
-from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult
-from rag_assets.checks.failed_checks import FailedChecks
+from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult, FailedChecks
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment

@@ -27,7 +27,7 @@ from rag_assets.checks.check import (
     State,
     of_evaluation,
 )
-from rag_assets.engine.failures import failures_of
+from rag_assets.engine.recipe import failures_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.health.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.evaluations import Evaluation

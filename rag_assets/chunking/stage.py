@@ -29,7 +29,6 @@ from rag_assets.chunking.index_texts import (
     texts_from_file,
 )
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.outgoing import (
     ExpectedWork,
     Outgoing,
@@ -40,7 +39,7 @@ from rag_assets.engine.outgoing import (
     llm_work,
     needed,
 )
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.config import ChunkingConfig

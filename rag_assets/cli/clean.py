@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_optio
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import Forgotten, removable, to_forget
+from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
 from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.formats import Row, formatted, size_text
+from rag_assets.report.formats import formatted, size_text
 from rag_assets.report.store_status import removed_rows
 from rag_assets.report.terminal_table import rows_view
 from rag_assets.store.atomic import remove
@@ -26,9 +26,6 @@ from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease
 from rag_assets.store.settings import StoreSettings
 from rag_assets.text_files import read_bytes
-
-REMOVED = ("experiment", "what", "why", "count", "bytes")
-"""Columns of what is removed from a store."""
 
 
 @click.command("clean")
@@ -88,24 +85,25 @@ def command(
     settings = StoreSettings.resolve(store)
     age, cache_age = (None if n is None else timedelta(days=n) for n in (older_than, caches))
     forgotten = None
-    with alone(settings, yes=yes):
-        roots = brought_roots(settings, experiment)
+    with exclusive_lease(settings, "`rag-assets clean`") if yes else nullcontext():
+        if yes:  # replies that killed processes left come where all are looked for
+            ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
+        roots = _roots(settings, experiment)
         if forget:
             forgotten = _texts_found(settings, document_id, text, experiment)
-            rows = removed_rows(forgotten.items)
-            if yes:
-                forgotten.remove(settings)
-                _rebuild(settings)
+            items = forgotten.items
         else:
             items = removable(
                 settings, age, orphans=orphans, cache_age=cache_age, experiment=experiment
             )
-            rows = removed_rows(items)
-            if yes:
-                for root in roots:
-                    fill_in(root, settings.locks)
-                settings.remove(item.path for item in items)
-    print_removed(rows, REMOVED, form, done=yes)
+        if yes and forgotten is not None:
+            forgotten.remove(settings)
+            _rebuild(settings)
+        elif yes:
+            for root in roots:
+                fill_in(root, settings.locks)
+            settings.remove(item.path for item in items)
+    _print_removed(items, form, done=yes)
     if forgotten is not None:
         _print_notes(settings, forgotten)
 
@@ -162,29 +160,8 @@ def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
         messages().print(f"note: {note}", soft_wrap=True)
 
 
-def alone(settings: StoreSettings, *, yes: bool) -> AbstractContextManager[None]:
-    """Have the store alone, if something is removed from it.
-
-    Raises:
-        StoreError: an evaluation runs, or something else removes.
-    """
-    return _settled(settings) if yes else nullcontext()
-
-
-@contextmanager
-def _settled(settings: StoreSettings) -> Iterator[None]:
-    """Have it alone, with the replies that killed processes left where all are looked for."""
-    with exclusive_lease(settings, "`rag-assets clean`"):
-        ReplyStore(settings.store / CACHE / COMPLETIONS).settle()
-        yield
-
-
-def brought_roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
-    """Return the folders of all experiments in the store, or of one; all records are brought.
-
-    Raises:
-        UsageError: the store has no such experiment.
-    """
+def _roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
+    """Return the folders of all experiments in the store, or of one; all records are brought."""
     if settings.remote is not None:
         settings.remote.pull()  # another machine may have made another evaluation the latest
     roots = {root.name: root for root in stored_experiments(settings.store)}
@@ -193,13 +170,13 @@ def brought_roots(settings: StoreSettings, experiment: str | None) -> list[Path]
     return [root for name, root in roots.items() if experiment in (None, name)]
 
 
-def print_removed(rows: list[Row], columns: Sequence[str], form: str, *, done: bool) -> None:
-    """Print what goes, or went."""
-    size = size_text(sum(int(str(row["bytes"])) for row in rows))
+def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
+    rows = removed_rows(items)
     if form != "table":
         print_data(formatted(rows, form))
     elif rows:
-        output().print(rows_view(rows, columns))
+        size = size_text(sum(item.size for item in items))
+        output().print(rows_view(rows, ("experiment", "what", "why", "count", "bytes")))
         print_line(f"{size} {'removed' if done else 'would be removed'}")
     else:
         print_line("nothing to remove")

@@ -16,7 +16,6 @@ from rag_assets.assets.evaluation_steps import EvaluationSummary
 from rag_assets.checks.retriever_warnings import (
     narrow_search_warnings,
     prompt_warnings,
-    tokenizer_warnings,
 )
 from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar, work_board
@@ -33,8 +32,7 @@ from rag_assets.cli.terminal import (
 from rag_assets.errors import Incomplete
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.evaluation.query_facts import ALL, DEV
-from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.circular_models import circle_warnings
+from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
@@ -44,8 +42,8 @@ from rag_assets.pipeline.failed_queries import (
     unfinished,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.findings import unlabelled_findings
 from rag_assets.report.formats import Row, dated, formatted
@@ -108,8 +106,7 @@ def command(
     if retry_failed:
         messages().print(f"asked again: {try_again(pipeline)} queries that failed")
     notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
-    notes = (*notes, *tokenizer_warnings(pipeline, selection), *circle_warnings(experiment))
-    for line in (*notes, *host_notes(clients(experiment))):
+    for line in (*notes, *circle_warnings(experiment), *host_notes(clients(experiment))):
         messages().print(f"warning: {line}", soft_wrap=True)
     total = sum(map(len, required_partitions(experiment, selection).values()))
     with work_board(

@@ -12,7 +12,12 @@ import pyarrow as pa
 from rag_assets.cli.options import path_argument, store_option
 from rag_assets.cli.progress_bars import rate_text, work_board
 from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
-from rag_assets.engine.measurements import MEASUREMENTS, Durations, Measurements, duration_text
+from rag_assets.engine.measurements import (
+    MEASUREMENTS,
+    Measurements,
+    duration_text,
+    seconds_per_text,
+)
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
@@ -160,11 +165,11 @@ def _time(
     if data.unread or summary.chunks < MIN_CHUNKS_TO_TIME:
         return "less than a minute"
     folder = StoreSettings.resolve(store).store / MEASUREMENTS
-    known = Durations(folder, experiment.name).text(None, DEFAULT_MODEL)
+    known = seconds_per_text(folder, DEFAULT_MODEL)
     each = seconds_a_text(summary.sample) if known is None else known
     if known is None:
         n, asked = len(summary.sample), fingerprint([DEFAULT_MODEL, *summary.sample])
-        kept = Measurements(folder, experiment.name)  # `plan` tells the same time
+        kept = Measurements(folder, experiment.name)
         kept.add("embed", asked, each * n, n, model=DEFAULT_MODEL, cached=False)
     candidates = 20 * max(data.queries, N_EXAMPLES)
     seconds = each * (summary.chunks + min(candidates, summary.chunks))

@@ -13,8 +13,7 @@ from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import work_board
 from rag_assets.cli.terminal import messages, print_rows
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.pipeline.circular_models import circle_warnings
+from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.sources.folder_queries import QUERIES_FILE, examples_left

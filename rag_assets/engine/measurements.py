@@ -48,7 +48,7 @@ CHECKSUM = "sha256"
 """Last key of a stored measurement."""
 
 MIN_TIMED = 20
-"""Measurements of fewer texts or pairs are ignored: they measure how long the model loads."""
+"""Texts of the smallest measurement of an embedding model that counts."""
 
 
 class Percentiles(TypedDict, total=False):
@@ -183,57 +183,6 @@ def _read(file: Path) -> Measurement | None:
     return {**_UNKNOWN, **row}
 
 
-class Durations:
-    """What took how long on this machine: in one experiment, else in any."""
-
-    def __init__(
-        self, folder: Path, experiment: str, models: Mapping[str, str | None] | None = None
-    ) -> None:
-        """Look into a folder of measurements; ``models`` has the model that a retriever asks."""
-        self._folder, self._experiment, self._models = folder, experiment, models or {}
-        self._by_kind: dict[str, list[Measurement]] = {}
-
-    def partition(self, asset: str, retriever: str | None) -> float | None:
-        """Return the seconds that a partition of an asset took on average, in this experiment.
-
-        Those of the retriever count where there are any. None: it was not measured.
-        """
-        all_here = [one for one in self._of(asset) if one["experiment"] == self._experiment]
-        nearest = [one for one in all_here if one["retriever"] == retriever] or all_here
-        seconds = [one["seconds"] for one in nearest if one["seconds"] is not None]
-        return mean(seconds) if seconds else None
-
-    def text(self, retriever: str | None, model: str | None = None) -> float | None:
-        """Return the seconds that one text takes to be embedded; None: it was not measured.
-
-        A retriever's own measurements count where there are any, else those of its model.
-        """
-        return self._each("embed", retriever, model)
-
-    def pair(self, retriever: str | None) -> float | None:
-        """Return the seconds that a reranker takes to score a pair; None: it was not measured."""
-        return self._each("ask", retriever, None)
-
-    def _each(self, what: str, retriever: str | None, model: str | None) -> float | None:
-        timed = [one for one in self._of(what) if not one["cached"] and one["amount"] >= MIN_TIMED]
-        model = model or self._models.get(retriever or "")
-        nearest = [
-            one
-            for one in timed
-            if (one["experiment"], one["retriever"]) == (self._experiment, retriever)
-            and one["model"] in (None, model)
-        ]
-        counted = nearest or [one for one in timed if model is not None and one["model"] == model]
-        each = [one["seconds"] / one["amount"] for one in counted if one["seconds"] is not None]
-        return median(each) if each else None
-
-    def _of(self, what: str) -> list[Measurement]:
-        if what not in self._by_kind:
-            files = sorted((self._folder / what).glob(f"*at={machine()}.json"))
-            self._by_kind[what] = [one for file in files if (one := _read(file)) is not None]
-        return self._by_kind[what]
-
-
 class ExpectedTime(NamedTuple):
     """How long an evaluation takes.
 
@@ -243,34 +192,51 @@ class ExpectedTime(NamedTuple):
         unknown: assets without a measurement.
     """
 
-    computed: float
-    checked: float
-    unknown: tuple[str, ...]
-
-
-NO_TIME = ExpectedTime(0.0, 0.0, ())
+    computed: float = 0.0
+    checked: float = 0.0
+    unknown: tuple[str, ...] = ()
 
 
 def expected_time(
-    durations: Durations, work: Iterable[tuple[ArtifactKey, bool, Mapping[str, int]]]
+    folder: Path, experiment: str, work: Iterable[tuple[ArtifactKey, bool]]
 ) -> ExpectedTime:
-    """Return how long partitions take.
+    """Return how long partitions take, each given with whether it is computed in any case.
 
-    Each is a partition; whether it is computed in any case; how many ``texts`` it embeds and
-    ``pairs`` it scores at most, where that is known.
+    A partition takes as long as those of its asset and retriever did on average, in this experiment
+    on this machine; where the retriever is new, as long as those of all retrievers.
     """
     sums = {True: 0.0, False: 0.0}
     unknown: dict[str, None] = {}
-    for key, is_certain, amounts in work:
+    by_asset: dict[str, list[Measurement]] = {}
+    for key, is_certain in work:
+        if key.asset not in by_asset:
+            made = _of_this_machine(folder / key.asset)
+            by_asset[key.asset] = [row for row in made if row["experiment"] == experiment]
         retriever = dict(key.partition).get("retriever")
-        seconds = durations.partition(key.asset, retriever)
-        for what, seconds_each in (("texts", durations.text), ("pairs", durations.pair)):
-            each = seconds_each(retriever) if what in amounts else None
-            seconds = seconds if each is None else amounts[what] * each
-        if seconds is None:
+        rows = by_asset[key.asset]
+        rows = [row for row in rows if row["retriever"] == retriever] or rows
+        seconds = [row["seconds"] for row in rows if row["seconds"] is not None]
+        if seconds:
+            sums[is_certain] += mean(seconds)
+        else:
             unknown[key.asset] = None
-        sums[is_certain] += seconds or 0.0
     return ExpectedTime(sums[True], sums[False], tuple(unknown))
+
+
+def seconds_per_text(folder: Path, model: str) -> float | None:
+    """Return the seconds that a model takes to embed a text, by any experiment; None: not measured.
+
+    Measurements of few texts are ignored: they measure how long the model loads.
+    """
+    rows = _of_this_machine(folder / "embed")
+    timed = [row for row in rows if row["model"] == model and row["amount"] >= MIN_TIMED]
+    each = [row["seconds"] / row["amount"] for row in timed if row["seconds"] and not row["cached"]]
+    return median(each) if each else None
+
+
+def _of_this_machine(folder: Path) -> list[Measurement]:
+    files = sorted(folder.glob(f"*at={machine()}.json"))
+    return [row for file in files if (row := _read(file)) is not None]
 
 
 def duration_text(seconds: float) -> str:

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import measure_cell, measure_latency
-from rag_assets.engine.recipe import Recipe, manifest_of
+from rag_assets.engine.recipe import UNANSWERED, Recipe, manifest_of
 from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
 from rag_assets.evaluation.units import cut
 from rag_assets.schemas import RUNS
@@ -119,8 +118,6 @@ class Rankings:
             fingerprint=name,
         )
         artifact = context.store.write_table(table, manifest)
-        if artifact.manifest.facts.get(UNANSWERED):
-            context.attempts.own(recipe)
         measure_latency(context, ranker, retriever, name, top_k, depth, ranked.served)
         return artifact
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import ArtifactKey, Manifest
+from rag_assets.store.artifacts import DEPTH_MARK, ArtifactKey, ArtifactStore, Manifest
+from rag_assets.store.atomic import WriteRecord, write_record
 from rag_assets.store.canonical import fingerprint
 
 
@@ -66,3 +70,120 @@ def manifest_of(
         failures=failures or {},
         code_version=recipe.code_version,
     )
+
+
+def failures_of(manifest: Manifest) -> Mapping[str, str]:
+    """Return query id -> reason, of a run; empty when all queries were answered."""
+    return manifest.failures
+
+
+ATTEMPT = "attempt"
+"""Key of a recipe's configuration; absent for the first attempt."""
+
+UNANSWERED = "unanswered"
+"""In the facts of what was asked: how many queries a server did not answer; absent where none."""
+
+RANKINGS = "rankings"
+
+
+class Attempts:
+    """The numbers of an experiment's attempts, by the fingerprint of the first one."""
+
+    def __init__(
+        self, folder: Path, store: ArtifactStore, write: WriteRecord = write_record
+    ) -> None:
+        """Use ``folder``; it is created by the first attempt that is counted."""
+        self._write = write
+        self._folder = folder
+        self._store = store
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        files = self._folder.glob("*.txt") if self._folder.is_dir() else ()
+        return {file.stem: _number(file) for file in files}
+
+    def of(self, first: Recipe) -> int:
+        """Return the number of the attempt that counts for this experiment; 0 is the first."""
+        return self._numbers.get(first.fingerprint, 0)
+
+    def numbered(self, recipe: Recipe, first: Recipe | None = None) -> Recipe:
+        """Return a recipe with the number of the latest attempt at ``first``, else at itself."""
+        return _with(recipe, self.of(first or recipe))
+
+    def before(self, recipe: Recipe) -> Recipe | None:
+        """Return a numbered recipe with the number of the attempt before; None: it is the first."""
+        number = int(recipe.config.get(ATTEMPT, 0))
+        return _with(recipe, number - 1) if number else None
+
+    def add(self, recipe: Recipe) -> None:
+        """Count a further attempt at a recipe, numbered or not.
+
+        Numbers at which another experiment was left without an answer too are passed over.
+        """
+        first = _with(recipe, 0)
+        number = self.of(first) + 1
+        while self._is_unanswered(_with(first, number)):
+            number += 1
+        self._keep(first, number)
+
+    def _is_unanswered(self, recipe: Recipe) -> bool:
+        name, store = recipe.fingerprint, self._store
+        artifacts = [store.find(recipe.stage, name)]
+        for depth in store.depths(RANKINGS, name):
+            artifacts.append(store.find(RANKINGS, f"{name}{DEPTH_MARK}{depth}"))
+        return any(one.manifest.facts.get(UNANSWERED) for one in artifacts if one is not None)
+
+    def _keep(self, first: Recipe, number: int) -> None:
+        name = first.fingerprint
+        file = self._folder / f"{name}.txt"
+
+        def later(there: bytes | None) -> str:
+            """Return the greater of the number and what another machine counted meanwhile."""
+            text = (there or b"").strip()
+            return f"{max(number, int(text) if text.isdigit() else 0)}\n"
+
+        self._numbers[name] = int(self._write(file, f"{number}\n", later))
+
+
+def _with(recipe: Recipe, number: int) -> Recipe:
+    """Return a recipe with the number of an attempt, and without one for the first."""
+    config = {name: value for name, value in recipe.config.items() if name != ATTEMPT}
+    return replace(recipe, config={**config, ATTEMPT: number} if number else config)
+
+
+def _number(file: Path) -> int:
+    try:
+        return int(file.read_text(encoding="ascii"))
+    except ValueError as error:
+        raise StoreError(
+            f"{file}: is damaged, it holds no number; write into it how often the failed queries "
+            "of that partition were tried again, or delete it to count from 0"
+        ) from error
+
+
+class Revisions:
+    """The revisions that evaluations asked searches for, by the options of the search.
+
+    What cannot be seen is asked. A fingerprint needs the revision, and looking must not ask
+    anybody: so an evaluation asks once, at its beginning, and writes down the answer, a small file
+    a search; plans, sensors and automation read it.
+    """
+
+    def __init__(self, folder: Path, write: WriteRecord = write_record) -> None:
+        """Use ``folder``; it is created when the first revision is kept."""
+        self._write = write
+        self._folder = folder
+
+    def of(self, search: Mapping[str, Any]) -> str:
+        """Return the last answer; empty: nobody asked yet."""
+        try:
+            return self._file(search).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def keep(self, search: Mapping[str, Any], revision: str) -> None:
+        """Keep an answer in place of the last one."""
+        self._write(self._file(search), revision, lambda _: revision)
+
+    def _file(self, search: Mapping[str, Any]) -> Path:
+        return self._folder / f"{fingerprint([search])}.txt"

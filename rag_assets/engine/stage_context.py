@@ -14,13 +14,11 @@ import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import Compute
-from rag_assets.engine.failures import Attempts, Revisions
 from rag_assets.engine.measurements import Measurements
-from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.recipe import Attempts, Recipe, Revisions
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import Progress
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.sources.dataset import Read
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 if TYPE_CHECKING:
@@ -103,7 +101,6 @@ class StageContext(Protocol):
         measurements: what was measured; no result depends on it.
         attempts: how often a failed partition was tried again.
         revisions: the revisions that evaluations asked searches for.
-        read_ahead: tables of source files that were read before their stage was asked for.
     """
 
     experiment: Experiment
@@ -114,7 +111,6 @@ class StageContext(Protocol):
     measurements: Measurements
     attempts: Attempts
     revisions: Revisions
-    read_ahead: dict[str, Read]
 
     @property
     def source_digests(self) -> Mapping[str, str]:

@@ -34,10 +34,10 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.runs_stage import RunsStage, run_key
 from rag_assets.schemas import ATTRIBUTIONS, RUNS
-from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
+from rag_assets.store.sql_paths import scratch_connection
 
 FOUND = "found"
 PLACES = (

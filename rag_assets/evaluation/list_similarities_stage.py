@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.failures import failures_of
 from rag_assets.engine.latency_sample import values_by_query
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment

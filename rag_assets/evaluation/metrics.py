@@ -20,9 +20,8 @@ from rag_assets.evaluation.measures import LARGEST_GMAX, MEASURE_TYPES
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.schemas import QUERY_METRICS
-from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.parquet_files import read_parquet
-from rag_assets.store.sql_paths import parquet_rows
+from rag_assets.store.sql_paths import parquet_rows, scratch_connection
 
 if TYPE_CHECKING:
     import duckdb

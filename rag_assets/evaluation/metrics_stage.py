@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.failures import failures_of
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key

@@ -29,16 +29,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.engine.failures import failures_of
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.external.base import UNCHUNKED
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
-from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.sql_paths import scratch_connection
 
 PERSISTENCE = 0.9
 """p of rank-biased overlap: the chance to look at one more rank."""

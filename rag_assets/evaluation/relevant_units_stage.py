@@ -24,9 +24,9 @@ from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.schemas import RELEVANT_UNITS
-from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.sql_paths import scratch_connection
 
 _UNITS = {
     # A document satisfies every evidence that lies in it.

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metrics import Cell, by_cell, number_pairs, register_cells, stack
 from rag_assets.evaluation.units import text_of
-from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.sql_paths import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb

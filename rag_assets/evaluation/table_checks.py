@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.evaluation.units import unit_ids
-from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.sql_paths import scratch_connection
 
 # NaN is the largest number of DuckDB.
 _DISORDERED = """

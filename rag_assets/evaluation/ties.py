@@ -26,7 +26,7 @@ from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.schemas import RUNS
-from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.sql_paths import scratch_connection
 
 if TYPE_CHECKING:
     import duckdb

@@ -1,18 +1,29 @@
-"""Which models and servers an experiment asks; texts leave this machine only for hosts it names."""
+"""Which models and servers an experiment asks, and which of these judge their own work.
+
+Texts leave this machine only for hosts that the experiment names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from rag_assets.answers.generators import LlmGenerator
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE
+from rag_assets.judges.llm import LlmJudge, model_name
+from rag_assets.labels.generation.question_tables import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
+from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.derived import RerankedRetriever
+from rag_assets.schemas import QUERIES
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import Server
+from rag_assets.store.artifacts import ArtifactKey
 
 NEXT_VERSION = "the next version refuses it"
 
@@ -119,3 +130,100 @@ def host_notes(found: Iterable[Client]) -> list[str]:
                 "`max_calls`, or `max_cost` where there is one"
             )
     return lines
+
+
+Work = tuple[str | None, str]
+"""A model, and what it does, as the end of a sentence: ``writes the answers of plain``."""
+
+
+def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -> list[str]:
+    """Return a sentence for each way in which a judge's model made what it judges.
+
+    Args:
+        experiment: the experiment.
+        key: of verdicts.
+        queries: table of :data:`rag_assets.schemas.QUERIES`.
+    """
+    judge = experiment.judges[key["judge"]]
+    model = _model_of(experiment, judge.llm) if isinstance(judge, LlmJudge) else None
+    works: list[Work] = []
+    retrievers = list(experiment.retrievers)
+    if key.asset == "answer_verdicts":
+        works += _answering(experiment)
+        answerers = experiment.answerers.values()
+        retrievers = [one.retriever for one in answerers if one.retriever is not None]
+    works += _retrieving(experiment, retrievers)
+    works += [
+        (author, f"wrote {n} of the {len(queries)} questions")
+        for author, n in question_authors(queries).items()
+    ]
+    beginning = f"judge {key['judge']} uses {model}, which also"
+    return [f"{beginning}{alias} {work}" for alias, work in _by_model(model, works)]
+
+
+def question_circles(experiment: Experiment) -> list[str]:
+    """Return a sentence for each way in which a retriever uses the model that wrote the questions.
+
+    Such a retriever knows the words of its own questions: its means may be too high.
+    """
+    options = experiment.questions
+    author = _model_of(experiment, options.llm) if options is not None else None
+    works = _by_model(author, _retrieving(experiment, experiment.retrievers))
+    return [
+        f"{author} writes the questions, and{alias} {work}: what uses it may look better than it is"
+        for alias, work in works
+    ]
+
+
+def circle_warnings(experiment: Experiment) -> list[str]:
+    """Return what the YAML tells of judges and questions: all that the two functions above say.
+
+    Who wrote the questions, where these are not generated, is known when they were read.
+    """
+    keys = [
+        ArtifactKey.of(asset, judge=judge)
+        for asset, kind in (("relevance_verdicts", RELEVANCE), ("answer_verdicts", CORRECTNESS))
+        for judge in experiment.judges_of(kind)
+    ]
+    lines = [line for key in keys for line in circular_uses(experiment, key, QUERIES.empty())]
+    return [*question_circles(experiment), *dict.fromkeys(lines)]
+
+
+def _answering(experiment: Experiment) -> Iterator[Work]:
+    for name, options in experiment.answerers.items():
+        generator = experiment.generators[options.generator]
+        if isinstance(generator, LlmGenerator):
+            yield _model_of(experiment, generator.llm), f"writes the answers of {name}"
+
+
+def _retrieving(experiment: Experiment, retrievers: Iterable[str]) -> Iterator[Work]:
+    """Yield what models do for some retrievers, and for those that these read."""
+    names, waiting = dict[str, None](), list(retrievers)
+    while waiting:
+        names[name := waiting.pop(0)] = None
+        waiting += experiment.inputs(name)
+    for name in names:
+        model = getattr(experiment.retrievers[name], "model", None)
+        if isinstance(model, str) and isinstance(experiment.retrievers[name], RerankedRetriever):
+            yield model, f"reranks for {name}"
+    bases = [config for n in names if isinstance(config := experiment.retrievers[n], BaseRetriever)]
+    for query_set in dict.fromkeys(config.query_set for config in bases):
+        options = experiment.query_sets.get(query_set)
+        if isinstance(options, PromptedQuerySet):
+            yield _model_of(experiment, options.llm), f"writes the queries of {query_set}"
+    for chunking in dict.fromkeys(c for name in names for c in experiment.chunkings_of(name)):
+        for text in experiment.chunkings[chunking].index_texts or ():
+            work = f"writes the {text.kind} by which {chunking} is found"
+            yield _model_of(experiment, text.llm) if text.asks else None, work
+
+
+def _by_model(model: str | None, works: Iterable[Work]) -> Iterator[tuple[str, str]]:
+    """Yield what a model does, each time after the other name that is used for it, if any."""
+    for name, work in works:
+        if model is not None and name is not None and model_name(name) == model_name(model):
+            yield "" if name == model else f" (as {name})", work
+
+
+def _model_of(experiment: Experiment, name: str | None) -> str | None:
+    llm = experiment.language_model(name)
+    return None if llm is None else dict(llm.identity()).get("model")

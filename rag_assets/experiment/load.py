@@ -22,13 +22,12 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
 from rag_assets.experiment.names import FOR_PEOPLE, checked_name, name_from
-from rag_assets.experiment.problems import dotted, first_problem, refused
 from rag_assets.experiment.retriever_rules import (
     check_display_names,
     check_tuning,
     tuned_retrievers,
 )
-from rag_assets.experiment.yaml_file import YamlFile, read_yaml
+from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml, refused
 from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
 from rag_assets.labels.pooling.label_import import is_wholly_graded
 from rag_assets.options import KeyProblem

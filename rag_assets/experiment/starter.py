@@ -10,31 +10,29 @@ import yaml
 
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.evaluation.metric_names import MEASURES
-from rag_assets.experiment.defaults import default_chunkings, default_retrievers
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
-_SHOWN = {
-    "bm25": ("analyzer", "k1", "b"),
-    "minilm": ("model",),
-    "hybrid": ("inputs", "k", "candidates"),
-    "maxsim": ("input", "candidates"),
+_RETRIEVERS = {
+    "bm25": (
+        "Words in common: hard to beat where questions use the words of the documents.",
+        "{type: bm25, analyzer: auto, k1: 1.2, b: 0.75}",
+    ),
+    "minilm": (
+        "Likeness of meaning, by a small English model that needs no download.",
+        f"{{type: embedding, model: {DEFAULT_MODEL}}}",
+    ),
+    "hybrid": (
+        "Fusion by rank: it finds what either of the two finds.",
+        "{type: rrf, inputs: [bm25, minilm], k: 60, candidates: 100}",
+    ),
+    "maxsim": (
+        "A second look at the first results; it cannot bring back what its input missed.",
+        "{type: maxsim, input: hybrid, candidates: 20}",
+    ),
 }
-"""Retriever -> the options that are written out; the others keep their defaults unseen."""
-
-_WHY = {
-    "bm25": "Words in common: hard to beat where questions use the words of the documents.",
-    "minilm": "Likeness of meaning, by a small English model that needs no download.",
-    "hybrid": "Fusion by rank: it finds what either of the two finds.",
-    "maxsim": "A second look at the first results; it cannot bring back what its input missed.",
-}
-
-
-class _Flow(yaml.SafeDumper):
-    """Writes tuples as lists."""
-
-
-_Flow.add_representer(tuple, yaml.SafeDumper.represent_list)
+"""Retriever -> why it is there, and its default with the options that are worth a try."""
 
 
 class DataSummary(NamedTuple):
@@ -94,35 +92,27 @@ def _chunking(experiment: Experiment) -> Iterator[str]:
     yield "# How documents are cut. Several may stand here; the same labels score them all."
     yield from _listed("Strategies", CHUNKING_TYPES)
     yield "chunking:"
-    chunkings = default_chunkings(experiment.dataset)
-    for name, chunking in chunkings.items():
-        shown = {"strategy": chunking.strategy}
-        for key in ("max_tokens", "overlap"):
-            if getattr(chunking, key, None) is not None:
-                shown[key] = getattr(chunking, key)
-        yield f"  {name}: {_flow(shown)}"
-    if "sections_200" in chunkings:
+    if experiment.dataset.default_chunking == "none":
+        yield "  whole: {strategy: none}"
+    else:
+        yield "  sections_200: {strategy: recursive, max_tokens: 200, overlap: 30}"
         yield "  # sections_400: {strategy: recursive, max_tokens: 400, overlap: 60}"
         yield "  # Title and headings as a text of their own, by which a chunk is found too:"
         yield "  # by_headings: {strategy: markdown, index_texts: [text, headings]}"
 
 
 def _retrievers(unread: float) -> Iterator[str]:
-    retrievers = default_retrievers()
-    lines = {}
-    for name, retriever in retrievers.items():
-        options = {"type": retriever.type, **{key: getattr(retriever, key) for key in _SHOWN[name]}}
-        lines[name] = f"{name}: {_flow(options)}"
     yield from _listed("Types", RETRIEVER_TYPES)
     yield "retrievers:"
-    for name, line in lines.items():
+    for name, (why, block) in _RETRIEVERS.items():
         if not unread or name == "bm25":
-            yield f"  # {_WHY[name]}"
-            yield f"  {line}"
+            yield f"  # {why}"
+            yield f"  {name}: {block}"
     if unread:
         yield f"  # The default model does not know {unread:.0%} of the tokens here, so what needs"
         yield "  # it is left out. Name a model that reads this language, and take the `#` away."
-        yield from (f"  # {line}" for name, line in lines.items() if name != "bm25")
+        blocks = [(name, block) for name, (_, block) in _RETRIEVERS.items() if name != "bm25"]
+        yield from (f"  # {name}: {block}" for name, block in blocks)
 
 
 def _metrics(experiment: Experiment) -> Iterator[str]:
@@ -146,7 +136,7 @@ def _listed(what: str, names: Iterable[str]) -> list[str]:
 
 
 def _flow(value: dict[str, Any] | list[Any]) -> str:
-    text: str = yaml.dump(
-        value, Dumper=_Flow, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1e9
+    text: str = yaml.safe_dump(
+        value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1e9
     )
     return text.strip()

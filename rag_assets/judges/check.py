@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.base import (
     CORRECTNESS,
     RELEVANCE,
@@ -55,7 +56,6 @@ from rag_assets.judges.verdicts_stage import (
 )
 from rag_assets.labels.pooling.pool import units_in
 from rag_assets.llm.completions import Estimate, estimate
-from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey

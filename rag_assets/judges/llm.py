@@ -8,10 +8,10 @@ these are left out of the comparison. Two sizes or generations are two models.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -175,29 +175,6 @@ def _read(reply: Answer, key: str, highest: int) -> Verdict:
     return Verdict(grade, UNPARSED if grade is None else None, key)
 
 
-class Use(NamedTuple):
-    """What a model does upstream of verdicts.
-
-    Attributes:
-        model: its name.
-        work: as the end of a sentence: ``writes the answers of plain``.
-        path: the partitions from there to the verdicts.
-    """
-
-    model: str
-    work: str
-    path: tuple[str, ...]
-
-
 def model_name(name: str) -> str:
     """Return what two names of one model have in common."""
     return _VERSION.sub("", name.strip().lower().rsplit("/", 1)[-1])
-
-
-def circles(judge: str, model: str, uses: Iterable[Use]) -> Iterator[str]:
-    """Yield a sentence for each use of the judge's own model upstream, with its path."""
-    for use in uses:
-        if model_name(use.model) == model_name(model):
-            as_what = "" if use.model == model else f" (as {use.model})"
-            path = " -> ".join(use.path)
-            yield f"judge {judge} uses {model}, which also{as_what} {use.work}: {path}"

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts

@@ -20,14 +20,14 @@ from rag_assets.compute.compute import release_workers
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import SOURCE, experiment_in_code
-from rag_assets.experiment.problems import refused
+from rag_assets.experiment.yaml_file import refused
 from rag_assets.live.parts import BM25
 from rag_assets.live.records import Records
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.retrieval.external.base import ALWAYS
 from rag_assets.retrieval.external.called_code import version_of_loaded

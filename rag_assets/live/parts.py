@@ -17,7 +17,7 @@ from rag_assets.chunking.windows import whole_texts
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.score import Scores, score
-from rag_assets.experiment.problems import refused
+from rag_assets.experiment.yaml_file import refused
 from rag_assets.live.records import Placed, Records, document_rows
 from rag_assets.models.encoder import Encoder
 from rag_assets.retrieval.lexical import bm25

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -151,22 +151,19 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
     return {FOLDER: SNAPSHOTS, HISTORY_DIR: HISTORY_DIR}.get(parts[1], OTHER), len(parts)
 
 
-class _Named:
-    """What snapshots name, by whom: paths, and first digits of fingerprints for measurements."""
+Names = dict[Path | str, set[str]]
+"""What snapshots name: paths, and first digits of fingerprints for measurements -> by whom."""
 
-    def __init__(self, store: Path) -> None:
-        self._store = store
-        self._names: dict[Path | str, set[str]] = {}
 
-    def add(self, experiment: str, evaluation: Evaluation) -> None:
-        for entry in (*evaluation.entries, *evaluation.rankings):
-            for name in (self._store / entry.path, entry.fingerprint[:16]):
-                self._names.setdefault(name, set()).add(experiment)
+def _add_names(names: Names, store: Path, evaluation: Evaluation) -> None:
+    for entry in (*evaluation.entries, *evaluation.rankings):
+        for name in (store / entry.path, entry.fingerprint[:16]):
+            names.setdefault(name, set()).add(evaluation.experiment)
 
-    def by(self, item: Item) -> set[str]:
-        """Return the experiments that name it."""
-        name = item.path.name[:16] if item.kind == MEASUREMENTS else item.path
-        return self._names.get(name, set())
+
+def _named_by(names: Names, item: Item) -> set[str]:
+    """Return the experiments that name an item."""
+    return names.get(item.path.name[:16] if item.kind == MEASUREMENTS else item.path, set())
 
 
 def _snapshots(store: Path) -> Iterator[tuple[Path, Evaluation]]:
@@ -198,7 +195,8 @@ def removable(
     """
     now = now or datetime.now(UTC)
     store = settings.store
-    kept, gone = _Named(store), _Named(store)
+    kept: Names = {}
+    gone: Names = {}
     outdated: set[Path] = set()
     for root, evaluation in _snapshots(store):
         began = datetime.fromisoformat(evaluation.started)
@@ -206,9 +204,9 @@ def removable(
         pinned = {pointed(root / name) for name in (CURRENT, ANCHOR)}
         if is_old and experiment in (None, root.name) and evaluation.evaluation_id not in pinned:
             outdated.add(snapshot_file(root, evaluation.evaluation_id))
-            gone.add(root.name, evaluation)
+            _add_names(gone, store, evaluation)
         else:
-            kept.add(root.name, evaluation)
+            _add_names(kept, store, evaluation)
     garbage: list[Item] = []
     for item in items(settings):
         written = datetime.fromtimestamp(item.modified / 1e9, UTC)
@@ -217,9 +215,9 @@ def removable(
         elif item.kind == CACHE and cache_age is not None and written < now - cache_age:
             kind = f"{CACHE}/{item.path.relative_to(store).parts[1]}"
             garbage.append(replace(item, kind=kind, reason="older"))
-        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or kept.by(item):
+        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or _named_by(kept, item):
             continue
-        elif owners := gone.by(item):
+        elif owners := _named_by(gone, item):
             by = ", ".join(sorted(owners))
             garbage.append(replace(item, experiment=by, reason="only older name it"))
         elif orphans and experiment in (None, item.experiment) and written < now - SPARED:
@@ -229,42 +227,9 @@ def removable(
     return garbage
 
 
-class Fragments:
-    """What is looked for: fragments of texts, at most :data:`MAX_FRAGMENTS` of each."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        """Cut texts into fragments."""
-        self.texts = tuple(sorted({piece for text in texts for piece in _pieces(text)}))
-
-    def in_file(self, path: Path) -> bool:
-        """Return whether a file holds any of them; one that cannot be read as Parquet, as bytes."""
-        with suppress(OSError, pa.ArrowException):
-            if path.suffix == ".parquet":
-                with pq.ParquetFile(path) as file:
-                    # As they lie in memory, texts of lists and structures are whole.
-                    batches = (one.serialize() for one in file.iter_batches(batch_size=10_000))
-                    metadata = (file.schema_arrow.metadata or {}).values()
-                    return any(self._in_bytes(memoryview(part)) for part in (*metadata, *batches))
-        return self._in_bytes(path.read_bytes())
-
-    def _in_bytes(self, content: bytes | memoryview) -> bool:
-        column = pa.chunked_array([pa.array([bytes(content)], pa.large_binary())])
-        once = [json.dumps(text)[1:-1] for text in self.texts]
-        forms = {*self.texts, *once, *(json.dumps(text)[1:-1] for text in once)}
-        return bool(pc.any(_matches(column, forms)).as_py())
-
-    def in_column(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return of each text of a column whether it holds any of them."""
-        return _matches(column, self.texts)
-
-
-def _matches(column: pa.ChunkedArray, texts: Iterable[str]) -> pa.ChunkedArray:
-    matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
-    literals = [rf"\Q{text}\E" for text in sorted(texts)]
-    for start in range(0, len(literals), _GROUP):
-        group = pc.match_substring_regex(column, "|".join(literals[start : start + _GROUP]))
-        matches = pc.or_(matches, pc.fill_null(group, False))
-    return matches
+def fragments_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return what is looked for: at most :data:`MAX_FRAGMENTS` fragments of each text."""
+    return tuple(sorted({piece for text in texts for piece in _pieces(text)}))
 
 
 def _pieces(text: str) -> list[str]:
@@ -276,6 +241,35 @@ def _pieces(text: str) -> list[str]:
             places = np.linspace(0, len(pieces) - 1, min(len(pieces), MAX_FRAGMENTS)).round()
             return [pieces[int(place)] for place in places]
     return []
+
+
+def holds_any(path: Path, fragments: Iterable[str]) -> bool:
+    """Return whether a file holds any fragment; one that cannot be read as Parquet, as bytes."""
+    once = [json.dumps(text)[1:-1] for text in fragments]
+    forms = {*fragments, *once, *(json.dumps(text)[1:-1] for text in once)}
+
+    def is_in(content: bytes | memoryview) -> bool:
+        column = pa.chunked_array([pa.array([bytes(content)], pa.large_binary())])
+        return bool(pc.any(_matches(column, forms)).as_py())
+
+    with suppress(OSError, pa.ArrowException):
+        if path.suffix == ".parquet":
+            with pq.ParquetFile(path) as file:
+                # As they lie in memory, texts of lists and structures are whole.
+                batches = (part.serialize() for part in file.iter_batches(batch_size=10_000))
+                metadata = (file.schema_arrow.metadata or {}).values()
+                return any(is_in(memoryview(part)) for part in (*metadata, *batches))
+    return is_in(path.read_bytes())
+
+
+def _matches(column: pa.ChunkedArray, texts: Iterable[str]) -> pa.ChunkedArray:
+    """Return of each value of a column whether it holds any of some texts."""
+    matches = pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.bool_))])
+    literals = [rf"\Q{text}\E" for text in sorted(texts)]
+    for start in range(0, len(literals), _GROUP):
+        group = pc.match_substring_regex(column, "|".join(literals[start : start + _GROUP]))
+        matches = pc.or_(matches, pc.fill_null(group, False))
+    return matches
 
 
 @dataclass(frozen=True)
@@ -338,12 +332,13 @@ def to_forget(
     if settings.remote is not None:
         settings.remote.pull()
         settings.remote.fetch("")
-    named, sources = _Named(settings.store), {}
+    names: Names = {}
+    sources = {}
     for root, evaluation in _snapshots(settings.store):
-        named.add(root.name, evaluation)
+        _add_names(names, settings.store, evaluation)
         sources[root.name] = evaluation.source
     contents = items(settings)
-    owners = {item.path: {item.experiment} - {""} | named.by(item) for item in contents}
+    owners = {item.path: {item.experiment} - {""} | _named_by(names, item) for item in contents}
     texts = {text} if text else set()
     for item in contents:
         is_whose = document_id is not None and (
@@ -355,7 +350,7 @@ def to_forget(
     if not texts:
         return None
     chunks = [part for item in contents for part in _cut_from(item, texts)]
-    fragments = Fragments(texts.union(*map(_indexed, chunks)))
+    fragments = fragments_of(texts.union(*map(_indexed, chunks)))
     manifests = {item.path: read_manifest(item.path) for item in contents}
     holding = {item.path for item in contents if _holds(item, fragments)}
     made = _made_from(holding, manifests)
@@ -373,7 +368,7 @@ def to_forget(
         (*_dagster(settings), *files),
         dict(_cache_entries(settings.store, contents, chunks, fragments, manifests.values())),
         {name: source for name, source in sources.items() if name in touched},
-        tuple(path for path in in_kept if fragments.in_file(path)),
+        tuple(path for path in in_kept if holds_any(path, fragments)),
     )
 
 
@@ -392,12 +387,12 @@ def _cut_from(item: Item, texts: set[str]) -> Iterator[pa.Table]:
         yield table.filter(pa.array(is_cut, pa.bool_()))
 
 
-def _holds(item: Item, fragments: Fragments) -> bool:
+def _holds(item: Item, fragments: tuple[str, ...]) -> bool:
     """Return whether a file or artifact holds a fragment; what was never finished may."""
     if item.kind in (CACHE, SNAPSHOTS, HISTORY_DIR):
         return False
     files = item.path.rglob("*") if item.path.is_dir() else [item.path]
-    return item.kind == TEMPORARY or any(fragments.in_file(f) for f in files if f.is_file())
+    return item.kind == TEMPORARY or any(holds_any(f, fragments) for f in files if f.is_file())
 
 
 def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None]) -> set[Path]:
@@ -418,29 +413,28 @@ def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None])
 def _cache_entries(
     store: Path,
     contents: Iterable[Item],
-    chunks: Iterable[pa.Table],
-    fragments: Fragments,
+    chunks: Sequence[pa.Table],
+    fragments: tuple[str, ...],
     manifests: Iterable[Manifest | None],
 ) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
-    """Yield entries of caches: vectors by the keys of their texts, replies by their words."""
+    """Yield entries of caches: vectors by the keys of their texts, replies by their words.
+
+    Sentences that semantic chunking embeds are stored nowhere: with it, all vectors go.
+    """
     configs = [manifest.config for manifest in manifests if manifest]
     prompts = {"", *(prompt for config in configs for prompt in _prompts(config))}
-    gone, stored = _stored_texts(contents, chunks, fragments)
-    # Vectors of single sentences: their texts are not stored, so all without a stored text go.
+    texts = _stored_texts(contents, chunks, fragments)
+    keys = text_keys([prompt + text for text in texts for prompt in prompts])
     by_sentence = any(config.get("strategy") == "semantic" for config in configs)
-    gone_keys, stored_keys = (
-        text_keys([prompt + text for text in texts for prompt in prompts])
-        for texts in (gone, stored if by_sentence else ())
-    )
-    for segment in (one for one in cache_segments(store) if one.entries >= 0):
-        if segment.kind in BY_TEXT:
-            keys = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
-            rows = pc.is_in(keys, gone_keys)
-            if by_sentence and segment.kind == "embeddings":
-                rows = pc.or_(rows, pc.invert(pc.is_in(keys, stored_keys)))
+    for segment in (segment for segment in cache_segments(store) if segment.entries >= 0):
+        if segment.kind == "embeddings" and by_sentence:
+            rows = pa.array(np.ones(segment.entries, dtype=np.bool_))
+        elif segment.kind in BY_TEXT:
+            stored = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
+            rows = pc.is_in(stored, keys)
         elif segment.kind == COMPLETIONS:
-            table = read_parquet(segment.path, ["request", "text"])
-            rows = pc.or_(*map(fragments.in_column, table.columns)).combine_chunks()
+            columns = read_parquet(segment.path, ["request", "text"]).columns
+            rows = pc.or_(*(_matches(column, fragments) for column in columns)).combine_chunks()
         else:
             continue  # scores of pairs: hashes and numbers alone
         if pc.any(rows).as_py():
@@ -448,22 +442,19 @@ def _cache_entries(
 
 
 def _stored_texts(
-    contents: Iterable[Item], chunks: Iterable[pa.Table], fragments: Fragments
-) -> tuple[set[str], set[str]]:
-    """Return the texts that go, in each form in which one may be embedded; and all of them."""
-    gone: set[str] = set().union(*map(_indexed, chunks))
+    contents: Iterable[Item], chunks: Sequence[pa.Table], fragments: tuple[str, ...]
+) -> set[str]:
+    """Return the texts that go, in each form in which one may be embedded."""
+    texts: set[str] = set().union(*map(_indexed, chunks))
     ids = [chunk_id for table in chunks for chunk_id in table["chunk_id"].to_pylist()]
-    stored: set[str] = set()
     for item in contents:
         is_text = item.kind in ("chunks", "index_texts", "queries", "query_sets")
         for table in _table(item) if is_text else ():
-            mask = fragments.in_column(table["text"])
+            mask = _matches(table["text"], fragments)
             if item.kind == "index_texts":
                 mask = pc.or_(mask, pc.is_in(table["chunk_id"], pa.array(ids, pa.string())))
-            forms = _indexed if item.kind == "chunks" else _texts
-            gone |= forms(table.filter(mask))
-            stored |= forms(table)
-    return gone, stored
+            texts |= (_indexed if item.kind == "chunks" else _texts)(table.filter(mask))
+    return texts
 
 
 def _texts(table: pa.Table) -> set[str]:

@@ -25,9 +25,9 @@ from pydantic import BaseModel
 from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.hosts import circle_warnings
 from rag_assets.options import FileOptions
 from rag_assets.package_versions import version
-from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     RANKINGS,

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import pyarrow.compute as pc
-
 from rag_assets.answers.stage import Answers
 from rag_assets.chunking.stage import IndexTexts
-from rag_assets.engine.failures import UNANSWERED
-from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
-from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.stage import QuerySetAnswers
 from rag_assets.retrieval.external.base import ExternalRetriever
-from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
-from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
-
-_COUNTING = (
-    GeneratedQuestionsStage,
-    IndexTexts,
-    Answers,
-    ExternalRankings,
-    RelevanceVerdicts,
-    AnswerVerdicts,
-)
-"""Stages whose facts say how much a server left open."""
 
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -103,33 +85,19 @@ def try_again(pipeline: Pipeline) -> int:
 
 def _unanswered(pipeline: Pipeline) -> Iterator[tuple[ArtifactKey, Recipe, int]]:
     """Yield partitions, the recipe whose attempts are counted, and how many queries are open."""
+    seen = set()
     for stage in pipeline.stages():
-        seen = set()
-        is_asking = isinstance(stage, (QuerySetAnswers, RerankedRuns, *_COUNTING))
-        for key in stage.keys(pipeline.experiment) if is_asking else ():
-            recipe = pipeline.recipe(key) if pipeline.current(key) is not None else None
+        for key in stage.keys(pipeline.experiment):
+            artifact = pipeline.current(key)
+            if artifact is not None and isinstance(stage, RerankedRuns):
+                artifact = pipeline.store.find(RANKINGS, artifact.manifest.facts["ranking"])
+            n_queries = artifact.manifest.facts.get(UNANSWERED, 0) if artifact is not None else 0
+            recipe = pipeline.recipe(key) if n_queries else None
             if recipe is not None and isinstance(stage, RerankedRuns):
                 recipe = stage.ranking_recipe(pipeline, key["retriever"], int(key["top_k"]))
             if recipe is not None and recipe.fingerprint not in seen:
                 seen.add(recipe.fingerprint)
-                n_queries = _unanswered_in(pipeline, key)
-                if n_queries:
-                    yield key, recipe, n_queries
-
-
-def _unanswered_in(pipeline: Pipeline, key: ArtifactKey) -> int:
-    artifact = pipeline.artifact(key)
-    if key.asset == QuerySetAnswers.name:
-        table = artifact.table()
-        without = table.filter(pc.is_null(table.column("text")))
-        return int(pc.count_distinct(without.column("query_id")).as_py())
-    if isinstance(STAGES[key.asset], _COUNTING):
-        return int(artifact.manifest.facts.get(UNANSWERED, 0))
-    failed = set(artifact.manifest.failures)
-    for name in pipeline.experiment.inputs(key["retriever"]):
-        before = pipeline.artifact(run_key(pipeline.experiment, name, key["top_k"]))
-        failed -= before.manifest.failures.keys()
-    return len(failed)
+                yield key, recipe, n_queries
 
 
 def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ from rag_assets.schemas import (
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
 from rag_assets.store.canonical import canonical_json, file_digest, fingerprint
-from rag_assets.store.file_stamps import RecentFiles
+from rag_assets.store.file_stamps import remembered
 from rag_assets.store.locks import locked
 
 _logger = logging.getLogger("rag_assets")
@@ -89,9 +89,6 @@ _TRIES = 20
 
 _BETWEEN = "--"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
-"""Whether files are as they were written, of the last 4,096."""
 
 
 def evaluations_sql(rows: str) -> str:
@@ -372,13 +369,8 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
         StoreError: it cannot be read.
         FileNotFoundError: it is gone.
     """
-
-    def is_intact(path: Path) -> bool:
-        _, *digest, _ = path.name.split(".")
-        return not digest or file_digest(path).startswith(digest[0])
-
     try:
-        if not _INTACT.get(path, is_intact):
+        if not _is_intact(path):
             raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
             present = [name for name in names if name in file.schema_arrow.names]
@@ -394,6 +386,12 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
             f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
             f"makes the rows of the evaluations that are still there again"
         ) from error
+
+
+@remembered(4096)
+def _is_intact(path: Path) -> bool:
+    _, *digest, _ = path.name.split(".")
+    return not digest or file_digest(path).startswith(digest[0])
 
 
 def _is_readable(path: Path) -> bool:

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
 from rag_assets.compute.compute import Compute, compute_of
-from rag_assets.engine.failures import UNANSWERED, Attempts, Revisions
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.engine.rankings import Rankings
-from rag_assets.engine.recipe import Recipe, manifest_of
+from rag_assets.engine.recipe import Attempts, Recipe, Revisions, manifest_of
 from rag_assets.engine.stage import (
     FolderProduct,
     Product,
@@ -39,7 +38,6 @@ from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
 from rag_assets.retrieval.workspace import Measure, Usage, Workspace, unmeasured
-from rag_assets.sources.dataset import Read
 from rag_assets.sources.row_files import unreadable
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest, save_table
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
@@ -83,8 +81,7 @@ class Pipeline:
     ``root`` is the experiment's folder in the store; objects lie beside it, for all experiments.
     Source files are hashed once: an edit while an evaluation runs belongs to the next one.
     ``n_computed`` counts the partitions that were computed, not found in the store; ``at_work``
-    says which are computed now, for people. ``read_ahead`` holds tables of source files that were
-    read before their stage was asked for; it takes them, so that no file is read twice.
+    says which are computed now, for people.
     """
 
     def __init__(
@@ -111,7 +108,6 @@ class Pipeline:
         self._sources = SourceFiles(settings.state_dir / "source_digests.json")
         self.n_computed = 0
         self.at_work = ""
-        self.read_ahead: dict[str, Read] = {}
         self._chat_models: dict[str | None, ChatModel] = {}
         self._budgets: dict[str | None, Budget] = {}
         self._current: dict[ArtifactKey, Artifact] = {}
@@ -354,8 +350,6 @@ class Pipeline:
                 raise MissingArtifact(f"an input of {key} vanished while it was computed")
             artifact = self._write(stage, product, recipe)
             manifest = artifact.manifest
-            if manifest.facts.get(UNANSWERED):
-                self.attempts.own(recipe)
             self.n_computed += 1
             seconds[key] = time.perf_counter() - started
             _log.info("computed %s: %d rows in %.2f s", key, manifest.rows, seconds[key])

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.engine.measurements import NO_TIME, Durations, ExpectedTime, expected_time
+from rag_assets.engine.measurements import ExpectedTime, expected_time
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
@@ -42,13 +42,11 @@ from rag_assets.pipeline.reasons import (
     file_changes,
     row_changes,
 )
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stages import STAGES, required_partitions
 from rag_assets.query_sets.stage import reads_fields
 from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
 from rag_assets.retrieval.external.stage import ExternalRankings
-from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
@@ -94,8 +92,6 @@ class Plan:
         experiment: its name.
         retrievers: those that are selected; a grid stands here as its members.
         steps: every partition that is needed, each after its inputs.
-        analyzers: retriever -> what ``analyzer: auto`` is for it; None where its index, which
-            chooses by its chunks, is to be computed first.
         outgoing: what models and servers are asked, at most, on this machine too.
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
@@ -106,10 +102,9 @@ class Plan:
     experiment: str
     retrievers: tuple[str, ...]
     steps: tuple[Step, ...]
-    analyzers: Mapping[str, str | None] = field(default_factory=dict)
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    time: ExpectedTime = NO_TIME
+    time: ExpectedTime = field(default_factory=ExpectedTime)
     files: tuple[Reason, ...] = ()
 
     @property
@@ -142,16 +137,14 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
             planner.add(key)
     steps = tuple(planner.steps.values())
     new = [step for step in steps if step.action != REUSE and step.same_as is None]
-    models = {name: getattr(one, "model", None) for name, one in experiment.retrievers.items()}
-    durations = Durations(planned.measurements.folder, experiment.name, models)
+    work = [(step.key, step.action == COMPUTE) for step in new]
     return Plan(
         experiment.name,
         selection.retrievers,
         steps,
-        _chosen_analyzers(planned, steps),
         summed(line for step in new for line in step.outgoing),
         _searches(experiment, steps),
-        expected_time(durations, [(s.key, s.action == COMPUTE, s.work or {}) for s in new]),
+        expected_time(planned.measurements.folder, experiment.name, work),
         files=_changed_files(planned),
     )
 
@@ -183,18 +176,6 @@ def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Re
     if config.revision == ALWAYS:
         return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
     return CHECK, (Reason("each evaluation asks for the revision"),)
-
-
-def _chosen_analyzers(pipeline: Pipeline, steps: Iterable[Step]) -> dict[str, str | None]:
-    analyzers: dict[str, str | None] = {}
-    stage = STAGES["lexical_index"]
-    for step in steps:
-        is_index = step.key.asset == stage.name
-        if is_index and stage.config(pipeline, step.key).get("analyzer") == AUTO:
-            artifact = pipeline.current(step.key) if step.action == REUSE else None
-            used = artifact.manifest.facts.get("analyzer") if artifact else None
-            analyzers[step.key["retriever"]] = used
-    return analyzers
 
 
 class _PlannedPipeline(Pipeline):

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.outgoing import (
     NO_WORK,
@@ -22,7 +21,7 @@ from rag_assets.engine.outgoing import (
     llm_work,
     needed,
 )
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_filters import DOCUMENT_FIELDS, document_fields

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import QUERY_VARIANTS, RUNS, Column, TableSchema
-from rag_assets.scratch_duckdb import scratch_connection
+from rag_assets.store.sql_paths import scratch_connection
 
 
 def variant_table(queries: pa.Table, texts: Mapping[str, Sequence[str]]) -> pa.Table:

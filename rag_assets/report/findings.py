@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from rag_assets.answers.stage import answers_key
-from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Manifest
 

@@ -116,9 +116,6 @@ def _sums(plan: Plan) -> Iterable[str]:
     yield f"retrievers: {len(plan.retrievers)}: {names}"
     for reason in plan.files:
         yield f"changed: {reason.text}"
-    if plan.analyzers:
-        chosen = (f"{name} {used or '(by its chunks)'}" for name, used in plan.analyzers.items())
-        yield f"analyzer auto: {', '.join(chosen)}"
     for name, lines in plan.searches.items():
         for line in lines:
             yield f"search {name}: {line}"

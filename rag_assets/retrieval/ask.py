@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.engine.failures import Attempts, Revisions
 from rag_assets.engine.measurements import Measurements
+from rag_assets.engine.recipe import Attempts, Revisions
 from rag_assets.errors import NotEvaluated, RagAssetsError, UsageError
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.config import MeasurementsConfig

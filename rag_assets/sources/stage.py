@@ -58,8 +58,7 @@ class _SourceStage(Stage):
         return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        ahead = context.read_ahead.pop(self.name, None)
-        table, notes = ahead or self.read(context)
+        table, notes = self.read(context)
         context.check_source(self.name)
         return TableProduct(table, {"notes": notes})
 

@@ -33,7 +33,7 @@ from rag_assets.store.atomic import (
     remove,
 )
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
-from rag_assets.store.file_stamps import RecentFiles, VerifiedFiles
+from rag_assets.store.file_stamps import VerifiedFiles, remembered
 from rag_assets.store.locks import locked
 
 if TYPE_CHECKING:
@@ -140,14 +140,8 @@ class Manifest:
         return cls(**fields)
 
 
-_TABLES: RecentFiles[pa.Table] = RecentFiles(lambda table: table.nbytes, 1 << 20, 1 << 25)
-"""Of at most 1 MiB each, 32 MiB in all."""
-
-_INTACT: RecentFiles[bool] = RecentFiles(lambda _: 1, 1, 4096)
-"""Whether files are as they were written, of the last 4,096 that readers asked for."""
-
-_MANIFESTS: RecentFiles[Manifest] = RecentFiles(lambda _: 1, 1, 4096)
-"""The last 4,096."""
+SMALL_TABLE = 1 << 18
+"""Bytes of the largest file of a table that stays in memory when it was read."""
 
 
 @dataclass(frozen=True)
@@ -179,9 +173,9 @@ class Artifact:
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table of an artifact that is one, or some columns of a large one."""
         try:
-            if columns is not None:
-                return _read_table(self.file, columns)
-            return _TABLES.get(self.file, _read_table)
+            if columns is None and self.file.stat().st_size <= SMALL_TABLE:
+                return _small_table(self.file)
+            return _read_table(self.file, columns)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(self.path, error) from error
 
@@ -344,6 +338,11 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         return file.read(columns=columns).replace_schema_metadata(None)
 
 
+@remembered(256)
+def _small_table(path: Path) -> pa.Table:
+    return _read_table(path)
+
+
 def read_intact(path: Path) -> Artifact | None:
     """Return the table at a path; None when it is absent or not what was written.
 
@@ -352,11 +351,15 @@ def read_intact(path: Path) -> Artifact | None:
     manifest = read_manifest(path)
     artifact = Artifact(path, manifest) if manifest is not None else None
     try:
-        if artifact is not None and _INTACT.get(artifact.file, lambda _: artifact.is_intact()):
-            return artifact
+        return artifact if artifact is not None and _is_intact(artifact.file) else None
     except OSError:
-        pass
-    return None
+        return None
+
+
+@remembered(4096)
+def _is_intact(file: Path) -> bool:
+    manifest = read_manifest(file.parent)
+    return manifest is not None and Artifact(file.parent, manifest).is_intact()
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -365,6 +368,11 @@ def read_manifest(path: Path) -> Manifest | None:
         file = path / MANIFEST_FILE
         if not file.is_file():  # a folder of a remote store that is not fetched yet
             file = manifest_file(path)
-        return _MANIFESTS.get(file, lambda _: Manifest.from_json(file.read_bytes()))
+        return _read_manifest(file)
     except (OSError, TypeError, ValueError):
         return None
+
+
+@remembered(4096)
+def _read_manifest(file: Path) -> Manifest:
+    return Manifest.from_json(file.read_bytes())

@@ -1,6 +1,6 @@
 """What is known of files by their stamps: size, time of modification, time of change, inode.
 
-Three readers trust a stamp: :class:`RecentFiles` keeps the contents of small files in memory,
+Three readers trust a stamp: :func:`remembered` keeps what was read of a file in memory,
 :class:`SourceFiles` the digests of source files, and :class:`VerifiedFiles` which stored files hold
 what was written.
 
@@ -16,12 +16,11 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from rag_assets.errors import DataError
 from rag_assets.store.atomic import write_text
@@ -50,41 +49,20 @@ def _read_json(file: Path | None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-class RecentFiles(Generic[Content]):
-    """Contents by path, as long as the file is the one that was read; threads may share it.
+def remembered(n_files: int) -> Callable[[Callable[[Path], Content]], Callable[[Path], Content]]:
+    """Remember what a function reads of the last files, as long as they stay as they are.
 
-    What is kept is shared: nobody may change it.
+    What is remembered is shared: nobody may change it. Raises OSError where there is no file.
     """
 
-    def __init__(self, size: Callable[[Content], int], largest: int, together: int) -> None:
-        """Keep contents whose ``size`` is at most ``largest``, ``together`` in all."""
-        self._size, self._largest, self._together = size, largest, together
-        self._recent: OrderedDict[Path, tuple[list[int], Content]] = OrderedDict()
-        self._sum = 0
-        self._lock = threading.Lock()
+    def decorated(read: Callable[[Path], Content]) -> Callable[[Path], Content]:
+        @lru_cache(n_files)
+        def read_at_stamp(path: Path, _: tuple[int, ...]) -> Content:
+            return read(path)
 
-    def get(self, path: Path, read: Callable[[Path], Content]) -> Content:
-        """Return the content of a file; ``read`` is asked for one that is not known.
+        return lambda path: read_at_stamp(path, tuple(_stamp(path)))
 
-        Raises:
-            OSError: there is no such file.
-        """
-        stamp = _stamp(path)
-        with self._lock:
-            recent = self._recent.get(path)
-            if recent is not None and recent[0] == stamp:
-                self._recent.move_to_end(path)
-                return recent[1]
-        content = read(path)
-        if self._size(content) <= self._largest:
-            with self._lock:
-                if path in self._recent:
-                    self._sum -= self._size(self._recent.pop(path)[1])
-                self._recent[path] = stamp, content
-                self._sum += self._size(content)
-                while self._sum > self._together:
-                    self._sum -= self._size(self._recent.popitem(last=False)[1][1])
-        return content
+    return decorated
 
 
 def readable_name(name: str, root: Path) -> str:

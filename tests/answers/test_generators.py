@@ -17,7 +17,7 @@ from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_quer
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.prediction_files import read_answers, read_na_probs, read_predictions
 from rag_assets.answers.stage import answers_key
-from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.errors import DataError
 from rag_assets.evaluation.units import text_of
 from rag_assets.pipeline.failed_queries import try_again, unanswered

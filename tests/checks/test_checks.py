@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from rag_assets.checks.asset_checks import results_of
+from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
 from rag_assets.checks.check import CheckResult
-from rag_assets.checks.retriever_warnings import tokenizer_warnings
 from rag_assets.cli import main
 from rag_assets.errors import DataError
-from rag_assets.pipeline.selection import Selection
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.stage import answers_key
 from rag_assets.retrieval.base_runs_stage import index_key
-from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.schemas import COMPARISONS
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
+from rag_assets.statistics.comparisons import regressions
+from rag_assets.statistics.stage import COMPARISONS_KEY
+from rag_assets.store.artifacts import ArtifactKey
 from tests.llm.server import Received, Reply, Server, json_reply, serving
-from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, damage, drop_query, set_cell
 
 
 def checked(tiny: Tiny) -> list[CheckResult]:
@@ -67,128 +70,183 @@ def test_another_model_behind_the_name_fails(fresh: Tiny) -> None:
         assert checked(fresh) == []
 
 
-CHINESE = [
-    "港口在早上六点开放",
-    "狗需要一张十克朗的票。",
-    "发动机每五百小时更换一次机油。",
-]
-ENGLISH = ["the harbour opens at six", "a dog needs a ticket", "the oil is changed often"]
-MODEL = "its model 'sentence-transformers/all-MiniLM-L6-v2'"
-RETRIEVERS: dict[str, Any] = {
-    "bm25": {"type": "bm25"},
-    "minilm": {"type": "embedding"},
-    "hybrid": {"type": "rrf", "inputs": ["bm25", "minilm"]},
-}
-
-
-def written(root: Path, documents: list[str], queries: list[str]) -> Tiny:
-    tiny = Tiny(root)
+def test_what_a_model_cannot_read_is_noted_with_its_index(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
     tiny.folder.mkdir(parents=True)
-    corpus = [{"_id": f"d{n}", "title": "", "text": text} for n, text in enumerate(documents)]
+    corpus = [{"_id": "d0", "title": "", "text": "港口在早上六点开放"}]
     tiny.write_rows("corpus.jsonl", corpus)
-    tiny.write_rows("queries.jsonl", [{"_id": f"q{n}", "text": t} for n, t in enumerate(queries)])
-    tiny.config = {"name": "languages", "retrievers": RETRIEVERS, "top_k": [1, 3]}
+    tiny.write_rows("queries.jsonl", [{"_id": "q0", "text": "狗需要一张十克朗的票。"}])
+    tiny.config = {"name": "languages", "retrievers": {"minilm": {"type": "embedding"}}}
+    tiny.config |= {"top_k": [1]}
     tiny.write_config()
+    done = CliRunner().invoke(
+        main, ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
+    )
+    assert done.exit_code == 0, done.output
+    facts = tiny.pipeline().artifact(index_key("embedding", "minilm")).manifest.facts
+    (note,) = facts["notes"]
+    model = "its model 'sentence-transformers/all-MiniLM-L6-v2'"
+    assert f"of the tokens of the chunks are unknown to {model}; take a model that" in note
+    assert "note: embedding_index: minilm: " in " ".join(done.stderr.split())
+
+
+RUN = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+METRICS = metrics_key("bm25", 3)
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("checks") / "tiny").write()
+    tiny.run()
     return tiny
 
 
-def lines(tiny: Tiny, *retrievers: str) -> list[str]:
+@pytest.fixture
+def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
+    return evaluated.copy_to(tmp_path / "tiny")
+
+
+def results(tiny: Tiny, key: ArtifactKey) -> dict[str, CheckResult]:
     pipeline = tiny.pipeline()
-    return tokenizer_warnings(pipeline, Selection.of(pipeline.experiment, retrievers))
+    outcomes = pipeline.materialize(key.asset, [key])
+    return {r.check.name: r for r in results_of(pipeline, STAGES[key.asset], outcomes)}
 
 
-def test_a_model_that_reads_no_chinese_is_named_before_anything_runs(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, CHINESE[:2])
-    found = lines(tiny)
-    assert [line.partition(": ")[0] for line in found] == ["retriever 'minilm'"] * 2
-    assert [MODEL in line for line in found] == [True, True]
-    assert "of the tokens of the queries are unknown" in found[0]
-    assert "of the tokens of the documents are unknown" in found[1]
-    assert not (tmp_path / "store" / "languages").exists()
-    assert lines(tiny, "bm25") == []
-    assert lines(tiny, "hybrid") == found  # it reads minilm
-
-
-def test_only_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    assert lines(written(tmp_path / "english", ENGLISH, ENGLISH[:1])) == []
-    (line,) = lines(written(tmp_path / "mixed", CHINESE, ENGLISH))
-    assert "of the tokens of the documents" in line
-
-
-def test_afterwards_the_index_says_it(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, ENGLISH)
-    tiny.run()
-    assert lines(tiny) == []  # nothing is left to do
-    facts = tiny.pipeline().artifact(index_key("embedding", "minilm")).manifest.facts
-    (note,) = facts["notes"]
-    assert f"of the tokens of the chunks are unknown to {MODEL}; take a model that" in note
-
-
-def test_every_type_with_a_tokenizer_of_its_own(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, ENGLISH)
-    tiny.config["retrievers"] = {
-        "bm25": {"type": "bm25"},
-        "sparse": {
-            "type": "splade",
-            "model": str(masked_language_model(tmp_path / "splade")),
-        },
-        "crossed": {
-            "type": "cross_encoder",
-            "input": "bm25",
-            "model": str(cross_encoder(tmp_path / "crossed")),
-        },
-        "late": {"type": "maxsim", "input": "bm25"},
-        "absent": {"type": "embedding", "model": str(tmp_path / "absent")},
+def test_all_is_well(evaluated: Tiny) -> None:
+    pipeline = evaluated.pipeline()
+    checked = {}
+    for stage in pipeline.stages():
+        outcomes = pipeline.materialize(stage.name, stage.keys(pipeline.experiment))
+        found = results_of(pipeline, stage, outcomes)
+        asked = [check for check in checks_of(stage) if check.name != "drift"]  # no anchor
+        assert len(found) == len(outcomes) * len(asked)
+        failed = {result.check.name for result in found if not result.passed}
+        # Short texts tie: that is told, and true.
+        assert failed <= {"ties_at_the_cut"}
+        checked[stage.name] = sorted({result.check.name for result in found})
+    runs = ["ids_exist", "queries_answered", "ranks_and_scores"]
+    assert {name: checks for name, checks in checked.items() if checks} == {
+        "documents": ["label_health"],
+        "queries": ["label_health"],
+        "qrels": ["label_health"],
+        "lexical_runs": runs,
+        "fused_runs": runs,
+        "metrics": ["metrics_in_bounds", "run_complete", "ties_at_the_cut"],
+        "comparisons": ["no_regression"],
     }
-    tiny.write_config()
-    named = [line.partition(": ")[0] for line in lines(tiny)]
-    assert named == ["retriever 'sparse'", "retriever 'crossed'", "retriever 'late'"]
 
 
-def test_what_was_read_for_the_warning_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("key", "change", "check", "summary", "blocks"),
+    [
+        (RUN, drop_query("q2"), "queries_answered", "query 'q2': nothing was retrieved", False),
+        (RUN, set_cell("rank", 0, 7), "ranks_and_scores", "query 'q1': rank 2 stands", True),
+        (RUN, set_cell("score", 0, -1.0), "ranks_and_scores", "query 'q1': the score", True),
+        (RUN, set_cell("chunk_id", 0, "gone.md"), "ids_exist", "chunk_id 'gone.md' does", True),
+        (RUN, set_cell("query_id", 0, "q9"), "ids_exist", "query_id 'q9' does not exist", True),
+        (METRICS, set_cell("ndcg", 1, 1.5), "metrics_in_bounds", "query 'q2': ndcg is 1.5", True),
+        (METRICS, drop_query("q3"), "run_complete", "query 'q3': 0 rows of metrics", False),
+        (
+            METRICS,
+            set_cell("ties_at_cut", 0, 4),
+            "ties_at_the_cut",
+            "query 'q1': units below the cut that score as the last one above it: 4",
+            False,
+        ),
+        (QRELS_KEY, set_cell("document_id", 0, "no.md"), "label_health", "unknown_id: ", True),
+    ],
+)
+def test_damage_is_found(
+    tiny: Tiny,
+    key: ArtifactKey,
+    change: Callable[[pa.Table], pa.Table],
+    check: str,
+    summary: str,
+    blocks: bool,
 ) -> None:
-    tiny = written(tmp_path, CHINESE, ENGLISH)
+    damage(tiny, key, change)
+    result = results(tiny, key)[check]
+    assert not result.passed
+    assert result.summary.startswith(summary)
+    assert result.blocks == blocks
+
+
+def no_value(name: str) -> Callable[[pa.Table], pa.Table]:
+    def change(table: pa.Table) -> pa.Table:
+        column = table.schema.get_field_index(name)
+        nulls = pa.nulls(len(table), table.schema.field(name).type)
+        return table.set_column(column, table.schema.field(name), nulls)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "check", "reason"),
+    [
+        (RUN, lambda t: t.slice(0, 0), "ranks_and_scores", "nothing was retrieved for any query"),
+        (RUN, lambda t: t.slice(0, 0), "ids_exist", "nothing was retrieved for any query"),
+        (METRICS, lambda t: t.slice(0, 0), "metrics_in_bounds", "no query has a value"),
+        (METRICS, no_value("ties_at_cut"), "ties_at_the_cut", "what scored as much below the cut"),
+        (COMPARISONS_KEY, no_value("p_randomisation"), "no_regression", "no retriever could be"),
+    ],
+)
+def test_a_check_that_could_look_at_nothing_does_not_pass(
+    tiny: Tiny,
+    key: ArtifactKey,
+    change: Callable[[pa.Table], pa.Table],
+    check: str,
+    reason: str,
+) -> None:
+    damage(tiny, key, change)
+    result = results(tiny, key)[check]
+    assert result.summary.startswith(f"Not checked: {reason}")
+    assert (result.passed, result.severity, result.blocks) == (False, "warning", False)
+
+
+def test_two_documents_with_one_text_are_a_warning(tiny: Tiny) -> None:
+    tiny.write_document("copy.md", (tiny.folder / "lost.md").read_text())
+    result = results(tiny, DOCUMENTS_KEY)["label_health"]
+    assert (result.passed, result.blocks) == (False, False)
+    assert result.outcome.numbers == {"errors": 0, "warnings": 1}
+    assert result.summary.startswith("duplicate_document: document 'lost.md'")
+
+
+def test_labels_that_cannot_be_read_are_all_told(tiny: Tiny) -> None:
+    tiny.replace("judgments.jsonl", "A dog needs a ticket", "A cat needs a ticket")
+    tiny.replace("judgments.jsonl", "safety/fire.md", "safety/ice.md")
     pipeline = tiny.pipeline()
-    tokenizer_warnings(pipeline, Selection.of(pipeline.experiment))
-    dataset = type(pipeline.experiment.dataset)
-    with monkeypatch.context() as patch:
-        patch.setattr(dataset, "read_documents", None)
-        patch.setattr(dataset, "read_queries", None)
-        pipeline.materialize("documents", [DOCUMENTS_KEY])
-        pipeline.materialize("queries", [QUERIES_KEY])
-    assert pipeline.artifact(DOCUMENTS_KEY).table().column("text").to_pylist() == CHINESE
-    assert pipeline.read_ahead == {}
+    pipeline.materialize("documents", [DOCUMENTS_KEY])
+    with pytest.raises(DataError) as error:
+        pipeline.materialize("qrels", [QRELS_KEY])
+    (result,) = results_of_unreadable(pipeline, STAGES["qrels"], error.value)
+    assert result.blocks
+    assert result.outcome.numbers == {"errors": 2, "warnings": 0}
+    first, second = result.outcome.problems
+    assert first.startswith("quote_vanished: ")
+    assert "judgments.jsonl:1" in first
+    assert second.startswith("unknown_id: ")
 
 
-def test_files_that_change_after_the_warning_stop_the_evaluation(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, ENGLISH)
-    pipeline = tiny.pipeline()
-    tokenizer_warnings(pipeline, Selection.of(pipeline.experiment))
-    tiny.write_rows("corpus.jsonl", [{"_id": "d0", "title": "", "text": "another corpus"}])
-    with pytest.raises(DataError, match="documents changed while they were read"):
-        pipeline.materialize("documents", [DOCUMENTS_KEY])
+def test_a_retriever_worse_than_the_baseline(tiny: Tiny) -> None:
+    worse = {"p_randomisation": 0.001, "p_adjusted": 0.01, "difference": -0.3}
+    row = {"retriever_a": "bm25", "retriever_b": "okapi"}
 
+    def change(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        for one in rows:
+            if one.items() >= row.items():
+                one.update(worse)
+        return COMPARISONS.from_rows(rows)
 
-def test_broken_data_is_left_to_the_evaluation(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, CHINESE)
-    (tiny.folder / "queries.jsonl").write_text("no json", encoding="utf-8")
-    (line,) = lines(tiny)
-    assert "of the documents" in line
-    with pytest.raises(DataError):
-        tiny.run()
-
-
-def test_the_command_line_warns_on_stderr(tmp_path: Path) -> None:
-    tiny = written(tmp_path, CHINESE, CHINESE)
-    tiny.config |= {"retrievers": {"minilm": RETRIEVERS["minilm"]}, "top_k": [1]}
+    damage(tiny, COMPARISONS_KEY, change)
+    result = results(tiny, COMPARISONS_KEY)["no_regression"]
+    assert not result.passed
+    assert result.outcome.severity == "warning"
+    assert result.summary == "okapi is worse than bm25 on ndcg@5 (all) by 0.3000, p = 0.0100"
+    tiny.config["checks"] = {"regression": "error"}
     tiny.write_config()
-    arguments = ["evaluate", str(tiny.folder), "--store", str(tmp_path / "store")]
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    told = done.stderr.splitlines()
-    assert [line.split(": ")[:2] for line in told[:2]] == [["warning", "retriever 'minilm'"]] * 2
-    assert "retriever 'minilm'" not in done.stdout
-    again = CliRunner().invoke(main, arguments)
-    assert "warning: " not in again.stderr
-    assert "note: embedding_index: minilm: " in " ".join(again.stderr.split())
+    assert results(tiny, COMPARISONS_KEY)["no_regression"].outcome.severity == "error"
+    # Seen from the other side it is the baseline that is better.
+    table = tiny.pipeline().artifact(COMPARISONS_KEY).table()
+    assert regressions(table, "okapi") == []
+    assert regressions(table, "hybrid") == []

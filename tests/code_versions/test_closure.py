@@ -149,6 +149,65 @@ def test_methods_that_other_packages_call_count(tmp_path: Path) -> None:
     assert "main:Plain.readinto" not in found
 
 
+KINDS = {
+    "main.py": """
+        class Ship:
+            speed = 3
+
+            def __len__(self):
+                return 1
+
+            def sail(self):
+                return self.steer()
+
+            def steer(self):
+                return 2
+
+            def paint(self):
+                return 3
+
+        class Ferry(Ship):
+            def sail(self):
+                return super().sail()
+
+            @validator("speed")
+            def check(self):
+                return 4
+
+        def launch():
+            return Ferry()
+
+        def is_ship(thing):
+            return isinstance(thing, Ship)
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        # A class that is made: its head, its bases, and what others than us call.
+        ("launch", {"launch", "Ferry", "Ship", "Ship.__len__", "Ferry.check"}),
+        ("is_ship", {"is_ship", "Ship.__len__"}),
+        # A method as a root, with those of the bases that it may call.
+        ("Ferry.sail", {"Ferry.sail", "Ship.sail", "Ship.steer", "Ship.__len__"}),
+    ],
+)
+def test_what_a_class_takes_part_with(tmp_path: Path, root: str, expected: set[str]) -> None:
+    found = reached(write(tmp_path / "pkg", KINDS), f"pkg.main:{root}")
+    assert found == {f"main:{name}" for name in expected}
+
+
+def test_a_foreign_name_is_part_of_the_version(tmp_path: Path) -> None:
+    source = "from numpy import sum as total\ndef root(): return total()\n"
+    before, after = digests(
+        write(tmp_path / "pkg", {"main.py": source}),
+        ["pkg.main:root"],
+        {"main.py": source.replace("import sum", "import max")},
+    )
+    assert before != after
+
+
 TABLE = {
     "ways.py": "def one():\n    return 1\ndef two():\n    return 2\ndef many():\n    return 3\n",
     "main.py": """

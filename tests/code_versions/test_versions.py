@@ -108,6 +108,27 @@ def test_caches_use_the_versions_that_were_opened_last(tmp_path: Path) -> None:
     code_versions()
 
 
+def test_versions_are_kept_for_the_next_process(tmp_path: Path) -> None:
+    folder = tmp_path / "store" / "code"
+    root = root_of(CodeVersions, "of")
+    assert root == "rag_assets.code_versions.versions:CodeVersions.of"
+    alone = CodeVersions(folder)
+    version = alone.of([root])
+    assert len(version) == 16
+    assert not folder.exists()  # there was no store
+    folder.parent.mkdir()
+    writer = CodeVersions(folder)
+    assert writer.of([root]) == version
+    (kept,) = set(folder.glob("*.json")) - {folder / "files.json"}
+    assert kept.name == f"{writer.source_digest[:16]}.json"
+    kept.write_text(kept.read_text().replace(version, "f" * 16))
+    assert CodeVersions(folder).of([root, root]) == "f" * 16  # read, not computed
+    kept.write_text("[]")
+    assert CodeVersions(folder).of([root]) == version
+    kept.write_text("{")
+    assert CodeVersions(folder).of([root]) == version
+
+
 RESTART = """
 import sys
 from pathlib import Path

@@ -22,7 +22,7 @@ ENGINE = (
     "engine/rankings.py",
     "engine/latency_sample.py",
     "engine/measurements.py",
-    "engine/failures.py",
+    "engine/recipe.py",
     "pipeline/plan.py",
     "code_versions/closure.py",
     "code_versions/versions.py",

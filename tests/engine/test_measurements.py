@@ -26,12 +26,12 @@ from rag_assets.engine.latency_sample import (
 )
 from rag_assets.engine.measurements import (
     MEASUREMENTS,
-    Durations,
     ExpectedTime,
     Measurement,
     Measurements,
     duration_text,
     expected_time,
+    seconds_per_text,
 )
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
@@ -59,52 +59,29 @@ def measured(tmp_path: Path) -> Path:
     own.add("lexical_runs", "b" * 64, 1.0, retriever="bm25")
     own.add("lexical_runs", "c" * 64, 8.0, retriever="slow")
     other.add("lexical_runs", "d" * 64, 500.0, retriever="bm25")
-    own.add("embed", "e" * 64, 100.0, 50, retriever="minilm", model="m", cached=False)
-    own.add("embed", "f" * 64, None, 700, retriever="minilm", cached=True)
-    own.add("ask", "3" * 64, 5.0, 100, retriever="cross", cached=False)
-    other.add("ask", "4" * 64, 90.0, 100, retriever="large", cached=False)
-    own.add("embed", "1" * 64, 60.0, 2, retriever="minilm", cached=False)  # loading the model
-    other.add("embed", "2" * 64, 10.0, 100, retriever="large", cached=False)
+    own.add("embed", "e" * 64, 100.0, 50, model="m", cached=False)
+    own.add("embed", "f" * 64, None, 700, model="m", cached=True)
+    own.add("embed", "1" * 64, 60.0, 2, model="m", cached=False)  # loading the model
+    other.add("embed", "2" * 64, 10.0, 100, model="large", cached=False)
     return folder
 
 
-def test_what_was_measured_for_the_retriever_comes_first(measured: Path) -> None:
-    durations = Durations(measured, "ferry", {"minilm": "m"})
-    assert durations.partition("lexical_runs", "bm25") == 2.0
-    assert durations.partition("lexical_runs", "new") == 4.0
-    assert durations.partition("metrics", "bm25") is None
-    assert durations.text("minilm") == 2.0
-    assert durations.text("new") is None  # another model's texts say nothing
-    assert Durations(measured, "rail", {"new": "m"}).text("new") == 2.0
-    assert Durations(measured, "ferry", {"minilm": "other"}).text("minilm") is None
-    assert durations.pair("cross") == 0.05
-    assert durations.pair("new") is None  # another model's pairs say nothing
-    assert Durations(measured, "none").partition("lexical_runs", "bm25") is None
-
-
-def test_other_machines_say_nothing(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurements, "machine", lambda: "elsewhere")
-    assert Durations(measured, "ferry").text("minilm", "m") is None
-
-
-def test_a_plan_adds_up_what_is_certain_and_what_is_checked(measured: Path) -> None:
-    runs = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=1)
-    index = ArtifactKey.of("embedding_index", retriever="minilm")
+def test_a_plan_adds_up_what_is_certain_and_what_is_checked(
+    measured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, new = (ArtifactKey.of("lexical_runs", retriever=name) for name in ("bm25", "new"))
     metrics = ArtifactKey.of("metrics", retriever="bm25", top_k=1)
-    full = ArtifactKey.of("reranked_runs", retriever="cross", top_k=1)
-    work = [
-        (index, True, {"texts": 300}),
-        (full, False, {"pairs": 20}),
-        (runs, True, {}),
-        (runs, False, {}),
-        (metrics, False, {}),
-    ]
-    expected = expected_time(Durations(measured, "ferry", {"minilm": "m"}), work)
-    assert expected == ExpectedTime(602.0, 3.0, ("metrics",))
+    work = [(runs, True), (new, False), (metrics, False)]
+    expected = expected_time(measured, "ferry", work)
+    assert expected == ExpectedTime(2.0, 4.0, ("metrics",))
     assert _time(expected) == (
-        "time: not measured yet: metrics; the rest: about 10 minutes, and at most a few seconds "
+        "time: not measured yet: metrics; the rest: a few seconds, and at most a few seconds "
         "for what is checked (as measured here before)"
     )
+    assert seconds_per_text(measured, "m") == 2.0
+    monkeypatch.setattr(measurements, "machine", lambda: "elsewhere")
+    assert seconds_per_text(measured, "m") is None
+    assert expected_time(measured, "ferry", work[:1]).unknown == ("lexical_runs",)
 
 
 def test_a_first_plan_knows_nothing_and_a_second_one_what_was_measured(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.checks.validation import validate
-from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.config import ExperimentConfig
-from rag_assets.experiment.hosts import clients
+from rag_assets.experiment.hosts import circle_warnings, clients
 from rag_assets.judges import llm as llm_judge
 from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem, parse
 from rag_assets.judges.llm import LlmJudge
@@ -30,7 +30,6 @@ from rag_assets.judges.verdicts_stage import (
     relevance_verdicts_key,
 )
 from rag_assets.llm.budget import BudgetReached
-from rag_assets.pipeline.circular_models import circle_warnings
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.sources.stage import QUERIES_KEY

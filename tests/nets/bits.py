@@ -24,8 +24,8 @@ import yaml
 
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings

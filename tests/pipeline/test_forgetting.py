@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +16,7 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import to_forget
+from rag_assets.pipeline.cleaning import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import comparability
@@ -206,3 +208,67 @@ def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
     assert shown <= gone
     assert gone.isdisjoint(blind)
     assert gone.isdisjoint(fresh.stored("answer_metrics") + fresh.stored("relevance_verdicts"))
+
+
+SAID = 'The mate says "ahoy, all of you there" and leaves the northern harbour at six.'
+
+
+@pytest.mark.parametrize("encode", [str, json.dumps, lambda text: json.dumps(json.dumps(text))])
+@pytest.mark.parametrize("text", [SAID, "Trajekt z přístavu v šest ráno: čtyřicet korun."])
+def test_a_text_in_bytes(tmp_path: Path, encode: type[str], text: str) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text(encode(f"before {text} after"), encoding="utf-8")
+    assert holds_any(file, fragments_of([text]))
+    assert not holds_any(
+        file, fragments_of(["The second mate says nothing at all in the evening."])
+    )
+    assert not holds_any(file, fragments_of([]))
+
+
+COLUMNS = {
+    "text": pa.array([None, SAID]),
+    "list": pa.array([[], ["before", SAID]]),
+    "struct": pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": SAID}]),
+    "large": pa.array([SAID, ""], pa.large_string()),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_text_in_a_column(tmp_path: Path, column: str) -> None:
+    file = tmp_path / "kept.parquet"
+    pq.write_table(pa.table({"n": [1, 2], column: COLUMNS[column]}), file)
+    assert holds_any(file, fragments_of([SAID]))
+    assert holds_any(file, fragments_of([f"unknown words before it, many of them; {SAID}"]))
+    assert not holds_any(
+        file, fragments_of(["The second mate says nothing at all in the evening."])
+    )
+
+
+def test_a_text_in_the_metadata_and_in_a_file_that_is_no_parquet(tmp_path: Path) -> None:
+    table = pa.table({"n": [1]}).replace_schema_metadata({"facts": json.dumps([SAID])})
+    pq.write_table(table, tmp_path / "kept.parquet")
+    assert holds_any(tmp_path / "kept.parquet", fragments_of([SAID]))
+    (tmp_path / "torn.parquet").write_text(SAID, encoding="utf-8")
+    assert holds_any(tmp_path / "torn.parquet", fragments_of([SAID]))
+
+
+def test_which_fragments_are_looked_for() -> None:
+    assert fragments_of(["a" * 100]) == ("a" * 60,)
+    lines = [f"line {number:02} of a text that is long enough" for number in range(30)]
+    chosen = fragments_of(["\n".join(lines)])
+    assert len(chosen) == MAX_FRAGMENTS
+    assert chosen[0] == lines[0]
+    assert chosen[-1] == lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"),
+    [
+        ("three four<five six seven", ("five six seven", "three four")),
+        ("one<three four", ("three four",)),  # of eight characters or more, where there are
+        ("one<two!<ab", ("one", "two!")),  # then of more than two
+        ("ab", ()),
+    ],
+)
+def test_fragments_of_short_texts(text: str, fragments: tuple[str, ...]) -> None:
+    assert fragments_of([text]) == fragments

@@ -19,11 +19,11 @@ from rag_assets.chunking.stage import chunks_key, index_texts_key, indexed_rows
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
+from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.experiment_pool import readable_texts
 from rag_assets.llm.budget import BudgetReached
 from rag_assets.models.encoder import Encoder
-from rag_assets.pipeline.circular_models import circular_uses
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.plan import Plan

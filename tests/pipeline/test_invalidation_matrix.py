@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from rag_assets.pipeline.plan import REUSE, Plan
-from tests.pipeline import matrix_changes as to
+from tests.pipeline import matrix_experiment as to
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 from tests.tiny_experiment import is_done, matching, planned, short
 

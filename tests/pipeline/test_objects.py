@@ -27,8 +27,8 @@ from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
@@ -26,7 +24,6 @@ from tests.llm.requests import store_replies
 from tests.tiny_experiment import (
     DOCUMENTS,
     JUDGMENTS,
-    QUERIES,
     Tiny,
     by_action,
     is_done,
@@ -38,11 +35,6 @@ from tests.tiny_experiment import (
 
 TOP_K = (1, 3, 5)
 
-Change = Callable[[Tiny], object]
-Whys = Mapping[str, list[str]]
-
-RUNS = ("lexical_runs/*", "fused_runs/*")
-
 
 def reasons(found: Plan, name: str) -> list[str]:
     (step,) = [step for step in found.steps if short(step.key) == name]
@@ -53,110 +45,31 @@ def files_of(tiny: Tiny) -> set[str]:
     return {str(path) for path in tiny.settings.store.rglob("*")}
 
 
-def add_query(tiny: Tiny) -> None:
-    rows = [*QUERIES, {"query_id": "q7", "text": "passports and the police"}]
-    tiny.write_rows("queries.jsonl", rows)
-
-
-def add_top_k(tiny: Tiny) -> None:
-    tiny.config["top_k"] = [1, 3, 5, 10]
-    tiny.write_config()
-
-
-CHANGES: dict[str, tuple[Change, tuple[str, ...], tuple[str, ...], Whys]] = {
-    "nothing": (lambda tiny: None, (), (), {}),
-    "k1": (
-        lambda tiny: tiny.configure("bm25", k1=0.9),
-        ("lexical_index/bm25",),
-        (
-            "lexical_runs/bm25/*",
-            "fused_runs/*",
-            "metrics/bm25/*",
-            "metrics/hybrid/*",
-            "metrics/shallow/*",
-            "metrics_summary/hybrid",
-            "attributions/shallow/*",
-            "leaderboard",
-        ),
-        {
-            "lexical_index/bm25": ["k1 1.2 -> 0.9"],
-            "lexical_runs/bm25/3": ["upstream lexical_index[retriever=bm25] is computed again"],
-            "metrics/bm25/3": [
-                "upstream lexical_runs[retriever=bm25, top_k=3] may be computed again"
-            ],
-        },
-    ),
-    "a query is added": (
-        add_query,
-        (
-            "queries",
-            "qrels",
-            "query_facts",
-            "query_sets/*",
-            "metrics/*",
-            "metrics_summary/*",
-            "intervals/*",
-            "comparisons",
-            "answerability",
-        ),
-        ("lexical_queries/*", *RUNS, "leaderboard"),
-        {
-            "queries": ["1 query added"],
-            "qrels": ["queries changed"],
-            "query_facts": ["queries changed"],
-            "metrics/okapi/1": [
-                "queries changed",
-                "upstream lexical_runs[retriever=okapi, top_k=1] may be computed again",
-            ],
-        },
-    ),
-    "a top_k is added": (
-        add_top_k,
-        (
-            "lexical_runs/*/10",
-            "fused_runs/*/10",
-            "metrics/*/10",
-            "metrics_summary/*",
-            "intervals/*",
-        ),
-        ("leaderboard", "attributions/*"),
-        {
-            "lexical_runs/bm25/10": ["nothing stored yet"],
-            "metrics_summary/bm25": [
-                "metrics[retriever=bm25, top_k=10] is new",
-                "upstream metrics[retriever=bm25, top_k=10] is computed again",
-            ],
-        },
-    ),
-    "a ranking is deleted": (
-        lambda tiny: tiny.lose("rankings", "bm25"),
-        ("lexical_runs/bm25/1",),
-        ("lexical_runs/bm25/3", "lexical_runs/bm25/5", "fused_runs/*"),
-        {
-            "lexical_runs/bm25/1": [
-                "its ranking is read 100 deep, and is not stored so deep",
-            ]
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize(("change", "compute", "check", "whys"), CHANGES.values(), ids=CHANGES)
-def test_actions_and_reasons_after_a_change(
-    tiny: Tiny, change: Change, compute: tuple[str, ...], check: tuple[str, ...], whys: Whys
-) -> None:
-    change(tiny)
+def test_a_plan_says_what_is_done_and_why_and_writes_nothing(tiny: Tiny) -> None:
+    tiny.configure("bm25", k1=0.9)
     before = files_of(tiny)
     found = planned(tiny)
     assert files_of(tiny) == before
     actions = by_action(found)
-    assert actions[COMPUTE] == (matching(tiny.pipeline(), *compute) if compute else set())
-    assert (matching(tiny.pipeline(), *check) if check else set()) <= actions[CHECK]
-    for name, expected in whys.items():
-        assert reasons(found, name) == expected
+    assert actions[COMPUTE] == matching(tiny.pipeline(), "lexical_index/bm25")
+    below = ("lexical_runs/bm25/*", "fused_runs/*", "metrics/hybrid/*", "leaderboard")
+    assert matching(tiny.pipeline(), *below) <= actions[CHECK]
+    assert reasons(found, "metrics/bm25/3") == [
+        "upstream lexical_runs[retriever=bm25, top_k=3] may be computed again"
+    ]
     assert all(bool(step.reasons) is (step.action != REUSE) for step in found.steps)
     assert is_done(found, tiny.run())
     assert {step.action for step in planned(tiny).steps} == {REUSE}
+
+
+def test_a_ranking_that_is_deleted_is_made_by_the_first_of_its_cells(tiny: Tiny) -> None:
+    tiny.lose("rankings", "bm25")
+    found = planned(tiny)
+    assert by_action(found)[COMPUTE] == {"lexical_runs/bm25/1"}
+    assert reasons(found, "lexical_runs/bm25/1") == [
+        "its ranking is read 100 deep, and is not stored so deep"
+    ]
+    assert is_done(found, tiny.run())
 
 
 def test_an_empty_store(fresh: Tiny) -> None:

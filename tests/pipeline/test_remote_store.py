@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.checks.check import Check, CheckOutcome, CheckResult, anchor_of
-from rag_assets.checks.failed_checks import FailedChecks
+from rag_assets.checks.check import Check, CheckOutcome, CheckResult, FailedChecks, anchor_of
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message

@@ -4,17 +4,33 @@ import hashlib
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError
+from rag_assets.store import blocks
 from rag_assets.store.artifacts import (
+    Artifact,
     ArtifactKey,
     ArtifactStore,
     Manifest,
+)
+from rag_assets.store.blocks import (
+    BlockedTable,
+    KnownBlocks,
+    block_ends,
+    records_digest,
+    rows_digest,
+    similar_artifacts,
+    stored_blocks,
+    table_blocks,
 )
 from rag_assets.store.canonical import fingerprint
 
@@ -173,3 +189,162 @@ def test_file_of_another_fingerprint_is_not_found(store: ArtifactStore) -> None:
     store.write_table(TABLE, MANIFEST)
     other = MANIFEST.fingerprint[:16] + "0" * 48
     assert store.find(KEY.asset, other) is None
+
+
+TARGET = 200
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "TARGET", TARGET)
+        patch.setattr(blocks, "MOST", 8 * TARGET)
+        yield
+
+
+RECORDS = st.lists(st.binary(min_size=1, max_size=60), max_size=120, unique=True)
+
+
+def split(records: list[bytes]) -> list[list[bytes]]:
+    ends = block_ends([record.hex() for record in records], map(len, records))
+    return [records[start:end] for start, end in pairwise([0, *ends])]
+
+
+def digests(records: list[bytes]) -> list[str]:
+    return [records_digest(block, "") for block in split(records)]
+
+
+@given(RECORDS)
+def test_blocks_hold_all_records_in_their_order(records: list[bytes]) -> None:
+    found = split(records)
+    assert [record for block in found for record in block] == records
+    assert all(found)
+
+
+@given(RECORDS, st.binary(min_size=1, max_size=60), st.data())
+def test_an_inserted_record_makes_at_most_two_new_blocks(
+    records: list[bytes], new: bytes, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(records)))
+    before, after = digests(records), digests([*records[:place], new, *records[place:]])
+    # A block that is larger than the most has cuts inside, which may all move.
+    if all(size < blocks.MOST for size in sizes(records) + sizes([*records, new])):
+        assert len(set(after) - set(before)) <= 2
+        assert len(set(before) - set(after)) <= 1
+
+
+@given(RECORDS.filter(bool), st.data())
+def test_a_removed_record_makes_at_most_one_new_block(
+    records: list[bytes], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(records) - 1))
+    before, after = digests(records), digests([*records[:place], *records[place + 1 :]])
+    if all(size < blocks.MOST for size in sizes(records)):
+        assert len(set(after) - set(before)) <= 1
+
+
+def sizes(records: list[bytes]) -> list[int]:
+    """Return the bytes of runs of records that no boundary of theirs ends."""
+    return [sum(map(len, block)) for block in split(records)]
+
+
+@given(RECORDS)
+def test_no_block_is_much_larger_than_the_most(records: list[bytes]) -> None:
+    assert all(size < blocks.MOST + 60 for size in sizes(records * 5))
+
+
+def test_ends_of_a_table_are_those_of_its_ids() -> None:
+    ids = [f"d{number}" for number in range(500)]
+    ends = block_ends(ids, [20] * 500)
+    assert ends == sorted(set(ends))
+    assert ends[-1] == 500
+    moved = block_ends(["new", *ids], [20] * 501)
+    assert {end - 1 for end in moved if end > 1} == set(ends)
+    assert block_ends([], []) == []
+
+
+def table(ids: list[str]) -> pa.Table:
+    return pa.table({"id": ids, "text": [f"text of {one} " * 5 for one in ids]})
+
+
+def stored(store: ArtifactStore, name: str, built: BlockedTable, code: str = "c") -> Artifact:
+    rows = built.table()
+    manifest = Manifest(
+        "chunks", name * 32, {"all": "d"}, {"files": name, "size": 3}, {}, {}, rows.num_rows,
+        code_version=code, blocks=built.blocks,
+    )  # fmt: skip
+    return store.write_table(rows, manifest)
+
+
+def built(ids: list[str], known: KnownBlocks) -> BlockedTable:
+    found = BlockedTable(known)
+    for block in table_blocks(table(ids), "id", "text"):
+        found.add(rows_digest(block), partial(pa.concat_tables, [block]))
+    return found
+
+
+def test_only_blocks_that_no_stored_table_has_are_computed(tmp_path: Path) -> None:
+    store, ids = ArtifactStore(tmp_path, tmp_path / "locks"), [f"d{n}" for n in range(400)]
+    first = built(ids, KnownBlocks())
+    assert first.computed == len(first.blocks) > 50
+    stored(store, "a", first)
+    changed = [*ids[:200], "new", *ids[200:]]
+    alike = list(similar_artifacts(store, "chunks", "c", {"files": "other", "size": 3}, {}))
+    second = built(changed, KnownBlocks(alike))
+    assert second.computed <= 2
+    assert second.table().equals(table(changed))
+    assert second.blocks == built(changed, KnownBlocks()).blocks
+
+
+@pytest.mark.parametrize(
+    ("code", "config", "versions"),
+    [("other", {"size": 3}, {}), ("c", {"size": 4}, {}), ("c", {"size": 3}, {"engine": "2"})],
+)
+def test_other_code_configuration_or_engines_give_no_block(
+    tmp_path: Path, code: str, config: dict[str, int], versions: dict[str, str]
+) -> None:
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
+    stored(store, "a", built(["a", "b"], KnownBlocks()))
+    assert list(similar_artifacts(store, "chunks", code, config, versions)) == []
+    assert len(list(similar_artifacts(store, "chunks", "c", {"size": 3}, {}))) == 1
+
+
+def test_what_is_computed_from_a_table_of_blocks_goes_by_their_rows(tmp_path: Path) -> None:
+    store, ids = ArtifactStore(tmp_path, tmp_path / "locks"), [f"d{n}" for n in range(400)]
+    first = stored(store, "a", built(ids, KnownBlocks()))
+    again = stored(store, "b", built([*ids[:200], "new", *ids[200:]], KnownBlocks([first])))
+    whole = replace(first, manifest=replace(first.manifest, blocks=()))
+    for artifact in (first, again, whole):
+        found = [(digest, rows()) for digest, rows in stored_blocks(artifact, "id", "text")]
+        assert pa.concat_tables([rows for _, rows in found]).equals(artifact.table())
+        assert [digest for digest, _ in found] == [rows_digest(rows) for _, rows in found]
+        assert len(found) > 50
+    names = [{digest for digest, _ in stored_blocks(one, "id", "text")} for one in (first, again)]
+    assert len(names[1] - names[0]) <= 2
+
+
+def test_a_damaged_table_of_blocks_is_named(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
+    one = stored(store, "a", built(["a", "b"], KnownBlocks()))
+    one.file.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="delete it"):
+        [rows() for _, rows in stored_blocks(one, "id", "text")]
+
+
+def test_a_table_that_is_gone_gives_no_block(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path, tmp_path / "locks")
+    one = stored(store, "a", built(["a", "b"], KnownBlocks()))
+    known = KnownBlocks([one])
+    one.file.unlink()
+    assert known.rows(one.manifest.blocks[0][0]) is None
+    assert built(["a", "b"], known).table().equals(table(["a", "b"]))
+
+
+def test_blocks_across_row_groups_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_assets.store.artifacts.GROUP_BYTES", 1_000)
+    store, ids = ArtifactStore(tmp_path, tmp_path / "locks"), [f"d{n}" for n in range(100)]
+    again = built(ids, KnownBlocks([stored(store, "a", built(ids, KnownBlocks()))]))
+    assert again.computed == 0
+    assert again.table().equals(table(ids))

@@ -16,7 +16,7 @@ from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import Client, llm_client
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.experiment.problems import first_problem
+from rag_assets.experiment.yaml_file import first_problem
 from rag_assets.labels.generation.question_generation import (
     GeneratedQuestions,
     generate_questions,

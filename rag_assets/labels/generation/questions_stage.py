@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError

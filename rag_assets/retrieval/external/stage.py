@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from rag_assets.chunking.stage import Chunks, chunks_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part, percentiles, timed_queries
 from rag_assets.engine.measurements import Percentiles
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, Ranked, StageContext
 from rag_assets.experiment.experiment import Experiment

@@ -17,8 +17,8 @@ from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.schemas import RUNS
-from rag_assets.scratch_duckdb import scratch_connection
 from rag_assets.store.content_cache import KEY
+from rag_assets.store.sql_paths import scratch_connection
 
 Scores = npt.NDArray[np.float64]
 

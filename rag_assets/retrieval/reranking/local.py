@@ -23,7 +23,7 @@ from rag_assets.errors import DataError, ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import Lengths, Rows, TokenVectors, Values, in_groups
 from rag_assets.models.encoder import TokenEncoder
 from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
-from rag_assets.models.model_files import ModelFiles, declared_max_seq_length, json_object
+from rag_assets.models.model_files import declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import in_batches, token_counts
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
@@ -75,9 +75,6 @@ class CrossEncoder(RerankedRetriever):
 
     def describe(self) -> Mapping[str, Any]:
         return {"model": self._scorer().describe()}
-
-    def tokenizer_files(self) -> ModelFiles:
-        return resolve_model(self.model, KIND)
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
@@ -283,9 +280,6 @@ class MaxSim(RerankedRetriever):
     def describe(self) -> Mapping[str, Any]:
         encoder = self._encoder()
         return {"query": encoder.describe("query"), "document": encoder.describe("document")}
-
-    def tokenizer_files(self) -> ModelFiles:
-        return resolve_model(self.model)
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         encoder, scores = self._encoder(workspace), list[Scores]()

@@ -20,10 +20,9 @@ from rag_assets.chunking.stage import (
     texts_to_index,
 )
 from rag_assets.compute.compute import LOCAL
-from rag_assets.engine.failures import UNANSWERED
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.outgoing import PAIRS, ExpectedWork, Outgoing, retriever_line
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.errors import ModelUnavailable, UsageError

@@ -25,16 +25,16 @@ from rag_assets.checks.validation import validate
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.code_versions.versions import CodeVersions
-from rag_assets.engine.failures import UNANSWERED
+from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
+from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.question_marks import REFUSED, QuestionMark
 from rag_assets.llm.budget import BudgetReached
-from rag_assets.pipeline.circular_models import circular_uses, question_circles
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline

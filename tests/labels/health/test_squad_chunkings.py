@@ -17,8 +17,8 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.health.unusable_labels import unreachable_evidence
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.required_partitions import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
