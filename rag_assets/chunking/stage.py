@@ -49,7 +49,7 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
 
 
@@ -99,22 +99,16 @@ class Chunks(Stage):
             whole=config.whole_documents,
             whole_parents=config.whole_parents,
         )
-        if config.by_blocks:
-            return _cut_by_blocks(documents, cut, self.similar_artifacts(context, key))
-        else:
+        if not config.by_blocks:
             return TableProduct(cut(documents.table()))
 
+        def chunks(rows: Callable[[], pa.Table]) -> pa.Table:
+            return cut(rows())
 
-def _cut_by_blocks(
-    documents: Artifact, cut: Callable[[pa.Table], pa.Table], alike: Iterable[Artifact]
-) -> TableProduct:
-    def chunks(rows: Callable[[], pa.Table]) -> pa.Table:
-        return cut(rows())
-
-    built = BlockedTable(KnownBlocks(alike))
-    for digest, rows in stored_blocks(documents, "document_id", "text"):
-        built.add(digest, partial(chunks, rows))
-    return TableProduct(built.table(), blocks=built.blocks)
+        built = BlockedTable(KnownBlocks(self.similar_artifacts(context, key)))
+        for digest, rows in stored_blocks(documents, "document_id", "text"):
+            built.add(digest, partial(chunks, rows))
+        return TableProduct(built.table(), blocks=built.blocks)
 
 
 def _embed(context: StageContext, chunking: str, model: str) -> Embed:
@@ -202,9 +196,15 @@ class IndexTexts(Stage):
         }
         keep_usage(context, key, usages)
         own = texts_to_index(context.experiment, key["chunking"], chunks)
-        texts: dict[str, Texts] = {kind: found.texts for kind, found in written.items()}
+        texts: dict[str, Texts] = {kind: result.texts for kind, result in written.items()}
         table = index_texts(chunks, own, [one.kind for one in options], texts)
-        return TableProduct(table, _facts(list(written.values())))
+        results = written.values()
+        facts: dict[str, Any] = {"notes": [note for result in results for note in result.notes]}
+        if unanswered := sum(result.unanswered for result in results):
+            facts[UNANSWERED] = unanswered
+        if served := [name for result in results for name in result.served_models]:
+            facts[SERVED_MODELS] = list(dict.fromkeys(served))
+        return TableProduct(table, facts)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         lines: list[Outgoing] = []
@@ -222,14 +222,6 @@ class IndexTexts(Stage):
             needs = needed(context, option.llm, requests)
             lines.append(line.needing(needs, questions=0, passages=needs.calls))
         return llm_work(lines)
-
-
-def _facts(written: Sequence[WrittenTexts]) -> Mapping[str, Any]:
-    facts: dict[str, Any] = {"notes": [note for one in written for note in one.notes]}
-    unanswered = sum(one.unanswered for one in written)
-    served = [name for one in written for name in one.served_models]
-    facts |= {UNANSWERED: unanswered} if unanswered else {}
-    return facts | ({SERVED_MODELS: list(dict.fromkeys(served))} if served else {})
 
 
 def _asked(

@@ -61,16 +61,12 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
         """Open what ``save`` wrote; the arrays are mapped."""
         files = ArrayFolder(folder)
         described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
-        columns = load_columns(files)
         return cls(
-            columns.chunk_ids,
-            columns.data,
-            columns.indices,
-            columns.indptr,
-            described["analyzer"],
-            files.mapping("vocabulary"),
-            described["repeats"],
-            files.array("idf"),
+            **vars(load_columns(files)),
+            analyzer=described["analyzer"],
+            vocabulary=files.mapping("vocabulary"),
+            repeats=described["repeats"],
+            idf=files.array("idf"),
         )
 
     def save(self, folder: Path) -> None:
