@@ -17,15 +17,13 @@ from rag_assets.api import (
 )
 
 if TYPE_CHECKING:
-    from rag_assets.live.parts import BM25, chunk, metrics
+    from rag_assets.evaluation.score import metrics
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "BM25",
     "RetrievalExperiment",
     "ask",
-    "chunk",
     "compare",
     "evaluate",
     "gate",
@@ -37,10 +35,7 @@ __all__ = [
 ]
 
 
-_LATER = {
-    "RetrievalExperiment": "component",
-    **dict.fromkeys(("BM25", "chunk", "metrics"), "live.parts"),
-}
+_LATER = {"RetrievalExperiment": "component", "metrics": "evaluation.score"}
 """Name -> the module that it is imported from when it is asked for: they need heavy libraries."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import DataError, UsageError
 
@@ -41,31 +41,6 @@ def load_experiment(path: Path | str) -> Experiment:
     return load(path)
 
 
-@overload
-def evaluate(
-    path: Path | str,
-    store: Path | str | None = None,
-    retrievers: Sequence[str] = (),
-    top_k: Sequence[int] = (),
-    *,
-    take_over: bool = False,
-) -> EvaluationTable: ...
-
-
-@overload
-def evaluate(
-    *,
-    documents: object,
-    queries: object,
-    retrievers: Mapping[str, object],
-    judgments: object = None,
-    top_k: Sequence[int] = (),
-    store: Path | str | None = None,
-    name: str = "live",
-    settings: Mapping[str, Any] | None = None,
-) -> EvaluationTable: ...
-
-
 def evaluate(
     path: Path | str | None = None,
     store: Path | str | None = None,
@@ -91,7 +66,7 @@ def evaluate(
             documents={"fares": "A dog needs a ticket.", "storm": "The harbour closes."},
             queries={"q1": "ticket for a dog"},
             judgments={"q1": ["fares"]},
-            retrievers={"mine": retrieve, "bm25": rag_assets.BM25()},
+            retrievers={"mine": retrieve, "bm25": {"type": "bm25"}},
         )
 
     Args:
@@ -100,8 +75,8 @@ def evaluate(
             ``data/store``, if absent; else a temporary one, which goes with the result.
         retrievers: of ``path``, names of those to evaluate, all if empty. Else each by its name: a
             function of (query, k) or of the query; an object with ``invoke``, ``retrieve`` or
-            ``run`` (LangChain, LlamaIndex, Haystack); ``rag_assets.BM25()``; or a dict as in an
-            ``experiment.yaml``, such as ``{"type": "embedding"}``, or with a function as ``call``:
+            ``run`` (LangChain, LlamaIndex, Haystack); or a dict as in an ``experiment.yaml``, such
+            as ``{"type": "embedding"}``, or with a function as ``call``:
             ``{"call": retrieve, "returns": "texts", "concurrency": 4}``. The first is the baseline.
         top_k: of ``path``, the cut-offs to evaluate, all if empty; else which there are, (1, 3, 5,
             10, 100) if empty.
@@ -148,8 +123,8 @@ def evaluate(
                 raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
         if not isinstance(retrievers, Mapping) or not retrievers:
             raise _unexpected("retrievers", retrievers, "a dict of name to retriever, at least one")
-        from rag_assets.live.evaluation import evaluate as evaluate_records
-        from rag_assets.live.records import Records
+        from rag_assets.live import Records
+        from rag_assets.live import evaluate as evaluate_records
 
         cutoffs = {"top_k": list(top_k)} if top_k else {}
         records = Records.of(documents, queries, judgments)

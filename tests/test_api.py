@@ -142,7 +142,7 @@ def test_score(tmp_path: Path) -> None:
             "metrics is str 'mrr'; expected a list, such as ['mrr']",
         ),
         (
-            lambda: rag_assets.evaluate(["a", "b"]),  # type: ignore[call-overload]
+            lambda: rag_assets.evaluate(["a", "b"]),  # type: ignore[arg-type]
             "path is list ['a', 'b']; expected a folder or a file; rag_assets.evaluate takes data "
             "by name: documents=, queries=",
         ),
@@ -155,11 +155,11 @@ def test_score(tmp_path: Path) -> None:
             "retrievers is str 'bm25'; expected a list, such as ['bm25']",
         ),
         (
-            lambda: rag_assets.evaluate("path", top_k=3),  # type: ignore[call-overload]
+            lambda: rag_assets.evaluate("path", top_k=3),  # type: ignore[arg-type]
             "top_k is int 3; expected a list, such as [3]",
         ),
         (
-            lambda: rag_assets.evaluate(documents=["a"], queries=["a"]),  # type: ignore[call-overload]
+            lambda: rag_assets.evaluate(documents=["a"], queries=["a"]),
             "`retrievers` is missing; give documents, queries and retrievers",
         ),
     ],

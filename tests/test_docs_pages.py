@@ -128,7 +128,7 @@ def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_in_python(folder: Path) -> None:
     lines = [command.line.split() for command in walk("in_python.md", folder)]
-    assert [line[1] for line in lines] == ["ferry.py", "parts.py", "-m"]
+    assert [line[1] for line in lines] == ["ferry.py", "metrics_alone.py", "-m"]
     assert not (folder / "store").exists()
 
 

@@ -187,8 +187,8 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli*", "definitions", "component", "testing*"),
-    ("api", "question_api"),
-    ("live*",),
+    ("api",),
+    ("live",),
     ("assets*",),
     ("report*",),
     (
@@ -278,7 +278,7 @@ COMPUTES = {
 }
 """Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""
 
-NAMED = {"comparison_views", "leaderboard", "paper_tables", "view"}
+NAMED = {"comparison_views", "leaderboard", "view"}
 """Modules that name levels of tests, and whether a difference is significant."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from rich.console import Group
 
 from rag_assets.cli.options import (
     Integer,
@@ -20,7 +21,7 @@ from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import formatted
-from rag_assets.report.question_hits import QuestionHits, block
+from rag_assets.report.question_hits import QuestionHits
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.ask import ask
 from rag_assets.sources.formats import question_like
@@ -70,7 +71,7 @@ def command(
         for found in ask(pipeline, question, retrievers, top_k):
             hits.add(found)
             if form == "table":
-                console.print(block(hits.lines(found, styled=console.is_terminal)))
+                console.print(Group(*hits.lines(found, styled=console.is_terminal)))
                 console.print("")
     if form != "table":
         print_data(formatted(hits.rows() if form == "json" else hits.flat_rows(), form))

@@ -18,12 +18,13 @@ from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answer_waterfall import checked_rows, waterfall_sheet
 from rag_assets.report.attribution import (
     attribution_rows,
     attribution_sheet,
+    checked_rows,
     lost_rows,
     lost_sheets,
+    waterfall_sheet,
 )
 from rag_assets.report.formats import dated, formatted
 from rag_assets.report.result import EvaluationResult

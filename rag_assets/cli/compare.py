@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from rag_assets.cli.options import (
     Integer,
-    paper_format_option,
+    format_option,
     path_argument,
     refuse_given,
     store_option,
@@ -22,7 +22,6 @@ from rag_assets.report.comparison_views import (
     changes_sheet,
     compared_sheet,
     pair_sheets,
-    pairs_latex,
 )
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.evaluation_pairs import EstimatedSource
@@ -31,7 +30,7 @@ from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.query_changes import change_rows, most_changed
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view, sheets_view
-from rag_assets.report.view import shown, with_both_names
+from rag_assets.report.view import shown
 from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
@@ -56,7 +55,7 @@ from rag_assets.store.settings import StoreSettings
     help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
     "evidence in both, or both answers.",
 )
-@paper_format_option
+@format_option
 def command(
     path: Path,
     retrievers: tuple[str, ...],
@@ -82,9 +81,8 @@ def command(
     result = EvaluationResult.current(root)
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
-        if moves or form == "latex":
-            option = "--moves" if moves else "--format latex"
-            raise UsageError(f"{option} needs complete labels; {chosen.metric} has none")
+        if moves:
+            raise UsageError(f"--moves needs complete labels; {chosen.metric} has none")
         rows = chosen.differences(result, split, retrievers)
         title = f"{experiment.name}: {chosen.metric}"
         print_rows(
@@ -101,13 +99,10 @@ def command(
         retrievers = tuple(names.get(name, name) for name in retrievers)
     if moves:
         _print_moves(compared, retrievers[0], retrievers[1], form)
-    elif form == "latex":
-        pairs = [(retrievers[0], retrievers[1])] if retrievers else all_pairs(list(compared.cells))
-        print_data(pairs_latex(compared, _rows(compared, pairs), experiment.config.display_names))
     elif retrievers:
-        _print_pair(compared, retrievers[0], retrievers[1], show, form, names)
+        _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
-        _print_all(compared, form, names)
+        _print_all(compared, form)
     if not chosen.is_of_answers:
         told = compared.result
         print_note(told.tuning_note(retrievers or list(compared.cells), compared.split))
@@ -136,24 +131,20 @@ def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
     return rows
 
 
-def _print_all(compared: Compared, form: str, names: Mapping[str, str]) -> None:
+def _print_all(compared: Compared, form: str) -> None:
     rows = _rows(compared, all_pairs(list(compared.cells)))
-    both = rows if form == "markdown" else with_both_names(rows, names)
-    own = [compared.source.named(row) for row in both]
+    own = [compared.source.named(row) for row in rows]
     print_rows(
         own, form, lambda: sheet_view(compared_sheet(compared, rows)), compared.result.evaluation
     )
 
 
-def _print_pair(
-    compared: Compared, a: str, b: str, show: int, form: str, names: Mapping[str, str]
-) -> None:
+def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
     row = _rows(compared, [(a, b)])[0]
     if form == "table":
         output().print(sheets_view(pair_sheets(compared, row, most_changed(compared, a, b, show))))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
-    (row,) = [row] if form == "markdown" else with_both_names([row], names)
     row = compared.source.named(row)
     evaluation = compared.result.evaluation
     (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)

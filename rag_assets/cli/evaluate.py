@@ -55,7 +55,7 @@ from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
-from rag_assets.report.view import View, shown, shown_rows, with_both_names
+from rag_assets.report.view import View, shown, shown_rows
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
@@ -125,10 +125,7 @@ def command(
     _print_notes(pipeline)
     if form != "table":
         made = work.evaluation
-        both = (
-            with_both_names(rows, experiment.config.display_names) if form != "markdown" else rows
-        )
-        print_data(formatted(dated(both, form, made.evaluation_id, made.started), form))
+        print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
     elif labelled:
         names = experiment.config.display_names
         told = shown(result, names)

@@ -8,7 +8,6 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from rag_assets import question_api
 from rag_assets.cli.options import (
     Decorated,
     Integer,
@@ -19,18 +18,31 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_line, print_note
-from rag_assets.errors import UsageError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import host_notes
 from rag_assets.labels.generation.from_chunks import (
     Asking,
     Generation,
     asked_host,
+    estimate_generation,
+    generate_from_chunks,
     is_model_named,
     reasons,
 )
+from rag_assets.labels.generation.question_files import (
+    check_free,
+    check_new_file,
+    read_review,
+    review_sheet,
+    write_folder,
+)
 from rag_assets.labels.generation.question_options import SAME_LANGUAGE
 from rag_assets.llm.endpoint import MODEL_VARIABLE
+from rag_assets.pipeline.evaluation_names import open_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
 
 FILE = click.Path(path_type=Path)
 _DEFAULT = Asking()
@@ -164,10 +176,39 @@ def command(
     if sheet is None and out is None:
         raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
     _warn(path, asking)
-    made = question_api.generate(
-        path, sheet, out, asking, store=store, force=force, progress=progress_bar
-    )
+    made = _generate(path, store, asking, sheet, out, force)
     _report(made, [place for place in (sheet, out) if place is not None])
+
+
+def _generate(
+    path: Path,
+    store: Path | None,
+    asking: Asking,
+    sheet: Path | None,
+    out: Path | None,
+    force: bool,
+) -> Generation:
+    """Have the model ask, and write sheet and dataset; places are checked before and after."""
+
+    def check() -> None:
+        if sheet is not None:
+            check_new_file(sheet, force=force)
+        if out is not None:
+            check_free(out, force=force)
+
+    check()
+    made = generate_from_chunks(_opened(path, store), asking)
+    check()
+    if sheet is not None:
+        write_text(sheet, review_sheet(made.found.questions, made.documents))
+    if out is not None:
+        write_folder(made.found.questions, made.documents, out, force=force)
+    return made
+
+
+def _opened(path: Path, store: Path | None) -> Pipeline:
+    settings = StoreSettings.resolve(store)
+    return Pipeline(open_experiment(path, settings), settings, progress_bar)
 
 
 def _asking(options: dict[str, Any]) -> Asking:
@@ -187,7 +228,12 @@ def _warn(path: Path, asking: Asking) -> None:
 def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
-    review = question_api.import_questions(path, reviewed, out, force=force)
+    check_free(out, force=force)
+    documents = load_experiment(path).dataset.read_documents().table
+    review = read_review(reviewed, documents)
+    if not review.questions.num_rows:
+        raise DataError("no row says yes under `keep`; nothing is written", file=reviewed)
+    write_folder(review.questions, documents, out, force=force)
     print_line(
         f"{out}: {review.questions.num_rows} questions kept, {review.n_refused} refused, "
         f"{review.n_open} without yes or no left out"
@@ -202,7 +248,7 @@ def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
             f"no language model is named yet: by `llm` in experiment.yaml, {MODEL_VARIABLE} or "
             "--model"
         )
-    estimate = question_api.estimate_generation(path, asking, store=store, progress=progress_bar)
+    estimate = estimate_generation(_opened(path, store), asking)
     cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
     print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")
 

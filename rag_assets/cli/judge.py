@@ -49,7 +49,7 @@ from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
-from rag_assets.report.judge_check import check_sheets
+from rag_assets.report.judged import check_sheets
 from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.row_files import read_csv

@@ -23,7 +23,7 @@ from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
-from rag_assets.report.label_status import LabelStatus, status_sheets
+from rag_assets.report.label_health import label_status, status_sheets
 from rag_assets.report.terminal_table import sheets_view
 from rag_assets.store.settings import StoreSettings
 
@@ -93,11 +93,11 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
     sampled = sampled_pool(pipeline, depth, seed)
     lines = sampled.lines()
     sample = label_sample(sampled.pool, sampled.design, lines, sampled.earlier)
-    status = LabelStatus.of(
+    status = label_status(
         pipeline.experiment, sample, lines, depth, question_clusters(pipeline, sampled.pool)
     )
     if form == "json":
-        print_data(as_json(status.as_row()))
+        print_data(as_json(status))
     else:
         output().print(sheets_view(status_sheets(pipeline.experiment.name, status)))
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import Integer, paper_format_option, refuse_given, selection_options
-from rag_assets.cli.terminal import print_data, print_note, print_rows
+from rag_assets.cli.options import Integer, refuse_given, selection_options
+from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_rows, answer_sheets
-from rag_assets.report.comparisons import Compared
 from rag_assets.report.evaluation_pairs import MetricSource
 from rag_assets.report.formats import Row
 from rag_assets.report.judged import headline_sheets
@@ -26,12 +24,12 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.report.terminal_table import sheet_view, sheets_view
-from rag_assets.report.view import shown, shown_rows, with_both_names
+from rag_assets.report.view import shown, shown_rows
 from rag_assets.store.settings import StoreSettings
 
 
 @click.command("leaderboard")
-@partial(selection_options, form=paper_format_option)
+@selection_options
 @click.option(
     "--by",
     "slice_by",
@@ -154,17 +152,10 @@ def _print_board(
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
-    if form == "latex":
-        from rag_assets.report.paper_tables import board_table
-
-        compared = Compared.of(result, split=split)
-        print_data(board_table(compared, rows, experiment.config.display_names))
-        return
     names = experiment.config.display_names
     told = shown_rows(rows, names)
-    made = told if form == "markdown" else with_both_names(rows, names)
     print_rows(
-        made,
+        told if form == "markdown" else rows,
         form,
         lambda: sheets_view(leaderboard_sheets(shown(result, names), told)),
         result.evaluation,
@@ -183,7 +174,7 @@ def _print_latency(
 def _print_budget(
     result: EvaluationResult, selection: Selection, form: str, budget: int, split: str
 ) -> None:
-    from rag_assets.report.budget import budget_rows, budget_sheet
+    from rag_assets.report.recomputed_boards import budget_rows, budget_sheet
 
     rows = budget_rows(result, selection.retrievers, budget, split)
     named_rows = shown_rows(rows, result.evaluation.display_names)
@@ -192,7 +183,7 @@ def _print_budget(
 
 
 def _print_ties(result: EvaluationResult, selection: Selection, form: str, split: str) -> None:
-    from rag_assets.report.ties import tie_rows, tie_sheet
+    from rag_assets.report.recomputed_boards import tie_rows, tie_sheet
 
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
-from rag_assets.report.formats import FORMATS, PAPER_FORMATS
+from rag_assets.report.formats import FORMATS
 
 MOST_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
@@ -94,14 +94,6 @@ format_option = click.option(
     show_default=True,
     help="How to print: `table` is for people, the others for programs.",
 )
-paper_format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(PAPER_FORMATS),
-    default="table",
-    show_default=True,
-    help="How to print: `table` for people, `latex` for a paper, the others for programs.",
-)
 
 
 def refuse_given(names: Collection[str], why: str) -> None:
@@ -133,8 +125,8 @@ def cell_names(retrievers: Collection[str], answerers: Collection[str]) -> tuple
     return (*retrievers, *answerers)
 
 
-def selection_options(command: Decorated, form: Decorated = format_option) -> Decorated:
+def selection_options(command: Decorated) -> Decorated:
     """Add ``PATH``, ``--store``, ``--retriever``, ``--top-k`` and ``--format``."""
-    for option in (form, top_k_option, retriever_option, store_option, path_argument):
+    for option in (format_option, top_k_option, retriever_option, store_option, path_argument):
         command = option(command)
     return command

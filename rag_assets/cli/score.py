@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
-from rag_assets.cli.options import paper_format_option, refuse_given, store_option
+from rag_assets.cli.options import format_option, refuse_given, store_option
 from rag_assets.cli.score_runs import named_runs, print_runs
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
@@ -98,7 +98,7 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     is_flag=True,
     help="Show how far each mean could move if tied documents were ordered otherwise.",
 )
-@paper_format_option
+@format_option
 def command(
     run_files: tuple[str, ...],
     qrels_file: Path,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-
-from rich.console import Group, RenderableType
 
 from rag_assets.cli.terminal import messages, output, print_data, print_note
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.label_files import Labels
 from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import RunScores, nothing_shared, score_runs
-from rag_assets.report.formats import as_json, formatted, interval_text, p_text, signed_text
-from rag_assets.report.paper_tables import runs_table
-from rag_assets.report.terminal_table import FittedTable, plain_cell, title_line
+from rag_assets.report.formats import as_json, formatted
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.paired_tests import ALPHA
 
@@ -54,11 +52,9 @@ def print_runs(
     runs = {name: read_run_file(file) for name, file in named.items()}
     scores = score_runs(runs, labels.judgments, metrics)
     if form == "table":
-        output().print(_view(scores))
+        output().print(sheets_view(_sheets(scores)))
     elif form == "json":
         print_data(as_json({"means": scores.means, "pairs": scores.pairs}))
-    elif form == "latex":
-        print_data(runs_table(scores))
     elif form == "csv":
         print_data(formatted(scores.means, form))
         print_note("one CSV is one table, that of the means; --format json has the tests too")
@@ -70,34 +66,41 @@ def print_runs(
         print_note(None if strange is None else f"{name}: {strange}")
 
 
-def _view(scores: RunScores) -> RenderableType:
-    """Return a table of means and one of pairs for each metric."""
-    parts: list[RenderableType] = []
+def _sheets(scores: RunScores) -> Iterator[Sheet]:
+    """Yield a table of means and one of pairs for each metric."""
+    bounds = ("low", "high")
     for metric in scores.metrics:
-        means = FittedTable(required=[metric])
-        means.text_column("run")
-        means.number_column(metric)
-        means.number_column("95 % interval")
-        for row in (row for row in scores.means if row["metric"] == metric):
-            mean = "-" if row["mean"] is None else f"{row['mean']:.4f}"
-            means.add_row(plain_cell(row["run"]), mean, interval_text(row))
-        pairs = FittedTable(required=["difference"])
-        pairs.text_column("pair")
-        for title in ("difference", "95 % interval", "p", "Holm", "won", "lost"):
-            pairs.number_column(title)
-        for row in (row for row in scores.pairs if row["metric"] == metric):
-            mark = "*" if is_significant(row) else " "
-            pairs.add_row(
-                plain_cell(f"{row['run_b']} - {row['run_a']}"),
-                f"{signed_text(row['difference'])}{mark}",  # type: ignore[arg-type]
-                interval_text(row),
-                p_text(row["p_randomisation"]),  # type: ignore[arg-type]
-                p_text(row["p_adjusted"]),  # type: ignore[arg-type]
-                str(row["won"]),
-                str(row["lost"]),
-            )
-        parts += [title_line(f"{metric}, {scores.n_queries} queries"), means, "", pairs, ""]
-    return Group(*parts, f"* p < {ALPHA} after Holm over the pairs of a metric")
+        mean = Column("mean", metric, bounds=bounds, interval="95 % interval", is_required=True)
+        means = [row for row in scores.means if row["metric"] == metric]
+        title = f"{metric}, {scores.n_queries} queries"
+        yield Sheet(title, (Column("run", "run", TEXT), mean), means)
+        pairs = [
+            {
+                **row,
+                "pair": f"{row['run_b']} - {row['run_a']}",
+                "mark": "*" if is_significant(row) else "",
+            }
+            for row in scores.pairs
+            if row["metric"] == metric
+        ]
+        columns = (
+            Column("pair", "pair", TEXT),
+            Column(
+                "difference",
+                "difference",
+                SIGNED,
+                bounds=bounds,
+                interval="95 % interval",
+                mark="mark",
+                is_required=True,
+            ),
+            Column("p_randomisation", "p", P_VALUE),
+            Column("p_adjusted", "Holm", P_VALUE),
+            Column("won", "won", "d"),
+            Column("lost", "lost", "d"),
+        )
+        yield Sheet("", columns, pairs)
+    yield Sheet("", (), (), notes=[f"* p < {ALPHA} after Holm over the pairs of a metric"])
 
 
 def _print_accounting(scores: RunScores) -> None:

@@ -149,15 +149,24 @@ def _placed(
         rows = [row for row in table.to_pylist() if row["top_k"] == primary.cutoff]
         value = rows[0].get(primary.column) if rows else None
         values[name] = float("-inf") if value is None else float(value)
-    ranked = {name: value for name, value in values.items() if name not in unplaced}
     tables = []
-    for name in sorted(values, key=lambda name: (name not in ranked, -values[name], name)):
+    for name, position in positions(values, unplaced).items():
         table = parts[name]
-        better = sum(other > values[name] + TIE for other in ranked.values())
-        position = 1 + better if name in ranked else None
         lead = {
             "position": pa.array([position] * table.num_rows, pa.int32()),
             "retriever": pa.array([name] * table.num_rows, pa.string()),
         }
         tables.append(pa.table({**lead, **{c: table.column(c) for c in table.column_names}}))
     return tables
+
+
+def positions(values: Mapping[str, float], unplaced: Collection[str]) -> dict[str, int | None]:
+    """Return name -> position, best first; those that are not ranked come last, and have None."""
+    ranked = {name: value for name, value in values.items() if name not in unplaced}
+    order = sorted(values, key=lambda name: (name not in ranked, -values[name], name))
+    return {
+        name: 1 + sum(other > values[name] + TIE for other in ranked.values())
+        if name in ranked
+        else None
+        for name in order
+    }

@@ -58,12 +58,6 @@ def is_gain(name: str, change: float) -> bool:
     return change < 0 if lower_is_better(name) else change > 0
 
 
-def best_value(name: str, values: Iterable[float | None]) -> float | None:
-    """Return the best of the values of a metric; None where there is none."""
-    present = [value for value in values if value is not None]
-    return (min if lower_is_better(name) else max)(present, default=None)
-
-
 def refuse_lower_is_better(name: str, why: str) -> None:
     """Refuse a metric that counts mistakes where a higher value must be a better one.
 

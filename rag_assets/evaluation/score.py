@@ -1,4 +1,4 @@
-"""Scores run files against a qrels file: one as trec_eval does, several with tests of differences.
+"""Scores runs against labels: one as trec_eval does, several with tests of differences.
 
 The statistics of several are those of an experiment: the intervals of
 :mod:`rag_assets.statistics.intervals`, pairs by the randomisation test, corrected by Holm over all
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum
+from math import fsum, isfinite, nan
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,8 +27,10 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
 from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
+from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.ties import BOUNDED, tie_bounds, tied_at_cut
 from rag_assets.plain_text import one_line
+from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.statistics.comparisons import all_pairs, comparisons
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_differences import shared_evidence
@@ -246,3 +249,96 @@ def _count_not_in(values: pa.ChunkedArray | pa.Array, others: pa.ChunkedArray) -
     """Return how many of the values are not among the others."""
     inside = pc.sum(pc.is_in(values, value_set=pc.unique(others))).as_py() or 0
     return len(values) - int(inside)
+
+
+Run = Mapping[Any, Mapping[Any, float] | Sequence[Any]]
+"""Query id -> document id -> score, or a list of document ids, best first; texts or integers."""
+
+Qrels = Mapping[Any, Mapping[Any, int] | Iterable[Any]]
+"""Query id -> document id -> grade, or the ids of relevant documents."""
+
+
+def metrics(run: Run, qrels: Qrels, names: Sequence[str], *, trec_mean: bool = False) -> Scores:
+    """Score a run that is a dict, as ranx and pytrec_eval take it.
+
+    Args:
+        run: query id -> document id -> score; or -> a list of document ids, best first. Documents
+            with equal scores are in the order of trec_eval.
+        qrels: query id -> document id -> grade; or -> the ids of relevant documents.
+        names: of metrics, such as ``["ndcg@10", "mrr", "recall@100"]``, in our vocabulary, that
+            of ir_measures or that of trec_eval.
+        trec_mean: average over every query of the qrels, as ``trec_eval -c`` does; without it, over
+            those with a relevant document.
+
+    Returns:
+        ``scores.means`` is name -> mean in [0, 1], ``scores.per_query`` a dict a query.
+
+    Raises:
+        UsageError: something is no run, no qrels or no metric; says what is expected.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"names is a text, {names!r:.60}; expected a list, such as ['ndcg@10']")
+    scores = _by_query("run", run, "scores, or a list of document ids, best first")
+    grades = _by_query("qrels", qrels, "grades, or the ids of relevant documents")
+    rows: list[dict[str, object]] = [
+        {"query_id": query, "evidence_id": item, "unit_id": item, "grade": _grade(query, item, v)}
+        for query, items in grades.items()
+        for item, v in items.items()
+    ]
+    if not rows:
+        raise UsageError("qrels holds no judgment; expected a dict of query id to document id")
+    table = ranked(
+        {q: {item: _score(q, item, v) for item, v in own.items()} for q, own in scores.items()}
+    )
+    return score(table, RELEVANT_UNITS.from_rows(rows), names, trec_mean=trec_mean)
+
+
+def _by_query(name: str, given: object, values: str) -> dict[str, dict[str, object]]:
+    """Return query id -> document id -> number; a list becomes falling numbers, or 1 in qrels."""
+    expected = f"expected a dict of query id to a dict of document id to {values}"
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{name} is {type(given).__name__} {given!r:.60}; {expected}")
+    found: dict[str, dict[str, object]] = {}
+    for query, own in given.items():
+        place = f"{name}[{query!r}]"
+        if isinstance(own, Mapping):
+            found[_id(name, query)] = {_id(place, item): value for item, value in own.items()}
+            continue
+        if isinstance(own, str) or not isinstance(own, Iterable):
+            raise UsageError(f"{place} is {type(own).__name__} {own!r:.60}; {expected}")
+        ids = [_id(place, item) for item in own]
+        twice = next((item for item in ids if ids.count(item) > 1), None)
+        if twice is not None:
+            raise UsageError(f"{place} holds '{twice}' twice; a document is retrieved once")
+        numbers = (1 / rank if name == "run" else 1 for rank in range(1, len(ids) + 1))
+        found[_id(name, query)] = dict(zip(ids, numbers, strict=True))
+    return found
+
+
+def _id(place: str, value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{place} has the id {value!r:.60}; an id is a text or a whole number")
+    return value
+
+
+def _score(query: str, item: str, value: Any) -> float:  # noqa: ANN401
+    try:
+        number = nan if isinstance(value, str | bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = nan
+    if not isfinite(number):
+        problem = f"run['{query}']['{item}'] is {value!r:.40}; a score is a finite number"
+        raise UsageError(problem)
+    return number
+
+
+def _grade(query: str, item: str, value: Any) -> int:  # noqa: ANN401
+    try:
+        grade = None if isinstance(value, str | bool) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        grade = None
+    if grade is None or grade != value or abs(grade) >= 2**31:
+        raise UsageError(f"qrels['{query}']['{item}'] is {value!r:.40}; a grade is a whole number")
+    return grade

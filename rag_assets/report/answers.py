@@ -8,17 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswerCell
+from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.answers.waterfall_stage import RIGHT_F1
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.report.answer_waterfall import answer_flows, waterfall_rows, waterfall_sheet
+from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.comparison_views import oriented_pair, p_texts
 from rag_assets.report.judged import judged_rows
 from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
 
 METRICS = {
@@ -162,42 +162,25 @@ def answers_table(result: EvaluationResult) -> pa.Table:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-COMPARED = ("answer_f1", "answer_em", "evidence_cited")
-"""Metrics by which references are compared with retrievers."""
-
-WORTH = {
-    GOLD: "with all evidence and nothing else: what the retriever still costs",
-    NONE: "without any context: what the generator does alone",
-    RANDOM: "with as many units drawn by chance: what any text does",
-}
-
-MAX_PAIRS = 12
-
-
 def answers(view: View) -> Context | None:
     """Return the variables of the section; None where nothing was answered."""
     if not answer_rows(view.result, view.split):
         return None
     classes = waterfall_rows(view.result, view.split)
-    section = {
-        "head": headline(view),
+    return {
+        "lead": headline_sentences(view),
         "sentences": sentence_copiers(view.result),
         "groups": _groups(view),
-        "worth": _worth(view),
-        "n_unanswerable": _n_unanswerable(view),
         "right": configured(view.result, "answer_metrics").get("right", RIGHT_F1),
         "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
     }
-    return {**section, "data": answer_flows(classes)} if classes else section
 
 
-def headline(view: View) -> Context:
+def headline_sentences(view: View) -> list[str]:
     """Return who is best by the decisive metric, and what the paired test against the next says.
 
-    Keys: ``best`` (``name@k``, or None), ``value``, ``low``, ``high``, ``metric`` (its heading),
-    ``equal`` (those with the same value), ``next`` (a comparison, or None), ``candidates`` (how
-    many answerers were to choose from). One whose context no retriever ranks (``gold``, ``none``,
-    ``random``) is a reference: it is never called the best.
+    An answerer whose context no retriever ranks (``gold``, ``none``, ``random``) is a reference: it
+    is never called the best.
     """
     rows, metric = answer_rows(view.result, view.split), decisive_metric(view.result)
     options = configured(view.result, "answers")
@@ -207,32 +190,16 @@ def headline(view: View) -> Context:
         if options.get(row["answerer"], {}).get("context") is None and row.get(metric) is not None
     }
     if not values:
-        return {"best": None}
+        return ["No answerer to choose from: only references, or ones trained on these questions."]
     best, *ranked = sorted(values, key=lambda key: -values[key])
-    row = next(row for row in rows if answerer_key(row) == best)
+    sentences = [f"{best} has the highest {METRICS[metric]}, {values[best]:.4f}."]
+    if not ranked:
+        sentences.append("It is the only one to choose from.")
     equal = [key for key in ranked if is_tied(values[key], values[best])]
+    if equal:
+        sentences.append(f"The same value: {', '.join(equal)}.")
     others = [key for key in ranked if key not in equal]
-    return {
-        "best": best,
-        "metric": METRICS[metric],
-        "value": values[best],
-        "low": row[f"{metric}_low"],
-        "high": row[f"{metric}_high"],
-        "equal": equal,
-        "next": compared(view, metric, best, others[0]) if others else None,
-        "candidates": len(values),
-    }
-
-
-def headline_sentences(view: View) -> list[str]:
-    """Return the :func:`headline` of an evaluation in a sentence or two."""
-    head = headline(view)
-    if not head["best"]:
-        return []
-    sentences = [f"{head['best']} has the highest {head['metric']}, {head['value']:.4f}."]
-    if head["equal"]:
-        sentences.append(f"The same value: {', '.join(head['equal'])}.")
-    if pair := head["next"]:
+    if others and (pair := compared(view, metric, best, others[0])) is not None:
         real = "real" if pair["mark"] else "not shown to be real"
         lead = f"{pair['difference']:+.4f} against {pair['other']}"
         sentences.append(f"{lead}: the difference is {real}, p = {pair['p']}.")
@@ -259,60 +226,3 @@ def _groups(view: View) -> list[tuple[str, int, Sheet]]:
     ]
     # Where all questions are of one group, it is not shown twice.
     return groups[:1] if len(groups) == 2 else groups
-
-
-def _worth(view: View) -> list[Context]:
-    """Return each reference with its differences from the retrievers of the same generator."""
-    metrics = sorted(COMPARED, key=lambda one: one != decisive_metric(view.result))
-    options_of = configured(view.result, "answers")
-    answerable = answer_rows(view.result, view.split, "answerable")
-    means = {(answerer_key(row), name): row.get(name) for row in answerable for name in COMPARED}
-    cells = [
-        AnswerCell(row["answerer"], row["top_k"]) for row in answer_rows(view.result, view.split)
-    ]
-    parts = []
-    for cell in cells:
-        options = options_of.get(cell.name, {})
-        if options.get("context") not in WORTH:
-            continue
-        others = [
-            other
-            for other in cells
-            if (own := options_of.get(other.name, {})).get("context") is None
-            and own.get("retriever") is not None
-            and own["generator"] == options["generator"]
-            and (options["context"] != RANDOM or other.top_k == cell.top_k)
-        ]
-        pairs = [
-            {**pair, "answerable": _gain(means, name, cell.key, other.key)}
-            for other in others
-            for name in metrics
-            if (pair := compared(view, name, cell.key, other.key)) is not None
-        ]
-        if pairs:
-            refuses = options["context"] == GOLD and bool(_n_unanswerable(view))
-            sheet = Sheet(f"{cell.key} against retrievers", _WORTH, pairs[:MAX_PAIRS], name="worth")
-            worth = {"name": cell.key, "says": WORTH[options["context"]], "refuses": refuses}
-            parts.append({**worth, "sheet": sheet})
-    return parts
-
-
-_WORTH = (
-    Column("other", "against", TEXT),
-    Column("heading", "metric", TEXT),
-    Column("difference", "difference", SIGNED, bounds=("low", "high"), mark="mark"),
-    Column("p", "p", help="after Holm"),
-    Column("answerable", "answerable", SIGNED, help="on these questions alone", is_sparse=True),
-)
-
-
-def _gain(
-    means: dict[tuple[str, str], float | None], name: str, first: str, other: str
-) -> float | None:
-    value, against = means.get((first, name)), means.get((other, name))
-    return None if value is None or against is None else value - against
-
-
-def _n_unanswerable(view: View) -> int:
-    rows = answer_rows(view.result, view.split, "unanswerable")
-    return rows[0]["n_questions"] if rows else 0

@@ -1,11 +1,12 @@
-"""Where evidence was found or lost: rows for programs, terminal tables, the section of the page."""
+"""Where evidence was found or lost, and from corpus to answer what became of each question."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from types import MappingProxyType
 
+from rag_assets.answers.waterfall_stage import CLASSES, UNKNOWN, WITH, shares
+from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
@@ -188,58 +189,118 @@ LOSSES = {
 }
 """Place -> what it is called, in the order of the stages."""
 
-LEFT = {
-    "not_in_corpus": "in the corpus",
-    "no_chunk": "in a chunk",
-    "below_candidates": "retrieved",
-    "lost_in_fusion": "kept by the fusion",
-    "lost_in_reranking": "kept by the reranker",
-    "cut_at_k": "found",
-}
-"""Place -> what is left behind it."""
-
 
 def stages(view: View) -> Context | None:
-    """Return the table, and the flow of each retriever; None without attributions."""
+    """Return the section of the page; None without attributions."""
     if not view.result.evaluation.entries_of("attributions"):
         return None
     rows = attribution_rows(view.result, view.retrievers)
     if not rows:
         return None
     rows.sort(key=lambda row: view.retrievers.index(str(row["retriever"])))
+    sheet = attribution_sheet(view.result.evaluation.experiment, rows, shares=True)
+    return {"sheet": sheet, "top_k": view.result.attributed_top_k}
+
+
+STAGE_NAMES = {**LOSSES, "dropped_from_context": "dropped by order or budget"}
+_CONTEXT_NAMES = {WITH: "the context has it", UNKNOWN: "context not known"}
+
+CLASS_NAMES = {
+    "failed": "failed",
+    "evidence_not_labelled": "evidence not labelled",
+    "answer_not_labelled": "answer not labelled",
+    "unanswerable_refused": "unanswerable, refused",
+    "unanswerable_answered": "unanswerable, answered",
+    "right_with_evidence": "right, with the evidence",
+    "right_without_evidence": "right, without the evidence",
+    "right_context_unknown": "right, context not known",
+    **{
+        f"{kind}_{place}": f"{kind}: {name}"
+        for kind in ("wrong", "refused")
+        for place, name in {**STAGE_NAMES, **_CONTEXT_NAMES}.items()
+    },
+}
+"""Class -> what it is called."""
+
+
+def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
+    """Return a row for each class of each answerer that has a question.
+
+    Returns:
+        ``answerer`` (``name@k``), ``split``, ``outcome`` (of
+        :data:`rag_assets.answers.waterfall_stage.CLASSES`, in their order), ``n`` questions,
+        ``share``
+        of all by weight. The shares of an answerer sum to 1.
+    """
+    entries = result.evaluation.entries_of("answer_waterfall")
+    weights = result.weights(split) if entries else {}
+    rows: list[Row] = []
+    for entry in entries:
+        table = result.table(entry.key)
+        counted = [query_id in weights for query_id in table["query_id"].to_pylist()]
+        lead = {"answerer": entry.partition["answerer"], "split": split}
+        rows += [
+            {**lead, "outcome": share.outcome, "n": share.n, "share": share.share}
+            for share in shares(table.filter(counted), weights)
+        ]
+    return rows
+
+
+def checked_rows(result: EvaluationResult, split: str) -> list[Row]:
+    """Return :func:`waterfall_rows`.
+
+    Raises:
+        NotEvaluated: there are none: no answerer, no labels, or metrics that the classes need are
+            not computed.
+    """
+    rows = waterfall_rows(result, split)
+    if not rows:
+        name = result.evaluation.experiment
+        problem = f"the last evaluation of {name} says of no question what became of it"
+        raise NotEvaluated(f"{problem}; that needs `answers` in experiment.yaml, and labels")
+    return rows
+
+
+def waterfall_sheet(title: str, rows: Sequence[Row]) -> Sheet:
+    """Return a row a class and a column an answerer; rows as :func:`waterfall_rows` gives."""
+    answerers = _by_answerer(rows)
+    present = {row["outcome"] for row in rows}
+    lines: list[Row] = [
+        {"class": CLASS_NAMES[name], **_cells(answerers, name)}
+        for name in CLASSES
+        if name in present
+    ]
+    totals = {name: (_total(classes), 1.0) for name, classes in answerers.items()}
+    lines.append({"class": "questions", **_flat(totals)})
+    columns = (
+        Column("class", "class", TEXT, min_width=22),
+        *(Column(f"n {name}", name, "d", share=f"share {name}") for name in answerers),
+    )
+    return Sheet(f"{title}{of_split(rows[0]['split'])}", columns, lines, name="waterfall")
+
+
+def _cells(answerers: Mapping[str, Mapping[str, Row]], outcome: str) -> Row:
+    cells = {name: classes.get(outcome) for name, classes in answerers.items()}
+    return _flat(
+        {name: (row["n"], row["share"]) if row else (0, 0.0) for name, row in cells.items()}
+    )
+
+
+def _flat(cells: Mapping[str, tuple[int, float]]) -> Row:
     return {
-        "sheet": attribution_sheet(view.result.evaluation.experiment, rows, shares=True),
-        "top_k": view.result.attributed_top_k,
-        "data": {
-            "retrievers": [row["retriever"] for row in rows],
-            "flows": [
-                flow(row["n_evidences"], [(LOSSES[p], row[p], LEFT[p]) for p in LOSSES], "found")
-                for row in rows
-            ],
-        },
+        key: value
+        for name, (n, share) in cells.items()
+        for key, value in ((f"n {name}", n), (f"share {name}", share))
     }
 
 
-def flow(
-    n: int,
-    losses: Iterable[tuple[str, int, str]],
-    end: str,
-    kinds: Mapping[str, str] = MappingProxyType({}),
-) -> Context:
-    """Return how many there are, and of each step what leaves and what is left behind it.
+def _by_answerer(rows: Sequence[Row]) -> dict[str, dict[str, Row]]:
+    """Return answerer -> class -> row."""
+    classes_of: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        classes_of.setdefault(row["answerer"], {})[row["outcome"]] = row
+    return classes_of
 
-    Args:
-        n: how many enter.
-        losses: name of a step, how many leave there, and what the others are called.
-        end: what those are called that are left at the end.
-        kinds: name of a step -> how its loss is judged, where it is no plain loss.
-    """
-    left, steps = n, []
-    for name, n_lost, behind in losses:
-        if n_lost:
-            left -= n_lost
-            step = {"lost": name, "n_lost": n_lost, "left": behind, "n_left": left}
-            steps.append({**step, "kind": kinds.get(name, "lost")})
-    if steps:
-        steps[-1]["left"] = end
-    return {"n": n, "found": left, "steps": steps}
+
+def _total(classes: Mapping[str, Row]) -> int:
+    return sum(row["n"] for row in classes.values())

@@ -92,21 +92,6 @@ def compared_sheet(compared: Compared, rows: Sequence[Row]) -> Sheet:
     return Sheet(title, sheet.columns, lines, notes=[f"{REAL} p < {ALPHA}{after}"])
 
 
-def pairs_latex(compared: Compared, rows: Sequence[Row], names: Mapping[str, str]) -> str:
-    """Return the same for a paper; ``names`` are display names."""
-    sheet = compared_sheet(compared, shown_rows(rows, names))
-    is_adjusted = any(row["p_adjusted"] is not None for row in rows)
-    after = f" after Holm over {len(compared.family)} pairs" if is_adjusted else ""
-    limits = sentence(compared.caveat)
-    test = "two-sided paired randomisation test"
-    return sheet.latex(f"{sheet.title}; {test}, * p < {ALPHA}{after}.{limits}")
-
-
-def sentence(caveat: str | None) -> str:
-    """Return a caveat as a sentence behind others; empty without one."""
-    return f" {caveat[0].upper()}{caveat[1:]}." if caveat else ""
-
-
 def pair_sheets(
     compared: Compared, row: Row, changed: tuple[Sequence[Row], Sequence[Row]]
 ) -> list[Sheet]:

@@ -9,19 +9,14 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.answer_waterfall import waterfall_rows, waterfall_sheet
 from rag_assets.report.answers import answer_sheets, answers_table, headline_sentences
+from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.judged import (
-    judged_rows,
-    judged_sheets_with_checks,
-    judged_table,
-    stored_rows,
-)
+from rag_assets.report.judged import headline_sheets, judged_rows, judged_table, stored_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
-from rag_assets.report.overlaps import overlap_rows, pairs_sheet
+from rag_assets.report.overlaps import overlap_rows, pair_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.sheet import Sheet
@@ -123,11 +118,11 @@ class EvaluationTable(EvaluationResult, Tabular):
         answers = answer_sheets(named, view.split)[:1]
         classes = waterfall_rows(named, view.split) if answers else []
         return [
-            _board(view) if named.has_metrics else _overlaps(named),
+            *([_board(view)] if named.has_metrics else _overlaps(named)),
             *sampled_sheets(self)[:1],
             *(replace(sheet, lead=headline_sentences(view)) for sheet in answers),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
-            *(judged_sheets_with_checks(self) if judged_rows(self) else []),
+            *(headline_sheets(self, self.chosen_split()) if judged_rows(self) else []),
         ]
 
 
@@ -155,17 +150,18 @@ def _board(view: View) -> Sheet:
     return Sheet(title, sheet.columns, sheet.rows, lead, notes)
 
 
-def _overlaps(result: EvaluationResult) -> Sheet:
+def _overlaps(result: EvaluationResult) -> list[Sheet]:
+    """Return how alike the retrievers rank, below what labels there are."""
     is_sampled = result.sampled_primary is not None
     title = _title(result, "labels of a sample" if is_sampled else "no labels")
-    sheet = pairs_sheet(overlap_rows(result), title)
-    alike = "this is how alike the retrievers rank" if sheet.rows else "one retriever is alone"
+    sheets = pair_sheets(overlap_rows(result))
+    alike = "this is how alike the retrievers rank" if sheets else "one retriever is alone"
     lead = (
         f"Labels of a sample estimate some metrics, see `sampled`; {alike}."
         if is_sampled
         else f"Without labels no metric exists; {alike}."
     )
-    return Sheet(title, sheet.columns, sheet.rows, [lead])
+    return [Sheet(title, (), (), [lead]), *sheets]
 
 
 def _bars(view: View, measure: str, number: int, dark: bool) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown
@@ -14,9 +14,6 @@ from rag_assets.sources.sheets import shielded
 
 FORMATS = ("table", "json", "csv", "markdown")
 """What ``--format`` takes; ``table`` is drawn for a terminal."""
-
-PAPER_FORMATS = (*FORMATS, "latex")
-"""What it takes where the result is one for a paper."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -27,7 +24,7 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def formatted(rows: Rows, form: str) -> str:
-    """Return rows as ``json``, ``csv``, ``markdown`` or ``latex``, ending with a newline.
+    """Return rows as ``json``, ``csv`` or ``markdown``, ending with a newline.
 
     Without rows no column is known: then all but ``json`` are empty.
     """
@@ -38,8 +35,6 @@ def formatted(rows: Rows, form: str) -> str:
             return as_json(list(rows))
         case "csv":
             return _csv(rows)
-        case "latex":
-            return _latex(rows)
         case _:
             return _markdown(rows)
 
@@ -124,70 +119,6 @@ def more_questions_text(more: int, if_half: int | None) -> str:
     noun = "question" if more == 1 else "questions"
     half = "" if if_half is None else f"; if it is half of that, about {if_half:,} in all"
     return f"about {more:,} more {noun} would tell if the difference stays as it was seen{half}"
-
-
-def _latex(rows: Rows) -> str:
-    names = columns_of(rows)
-    numeric = {
-        name for name in names if all(isinstance(row.get(name), int | float | None) for row in rows)
-    }
-    lines = [[_cell(name, row.get(name)) for name in names] for row in rows]
-    return rows_latex(names, numeric, lines, "")
-
-
-def rows_latex(
-    names: Sequence[str], numeric: Collection[str], lines: Sequence[Sequence[str]], caption: str
-) -> str:
-    """Return a LaTeX table of texts as they are; the columns of ``numeric`` are set to the right.
-
-    Nothing but the environment ``tabular`` and horizontal lines is used, so any LaTeX compiles it.
-    """
-    layout = "".join("r" if name in numeric else "l" for name in names)
-    cells = [[latex_text(text) for text in line] for line in lines]
-    return latex_table([latex_text(name) for name in names], layout, cells, caption)
-
-
-def latex_table(
-    head: Sequence[str], layout: str, lines: Sequence[Sequence[str]], caption: str
-) -> str:
-    """Return a LaTeX table of cells that are LaTeX already."""
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            *([f"\\caption{{{latex_text(caption)}}}"] if caption else []),
-            f"\\begin{{tabular}}{{{layout}}}",
-            r"\hline",
-            " & ".join(head) + r" \\",
-            r"\hline",
-            *(" & ".join(cells) + r" \\" for cells in lines),
-            r"\hline",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: f"\\{character}" for character in "{}$&#%_"},
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    # In TeX's first font encoding, which is the default, there is no upright quotation mark.
-    '"': "''",
-}
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-
-
-def latex_text(text: str) -> str:
-    """Return a text that LaTeX prints as it is; control characters become a blank."""
-    parts = (_LATEX.get(character, character) for character in _CONTROL.sub(" ", text))
-    # Two hyphens would be drawn as one dash, and some other pairs as one sign too.
-    return "".join(parts).replace("--", "-{}-").replace("?`", "?{}`").replace("!`", "!{}`")
 
 
 def _cell(name: str, value: object) -> str:

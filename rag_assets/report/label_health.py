@@ -1,4 +1,4 @@
-"""Whether labels and queries are sound: findings, query accounting, and when to judge more.
+"""What labels and queries are worth: the status of a sample, findings, query accounting.
 
 The sheet of findings is that of `validate`; the section of the page says how many queries each
 number is over, what failed, and what is unsure.
@@ -8,15 +8,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rag_assets import schemas
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.labels.health.unusable_labels import queries_without_relevant
+from rag_assets.labels.question_marks import (
+    LEFT_OUT,
+    mark_counts,
+    mark_counts_text,
+    read_marks,
+)
+from rag_assets.labels.sampling.judgment_log import PERSON, LoggedJudgment, source_counts
+from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
+from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sampling.standing import (
+    ITEMS,
+    PRICE,
+    QUESTIONS,
+    estimate_rows,
+    sample_status,
+)
 from rag_assets.report.comparisons import Compared
 from rag_assets.report.findings import likely_cause, unlabelled_findings
 from rag_assets.report.leaderboard import LEADING, MEANINGS
 from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.report.sampled import estimates_sheet
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.report.view import Context, View
 
 FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
@@ -181,3 +200,140 @@ def _findings(view: View) -> list[str]:
         compared = Compared.of(view.result, split=view.split)
         findings += [note.removeprefix("note: ") for note in compared.notes]
     return findings
+
+
+def label_status(
+    experiment: Experiment,
+    sample: LabelSample,
+    lines: Sequence[LoggedJudgment],
+    depth: int,
+    clusters: Sequence[str] | None,
+) -> Row:
+    """Return what the labels of a sample say so far, for programs and :func:`status_sheets`.
+
+    Args:
+        experiment: whose metric is decided.
+        sample: the pool with its labels.
+        lines: of the log, for the pace.
+        depth: of the pool.
+        clusters: one name a question; None: each is its own.
+
+    Returns:
+        ``n_items``, ``n_judged``, ``n_missing``, ``n_certain`` (passages of the pool; drawn and
+        judged; drawn and without a grade; with a label of the dataset), ``n_questions``, ``level``
+        of each interval, ``notes``, ``question_marks`` (mark -> questions), ``sources`` (source ->
+        lines), ``estimates`` of all metrics, and what
+        :class:`rag_assets.labels.sampling.standing.SampleStatus` has of the one that is decided.
+    """
+    level = experiment.statistics.confidence
+    counted, judged = sample.pool.counted, sample.judged
+    first, *rest = sampled_metrics(experiment.primary, depth)
+    now = sample_status(sample, first, lines, clusters, level)
+    notes = [*_status_notes(experiment, clusters), *_outside(now.differences)]
+    estimates = list(now.estimates)
+    if estimates:
+        estimates += [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
+        notes.append(PRICE)
+    return {
+        "n_items": int(counted.sum()),
+        "n_judged": int(judged.sum()),
+        "n_missing": int((sample.asked & ~judged & counted).sum()),
+        "n_certain": int((sample.certain & counted).sum()),
+        "n_questions": len(sample.pool.question_ids),
+        "level": level,
+        "notes": notes,
+        "question_marks": mark_counts(read_marks(experiment.question_marks_file)),
+        "sources": source_counts(lines),
+        **now._asdict(),
+        "estimates": estimates,
+        "targets": {"items": ITEMS, "questions": QUESTIONS},
+    }
+
+
+def _status_notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[str]:
+    if experiment.primary.measure not in LINEAR:
+        yield (
+            f"{experiment.primary} is no sum over passages, so a sample of them does not estimate "
+            "it; set `primary` to dcg@k or precision@k, which it does estimate"
+        )
+    if experiment.config.split is not None:
+        yield "questions of dev and test count together"
+    if experiment.weight is not None:
+        yield f"every question counts 1; {experiment.weight!r} is not read"
+    if experiment.statistics.cluster != "none" and clusters is None:
+        yield f"{QUESTIONS}: each is taken for independent; clusters are known with labels only"
+
+
+def _outside(differences: Iterable[Row]) -> Iterator[str]:
+    pairs = [row for row in differences if row["outside"]]
+    if pairs:
+        names = ", ".join(f"{row['retriever_a']} - {row['retriever_b']}" for row in pairs)
+        yield (
+            f"the estimate lies outside the interval that earlier looks allow: {names}; one of the "
+            "two is wrong, which happens in about one pair of a hundred, and more judgments tell"
+        )
+
+
+def status_sheets(experiment: str, status: Row) -> list[Sheet]:
+    """Return the tables of a :func:`label_status`."""
+    counts = (
+        f"{experiment}: {status['n_judged']} of {status['n_items']} passages judged, "
+        f"{status['n_missing']} asked without a grade, {status['n_certain']} labelled before; "
+        f"{status['n_questions']} questions"
+    )
+    heads = [counts]
+    if marks := status["question_marks"]:
+        n_out = sum(marks.get(mark, 0) for mark in LEFT_OUT)
+        heads.append(f"questions: {mark_counts_text(marks)}; {n_out} left out of evaluations")
+    if status["sources"].keys() - {PERSON}:
+        heads.append(f"by source: {mark_counts_text(status['sources'])}")
+    notes = [f"note: {note}" for note in status["notes"]]
+    estimates = [{**row, "confidence": status["level"]} for row in status["estimates"]]
+    if not estimates:
+        nothing = "nothing is estimated yet: no passage of the sample is judged"
+        return [Sheet("", (), (), notes=[*heads, nothing, *notes])]
+    by_metric: dict[str, list[Row]] = defaultdict(list)
+    for row in estimates:
+        by_metric[row["metric"]].append(row)
+    sheets = [estimates_sheet(f"estimated {name}", rows) for name, rows in by_metric.items()]
+    sheets += [_differences_sheet(status)] if status["differences"] else []
+    last = replace(sheets[-1], notes=[*sheets[-1].notes, *notes])
+    return [Sheet("", (), (), notes=heads), *sheets[:-1], last]
+
+
+def _differences_sheet(status: Row) -> Sheet:
+    ranges = {"more_judgments": "more\njudgments", "more_minutes": "minutes"}
+    rows = [
+        {
+            **row,
+            "state": "yes" if row["decided"] else "no",
+            **({} if row["decided"] else {name: _range(row, name) for name in ranges}),
+        }
+        for row in status["differences"]
+    ]
+    columns = (
+        Column("retriever_a", "a", TEXT),
+        Column("retriever_b", "b", TEXT),
+        Column("value", "a - b", SIGNED, bounds=("low", "high"), interval="interval"),
+        Column("state", "decided", "s"),
+        *(Column(name, title, "s") for name, title in ranges.items()),
+    )
+    n_decided = sum(bool(row["decided"]) for row in rows)
+    note = f"{n_decided} of {len(rows)} differences are decided"
+    if n_decided < len(rows):
+        time = _range(status, "more_minutes")
+        pace = "" if time is None else f" ({time} minutes at the pace so far)"
+        more = _range(status, "more_judgments") or "-"
+        note += f"; the rest takes about {more} more judgments{pace}"
+    title = (
+        f"differences of {rows[0]['metric']} on {ITEMS}, {status['level']:.0%} however often one "
+        "looks"
+    )
+    return Sheet(title, columns, rows, notes=[note])
+
+
+def _range(row: Row, name: str) -> str | None:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if low is None or high is None:
+        return None
+    return str(low) if low == high else f"{low} to {high}"

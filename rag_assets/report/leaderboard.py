@@ -1,20 +1,14 @@
-"""The leaderboard: its rows for programs, and its sheets for every face.
-
-The candidate ceiling says how much of the evidence a fusion or reranker gets to read at all.
-"""
+"""The leaderboard: its rows for programs, and its sheets for every face."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.generation.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answerability import answerability_sheet
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.findings import likely_cause
 from rag_assets.report.formats import interval_name
@@ -25,7 +19,7 @@ from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
 from rag_assets.report.slices import slices_of
-from rag_assets.report.view import View
+from rag_assets.report.view import Context, View
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.statistics.paired_tests import ALPHA
 
@@ -33,15 +27,6 @@ MEANINGS = {column.name: column.meaning for column in LEADERBOARD.columns}
 
 LEADING = ("retriever", "split", "top_k", "position")
 """The columns of a row that stand before its metrics."""
-
-CEILING = Column(
-    "ceiling",
-    "ceiling",
-    help="recall of the candidates; no order of them finds more",
-    missing="",
-    is_sparse=True,
-)
-"""In rows for programs at the primary cut-off; people read it in a table of its own."""
 
 COST_TIME = Column(
     "cost_time",
@@ -99,16 +84,12 @@ FAILED = " !"
 def result_rows(result: EvaluationResult, selection: Selection, split: str) -> list[Row]:
     """Return :func:`leaderboard_rows` of an evaluation.
 
-    At the primary cut-off a retriever that reads others has a ``ceiling`` too, see
-    :func:`ceilings`; a cell that was timed has a ``cost_time``, and a tuned fusion its
-    ``chosen_weights``.
+    A cell that was timed has a ``cost_time`` too, and a tuned fusion its ``chosen_weights``.
     """
-    ceiling_of, times = ceilings(result, split), result.cost_times()
+    times = result.cost_times()
     rows = leaderboard_rows(result.leaderboard, selection, split)
     for row in rows:
         name = row["retriever"]
-        if name in ceiling_of and row["top_k"] == result.primary.cutoff:
-            row[CEILING.name] = ceiling_of[name]
         if name in result.chosen_weights:
             row[CHOSEN_WEIGHTS.name] = result.chosen_weights[name]
         if (name, row["top_k"]) in times:
@@ -130,36 +111,6 @@ def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[
             lead = {name: row.pop(name) for name in LEADING}
             rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
     return rows
-
-
-def ceilings(result: EvaluationResult, split: str) -> dict[str, float]:
-    """Return the recall of the candidates of every retriever that reads others.
-
-    That is the weighted mean, over the queries of a split on which it did not fail, of the share
-    of the evidences that any input has as deep as it is read: no order of these candidates has a
-    higher recall.
-
-    Returns:
-        Retriever -> ceiling, in [0, 1].
-    """
-    if not result.evaluation.entries_of("attributions"):
-        return {}
-    values = {
-        name: _ceiling(table, result.attributed_weights(name, split))
-        for name, table in result.attributions.items()
-    }
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _ceiling(table: pa.Table, weights: Mapping[str, float]) -> float | None:
-    """Return the ceiling of one retriever; None for a base retriever, or without a query."""
-    columns = (table.column(name).to_pylist() for name in ("query_id", "inputs", "input_ranks"))
-    in_pool: dict[str, list[bool]] = defaultdict(list)
-    for query_id, inputs, ranks in zip(*columns, strict=True):
-        if inputs and query_id in weights:
-            in_pool[query_id].append(any(rank is not None for rank in ranks))
-    shares = [sum(flags) / len(flags) for flags in in_pool.values()]
-    return mean(shares, [weights[query_id] for query_id in in_pool])
 
 
 def board_sheet(view: View, rows: Sequence[Row], at: str | None = None) -> Sheet:
@@ -256,34 +207,22 @@ def _curve(view: View, rows: Sequence[Row], cutoffs: Sequence[int]) -> Sheet:
     return Sheet(f"{view.measure} by top_k", columns, list(lines.values()))
 
 
-def ceiling_sheet(view: View, rows: Sequence[Row]) -> Sheet | None:
-    """Return the primary metric of each retriever with its interval and its candidate ceiling.
+def interval_sheet(view: View, rows: Sequence[Row]) -> Sheet | None:
+    """Return the primary metric of each retriever with its interval.
 
     None for an evaluation without intervals, or whose primary cell is not among the rows.
     """
-    ceiling_of = ceilings(view.result, view.split)
     lines = [
-        {**interval, "retriever": name, CEILING.name: ceiling_of.get(name)}
+        {**interval, "retriever": name}
         for name in dict.fromkeys(row["retriever"] for row in rows)
         if (interval := view.intervals.get((name, view.cutoff, view.measure)))
         and interval["mean"] is not None
     ]
     if not lines:
         return None
-    columns = (
-        Column("retriever", "retriever", TEXT),
-        Column(
-            "mean",
-            str(view.result.primary),
-            bounds=("low", "high"),
-            interval=interval_name(view.confidence or 0.95),
-            is_required=True,
-        ),
-        CEILING,
-    )
-    has_ceiling = any(line[CEILING.name] is not None for line in lines)
-    notes = [f"{CEILING.title}: {CEILING.help}"] if has_ceiling else []
-    return Sheet("", columns, lines, notes=notes)
+    title, name = str(view.result.primary), interval_name(view.confidence or 0.95)
+    mean = Column("mean", title, bounds=("low", "high"), interval=name, is_required=True)
+    return Sheet("", (Column("retriever", "retriever", TEXT), mean), lines)
 
 
 MIN_TIED_SHARE = 0.05
@@ -308,7 +247,7 @@ def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sh
     sheets = [
         summary_sheet(result, rows),
         _curve(view, rows, cutoffs) if len(cutoffs) > 1 else None,
-        ceiling_sheet(view, rows),
+        interval_sheet(view, rows),
         answerability_sheet(result, names),
         similarity_sheet(result, at_cutoff),
         *answer_sheets(result, view.split),
@@ -384,3 +323,30 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> Iterator[str]:
                 f"{name}: {row['n_unreachable']} evidences lie in no {chunk}{of_them}, and stay in "
                 "the denominator of recall"
             )
+
+
+def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> Sheet | None:
+    """Return a row a retriever and split; None where no query is said to be unanswerable."""
+    rows = [row for row in result.rows_of("answerability") if row["retriever"] in retrievers]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: (retrievers.index(str(row["retriever"])), str(row["split"])))
+    has_splits = any(row["split"] != "all" for row in rows)
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        *([Column("split", "split", TEXT, is_whole=True)] if has_splits else []),
+        Column("auroc", "auroc", help="how well the best score tells the two apart; 0.5: not"),
+        Column("threshold", "threshold", help="queries at or above it are answered"),
+        Column("coverage", "coverage", help="of the answerable queries, those answered"),
+        Column("rejected", "rejected", help="of the unanswerable queries, those not answered"),
+    )
+    counts = f"{rows[0]['n_answerable']} answerable, {rows[0]['n_unanswerable']} not"
+    title = "unanswerable queries, told by the best score"
+    title = title if has_splits else f"{title} ({counts})"
+    return Sheet(title, columns, rows, name="answerability")
+
+
+def answerability(view: View) -> Context | None:
+    """Return the section of the page; None where no query is said to be unanswerable."""
+    sheet = answerability_sheet(view.result, view.retrievers) if view.result.has_metrics else None
+    return None if sheet is None else {"sheet": sheet}

@@ -46,8 +46,8 @@ def table_text(sheet: Sheet) -> str:
         ).rstrip()
         for line in lines
     ]
-    head = map(one_line, (sheet.title, *sheet.lead))
-    return "\n".join([*head, *table, *map(one_line, notes_of(sheet))])
+    head = [one_line(line) for line in (sheet.title, *sheet.lead) if line]
+    return "\n".join([*head, *(table if columns else []), *map(one_line, notes_of(sheet))])
 
 
 def _text(column: Column, row: Row, detailed: bool) -> str:

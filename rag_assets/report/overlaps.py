@@ -43,8 +43,12 @@ def _labels(result: EvaluationResult) -> str:
 def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
     """Return the tables of an evaluation without labels; no metric is among them."""
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
-    sheets = [_speed(result, f"{name}: {_labels(result)}; {n_queries} queries")]
-    sheets += [_by_cutoff(rows, measure) for measure in MEASURES if rows]
+    return [_speed(result, f"{name}: {_labels(result)}; {n_queries} queries"), *pair_sheets(rows)]
+
+
+def pair_sheets(rows: Sequence[Row]) -> list[Sheet]:
+    """Return how alike pairs are by top_k, a table a measure; none for one retriever alone."""
+    sheets = [_by_cutoff(rows, measure) for measure in MEASURES if rows]
     if any(row["compared"] == "document" for row in rows):
         note = "* compared by documents: the two search different chunkings"
         sheets[-1] = replace(sheets[-1], notes=[note])
@@ -77,7 +81,7 @@ def _by_cutoff(rows: Sequence[Row], measure: str) -> Sheet:
         Column("pair", "retrievers", TEXT),
         *(Column(f"@{k}", f"@{k}") for k in cutoffs),
     )
-    return Sheet(MEASURES[measure], columns, list(pairs.values()))
+    return Sheet(MEASURES[measure], columns, list(pairs.values()), name="overlaps")
 
 
 def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | None:
@@ -103,24 +107,9 @@ def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | N
     return Sheet(title, columns, lines) if lines else None
 
 
-def pairs_sheet(rows: Sequence[Row], title: str) -> Sheet:
-    """Return a row a pair and cut-off, for the page and a notebook."""
-    lines = [{**row, "pair": f"{row['retriever_a']}, {row['retriever_b']}"} for row in rows]
-    columns = (
-        Column("pair", "retrievers", TEXT),
-        Column("top_k", "top_k", "d"),
-        Column("compared", "compared by", TEXT),
-        Column("n_queries", "queries", "d"),
-        Column("overlap", "overlap"),
-        Column("rbo", "RBO"),
-    )
-    return Sheet(title, columns, lines, name="overlaps")
-
-
 def overlaps(view: View) -> Context | None:
     """Return the sheets of the section; None with labels."""
     if view.result.has_metrics:
         return None
-    rows = overlap_rows(view.result)
-    pairs = pairs_sheet(rows, "Overlap between retrievers") if rows else None
-    return {"pairs": pairs, "speed": _speed(view.result, "") if view.speed else None}
+    speed = _speed(view.result, "") if view.speed else None
+    return {"sheets": pair_sheets(overlap_rows(view.result)), "speed": speed}

@@ -42,17 +42,16 @@ def _search(plan: Plan, step: Step) -> dict[str, list[str]]:
 
 
 def flat_plan_rows(plan: Plan) -> list[Row]:
-    """Return the same with texts in place of the mapping and the list: for CSV and Markdown."""
+    """Return the same with texts in place of mappings and lists: for CSV and Markdown."""
+    steps = zip(plan_rows(plan), plan.steps, strict=True)
     return [
         {
-            "asset": step.key.asset,
+            **{name: value for name, value in row.items() if name != "search"},
             "partition": _partition(step.key),
-            "action": step.action,
             "reasons": "; ".join(reason.text for reason in step.reasons),
-            **(step.work or {}),
             **({"same_as": _partition(step.same_as)} if step.same_as else {}),
         }
-        for step in plan.steps
+        for row, step in steps
     ]
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from rag_assets.plain_text import one_line
-from rag_assets.report.notebook import table_html
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.retrieval.ask import Hit, RetrieverHits
 from rag_assets.retrieval.lexical.analyzers import AUTO, analyze_all, resolve_analyzer
@@ -63,38 +62,26 @@ class Excerpt(NamedTuple):
     marks: list[Mark]
 
 
-def excerpt(text: str, marked: Sequence[Mark], length: int = EXCERPT) -> Excerpt:
-    """Return the part with most marked words; of equal ones the first."""
+def excerpt(line: str, marked: Sequence[Mark], length: int = EXCERPT) -> Excerpt:
+    """Return the part of a line with most marked words; of equal ones the first."""
     starts = [0, *(max(0, start - 20) for start, _ in marked)]
 
     def held(start: int) -> int:
         return sum(start <= a and b <= start + length for a, b in marked)
 
     start = max(starts, key=lambda one: (held(one), -one))
-    start = min(start, max(0, len(text) - length))
+    start = min(start, max(0, len(line) - length))
     if start:
         # A word is shown whole.
-        start = next((found.start() for found in _WORD.finditer(text, start - 1)), start)
-    pieces: list[str] = []
-    moved: list[Mark] = []
-    position = 0
-    for found in re.finditer(r"\S+", text[start : start + length]):
-        a, b = start + found.start(), start + found.end()
-        position += 1 if pieces else 0
-        moved += [
-            (position + max(m, a) - a, position + min(n, b) - a)
-            for m, n in marked
-            if m < b and n > a
-        ]
-        pieces.append(found[0])
-        position += b - a
-    before = "... " if start else ""
-    after = " ..." if start + length < len(text.rstrip()) else ""
-    shift = len(before)
-    return Excerpt(before + " ".join(pieces) + after, [(m + shift, n + shift) for m, n in moved])
+        start = next((word.start() for word in _WORD.finditer(line, start - 1)), start)
+    end = min(start + length, len(line))
+    before, after = "... " if start else "", " ..." if end < len(line) else ""
+    shift = len(before) - start
+    inside = [(a + shift, min(b, end) + shift) for a, b in marked if start <= a < end]
+    return Excerpt(f"{before}{line[start:end].rstrip()}{after}", inside)
 
 
-class QuestionHits:
+class QuestionHits(Tabular):
     """The first passages of all retrievers for one question.
 
     ``print`` and a notebook show them; ``rows()`` and ``to_arrow()`` are for programs.
@@ -142,45 +129,38 @@ class QuestionHits:
         """Return one row a hit: retriever, passage, rank, score, place and text."""
         return pa.Table.from_pylist(self.flat_rows())
 
-    def __repr__(self) -> str:
-        """Return what ``rag-assets ask`` prints."""
-        lines = [self.question]
-        for one in self.found:
-            shown = self.lines(one, styled=False)
-            lines += ["", *(" " * line.indent + line.text.plain for line in shown)]
-        return "\n".join([*lines, "", *self._side_by_side_text()])
-
-    def lines(self, found: RetrieverHits, *, styled: bool) -> Iterator[_Line]:
+    def lines(self, found: RetrieverHits, *, styled: bool) -> Iterator[RenderableType]:
         """Yield what one retriever found; a passage that another one found before is named."""
-        yield _Line(0, Text(f"{found.retriever}, {found.seconds:.1f} s", style="bold"))
+        yield Text(f"{found.retriever}, {found.seconds:.1f} s", style="bold")
         if found.problem is not None:
-            yield _Line(2, Text(f"no answer: {one_line(found.problem)}"))
+            yield _indented(2, f"no answer: {one_line(found.problem)}")
         elif not found.hits:
-            yield _Line(2, Text("nothing found"))
+            yield _indented(2, "nothing found")
         for hit in found.hits:
             title = f"  {one_line(hit.title)}" if hit.title else ""
-            yield _Line(2, Text(f"{hit.rank} {self._named(hit)}{title}"))
+            yield _indented(2, f"{hit.rank} {self._named(hit)}{title}")
             if self._first(hit) is found:
-                yield _Line(6, _marked(excerpt(hit.text, self._marks(hit)), styled=styled))
+                yield _indented(6, _marked(self._excerpt(hit), styled=styled))
 
-    def side_by_side(self) -> Sheet:
+    def side_by_side(self, *, has_text: bool = False) -> Sheet:
         """Return the table of passages and the rank that each retriever gives them."""
         ranks: dict[str, Row] = {}
         for hits in self.found:
             for hit in hits.hits:
-                text = excerpt(hit.text, self._marks(hit)).text
+                text = self._excerpt(hit).text
                 row = ranks.setdefault(self._named(hit), {"place": self._named(hit), "text": text})
                 row[f"rank {hits.retriever}"] = hit.rank
+        answered = [one.retriever for one in self.found if one.problem is None]
         columns = (
             Column("place", "passage", TEXT),
-            *(Column(f"rank {name}", name, "d", missing="") for name in self._answered),
+            *([Column("text", "text", TEXT)] if has_text else []),
+            *(Column(f"rank {name}", name, "d", missing="") for name in answered),
         )
         problems = [f"{one.retriever}: {one.problem}" for one in self.found if one.problem]
         return Sheet(self.question, columns, list(ranks.values()), problems)
 
-    @property
-    def _answered(self) -> list[str]:
-        return [one.retriever for one in self.found if one.problem is None]
+    def _sheets(self) -> list[Sheet]:
+        return [self.side_by_side(has_text=True)]
 
     def _first(self, hit: Hit) -> RetrieverHits:
         place = _place(hit)
@@ -189,38 +169,18 @@ class QuestionHits:
     def _marks(self, hit: Hit) -> list[Mark]:
         return marks(hit.text, self.question, self._analyzer)
 
+    def _excerpt(self, hit: Hit) -> Excerpt:
+        line = " ".join(hit.text.split())
+        return excerpt(line, marks(line, self.question, self._analyzer))
+
     def _named(self, hit: Hit) -> str:
         name = one_line(hit.document_id)
         return f"[{self._numbers[_place(hit)]}] {name} {hit.start}-{hit.end}"
 
-    def _side_by_side_text(self) -> Iterator[str]:
-        for row in self.side_by_side().rows:
-            ranks = ((name, row.get(f"rank {name}")) for name in self._answered)
-            found_by = ", ".join(f"{name} {rank}" for name, rank in ranks if rank is not None)
-            yield f"{row['place']}: {found_by}"
 
-    def _repr_html_(self) -> str:
-        """Return the passages with the rank that each retriever gives them; texts are escaped."""
-        sheet = self.side_by_side()
-        first, *ranks = sheet.columns
-        return table_html(replace(sheet, columns=(first, Column("text", "text", TEXT), *ranks)))
-
-
-class _Line(NamedTuple):
-    """A line, and how far it is indented."""
-
-    indent: int
-    text: Text
-
-
-def block(found: Iterable[_Line]) -> RenderableType:
-    """Return lines, each with its indent also where it is folded."""
-    return Group(
-        *(
-            Padding(line.text, (0, 0, 0, line.indent)) if line.indent else line.text
-            for line in found
-        )
-    )
+def _indented(depth: int, text: str | Text) -> RenderableType:
+    """Return a text with its indent also where it is folded."""
+    return Padding(Text(text) if isinstance(text, str) else text, (0, 0, 0, depth))
 
 
 def _place(hit: Hit) -> tuple[str, int, int]:

@@ -80,11 +80,14 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     by_metric = {
         row["metric"]: [one for one in rows if one["metric"] == row["metric"]] for row in rows
     }
-    return [_sheet(metric, own) for metric, own in by_metric.items()]
+    title = "{} estimated from a sample of labels, {} questions"
+    return [
+        estimates_sheet(title.format(metric, own[0]["n"]), own) for metric, own in by_metric.items()
+    ]
 
 
-def _sheet(metric: str, rows: Sequence[Row]) -> Sheet:
-    title = f"{metric} estimated from a sample of labels, {rows[0]['n']} questions"
+def estimates_sheet(title: str, rows: Sequence[Row]) -> Sheet:
+    """Return a row a retriever, with both intervals; rows have the ``confidence`` of these."""
     columns = (
         Column("retriever", "retriever", TEXT),
         Column("value", "estimate", is_required=True),
@@ -99,7 +102,8 @@ def _intervals(rows: Sequence[Row]) -> Iterator[Column]:
     """Yield both intervals, each with what it speaks of."""
     for target, of in (("questions", QUESTIONS), ("items", ITEMS)):
         bounds = (f"{target}_low", f"{target}_high")
-        yield Column(target, f"{interval_of(rows)}\n{of}", INTERVAL, bounds=bounds)
+        folded = of.replace(" like", "\nlike").replace(" and", "\nand")
+        yield Column(target, f"{interval_of(rows)}\n{folded}", INTERVAL, bounds=bounds)
 
 
 def sampled_notes(rows: Sequence[Row]) -> list[str]:
@@ -276,22 +280,17 @@ class SampledDifference(NamedTuple):
     error: float
     freedom: float
 
-    @property
-    def p_drop(self) -> float:
-        """One-sided; how often chance alone gives so large a drop; 1 where nothing is known."""
+    def drop(self, alpha: float) -> Drop:
+        """Return it as the drop of a gate; p is one-sided."""
         from scipy.special import stdtr
 
-        if not 0 < self.error < float("inf"):
-            return 1.0
-        return float(stdtr(self.freedom, self.row["difference"] / self.error))
-
-    def drop(self, alpha: float) -> Drop:
-        """Return it as the drop of a gate."""
         row = self.row
         has_interval = row["questions_low"] is not None
         is_same = has_interval and self.error == 0 == row["difference"]
         n_units = round(self.freedom) + 1 if has_interval else 0
         error = self.error if has_interval else None
+        is_estimable = 0 < self.error < float("inf")
+        p = float(stdtr(self.freedom, row["difference"] / self.error)) if is_estimable else 1.0
         return Drop(
             n=row["n"],
             old=self.means[0],
@@ -299,7 +298,7 @@ class SampledDifference(NamedTuple):
             change=row["difference"],
             low=row["questions_low"],
             high=row["questions_high"],
-            p=self.p_drop if has_interval and not is_same else None,
+            p=p if has_interval and not is_same else None,
             detectable=detectable_drop(error, n_units, alpha),
             error=error,
             n_units=n_units,

@@ -1,7 +1,7 @@
 """A table as people read it, said once: a topic computes rows and names its columns.
 
 Terminal (:mod:`rag_assets.report.terminal_table`), page (``cells.html``), notebook
-(:mod:`rag_assets.report.notebook`), Markdown and LaTeX draw any sheet, so a number has the same
+(:mod:`rag_assets.report.notebook`) and Markdown draw any sheet, so a number has the same
 name, form and mark wherever it stands. Programs get the rows.
 """
 
@@ -20,7 +20,6 @@ from rag_assets.report.formats import (
     interval_name,
     p_text,
     rough,
-    rows_latex,
     size_text,
 )
 
@@ -243,11 +242,3 @@ class Sheet:
     def markdown(self) -> str:
         """Return the table as Markdown."""
         return formatted(self.lines(), "markdown")
-
-    def latex(self, caption: str) -> str:
-        """Return the table as LaTeX."""
-        lines = self.lines()
-        numeric = {name for line in lines for name in line} - {
-            column.heading for column in self.columns if column.is_text
-        }
-        return rows_latex(list(lines[0]), numeric, [list(line.values()) for line in lines], caption)

@@ -15,7 +15,7 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Column as RichColumn
 from rich.table import Table
-from rich.text import Text, TextType
+from rich.text import Text
 
 from rag_assets.plain_text import one_line
 from rag_assets.report.sheet import MEAN, SIZE, TEXT, Column, Sheet
@@ -40,36 +40,26 @@ class FittedTable(Table):
         super().__init__(box=None, pad_edge=False, collapse_padding=narrow)
         self.required = frozenset(required)
 
-    def number_column(self, title: TextType) -> None:
-        """Add a column that is whole, or left out."""
-        self.add_column(title, justify="right", no_wrap=True)
-
-    def text_column(self, title: TextType, min_width: int | None = None) -> None:
-        """Add a column that is folded where there is little room."""
-        self.add_column(title, overflow="fold", min_width=min_width)
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines of the table, and what is left out."""
         widths = [_width(console, options, column) for column in self.columns]
         gap = 1 if self.collapse_padding else 2
-        if sum(widths) + gap * (len(widths) - 1) <= options.max_width:
-            yield from super().__rich_console__(console, options)
-            return
         least = [_least(console, *pair) for pair in zip(self.columns, widths, strict=True)]
         shown = list(range(len(widths)))
+        fits = sum(widths) + gap * (len(widths) - 1) <= options.max_width
         for number in reversed(range(1, len(widths))):
-            if sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width:
+            if fits or sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width:
                 break
             if self._may_go(self.columns[number]):
                 shown.remove(number)
-        room = options.max_width - gap * (len(shown) - 1)
-        fitted = _fitted([widths[n] for n in shown], [least[n] for n in shown], room)
-        fitted = _fitted(fitted, [_last(self.columns[n], widths[n]) for n in shown], room)
+        has_room = sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width
         table = copy(self)
-        table.columns = [  # a column knows where it stands: rich has no blanks at the edges
-            replace(self.columns[n], width=width, min_width=None, _index=place)
-            for place, (n, width) in enumerate(zip(shown, fitted, strict=True))
-        ]
+        table.columns = []
+        for place, number in enumerate(shown):  # a column knows where it stands
+            column = self.columns[number]
+            width = widths[number] if column.no_wrap else None  # rich folds the others
+            floor = least[number] if has_room else min(LAST, widths[number])
+            table.columns.append(replace(column, width=width, min_width=floor, _index=place))
         yield from Table.__rich_console__(table, console, options)
         out = [
             " ".join(str(column.header).replace("-\n", "").split())
@@ -99,22 +89,6 @@ def _least(console: Console, column: RichColumn, width: int) -> int:
     return min(width, column.min_width or max(NARROWEST, header))
 
 
-def _last(column: RichColumn, width: int) -> int:
-    """Return how far a column is folded when nothing more can be left out."""
-    return width if column.no_wrap else min(width, column.min_width or LAST)
-
-
-def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return widths that fit: the widest column is folded first, and none below its least."""
-    fitted = list(widths)
-    while sum(fitted) > room:
-        spare = [n for n, width in enumerate(fitted) if width > least[n]]
-        if not spare:
-            break
-        fitted[max(spare, key=lambda n: fitted[n])] -= 1
-    return fitted
-
-
 def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -> RenderableType:
     """Return a sheet for a terminal.
 
@@ -137,9 +111,10 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
                 min_width=None if column.min_width is None else min(column.min_width, widest),
             )
         else:
-            table.number_column("\n".join(map(one_line, column.title.split("\n"))))
+            lines = "\n".join(map(one_line, column.title.split("\n")))
+            table.add_column(lines, justify="right", no_wrap=True)
         if column.has_bounds and column.interval:
-            table.number_column(column.interval)
+            table.add_column(column.interval, justify="right", no_wrap=True)
     for row in sheet.rows:
         cells = []
         for column in columns:
@@ -194,8 +169,3 @@ def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column:
 def plain_cell(value: object) -> Text:
     """Return a text without what a terminal would obey; ids, names and values come from files."""
     return Text(one_line(str(value)))
-
-
-def title_line(text: str) -> Text:
-    """Return the title of a table."""
-    return Text(text, style="bold")

@@ -163,23 +163,6 @@ def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
     ]
 
 
-def with_both_names(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
-    """Return rows with a column ``display_...`` more for each name, where there are such names."""
-    if not names:
-        return list(rows)
-    return [
-        {
-            **row,
-            **{
-                f"display_{column.replace(_RETRIEVER, 'name')}": names.get(str(row[column]))
-                for column in _COLUMNS[:3]
-                if column in row
-            },
-        }
-        for row in rows
-    ]
-
-
 class _Shown(EvaluationResult):
     """Its partitions and tables have other names, and its files are the same."""
 

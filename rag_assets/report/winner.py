@@ -93,7 +93,6 @@ class Winner:
         cheapest: of the best and the tied, by the time of a query; None: times are not known.
         milliseconds: its time.
         exceptions: tags on which another has more.
-        kind: what the best does, in a few words, as ``reranks hybrid``; None: its name says it.
         numbers: a sentence: what the best is, its primary metric, and that of the next.
     """
 
@@ -107,7 +106,6 @@ class Winner:
     cheapest: str | None
     milliseconds: float | None
     exceptions: tuple[Exceptional, ...]
-    kind: str | None
     numbers: str
 
     @property
@@ -174,7 +172,6 @@ def winner_of(view: View) -> Winner | None:
     times = {name: view.speed.get(name) for name in (best, *tied)}
     timed = {name: time for name, time in times.items() if time is not None}
     cheapest = min(timed, key=lambda name: timed[name]) if len(timed) == len(times) else None
-    kind = _kind(view, best)
     return Winner(
         best=best,
         tied=tied,
@@ -186,14 +183,14 @@ def winner_of(view: View) -> Winner | None:
         cheapest=cheapest,
         milliseconds=timed[cheapest] if cheapest is not None else None,
         exceptions=tuple(_exceptions(seen, best)[:MAX_EXCEPTIONS]) if seen is not None else (),
-        kind=kind,
-        numbers=_numbers(view, kind),
+        numbers=_numbers(view),
     )
 
 
-def _numbers(view: View, kind: str | None) -> str:
+def _numbers(view: View) -> str:
     """Return ``maxsim reranks hybrid; its ndcg@10 is 0.7906, hybrid has 0.7399``."""
     best, *others = view.ranked
+    kind = _kind(view, str(best["retriever"]))
     text = f"{best['retriever']} {kind}; its" if kind else f"{best['retriever']}'s"
     rest = [f", {row['retriever']} has {row[view.measure]:.4f}" for row in others[:1]]
     return f"{text} {view.result.primary} is {best[view.measure]:.4f}{''.join(rest)}."

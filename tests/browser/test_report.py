@@ -236,9 +236,6 @@ def test_answers_are_side_by_side_with_their_contexts(
     opened.see_all()
     page = opened.page
     assert page.locator("#answers h2").inner_text() == "Answers"
-    assert page.locator("#chart-answer-flow .sankey-node").count() >= 2
-    page.select_option("#answer-flow-name", label="copied@3")
-    opened.until("document.querySelector('#chart-answer-flow').textContent.includes('copied@3')")
     page.locator("#query-list button", has_text="fire on the car deck").click()
     boxes = page.locator("#query .answer")
     assert boxes.locator("h4").all_inner_texts() == ["official@-", "copied@3", "gold@-"]

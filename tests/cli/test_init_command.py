@@ -300,7 +300,7 @@ def test_what_cannot_be_asked(
 
 def test_in_python(pages: Path, tmp_path: Path) -> None:
     hits = rag_assets.ask(pages, "life jackets", ["bm25"], 2, store=tmp_path / "store")
-    assert "      There is one \u00bblife\u00ab \u00bbjacket\u00ab for" in repr(hits)
+    assert "There is one life jacket for" in repr(hits)
     assert "[1] safety/jackets.md" in repr(hits)
     assert hits.to_arrow().column("rank").to_pylist() == [1, 2]
     (pages / "x.md").write_text("# <b>x</b>\n\nlife & limb <script>\n")
@@ -324,7 +324,7 @@ def test_marks_are_of_words_as_the_analyzer_reads_them() -> None:
 
 
 def test_an_excerpt_is_where_most_marked_words_are() -> None:
-    text = f"dog {'x ' * 300}a dog\n\nbarks at a  dog {'y ' * 300}"
+    text = f"dog {'x ' * 300}a dog barks at a dog {'y ' * 300}"
     shown = excerpt(text, marks(text, "dog barks", "standard"), 100)
     assert [shown.text[a:b] for a, b in shown.marks] == ["dog", "barks", "dog"]
     assert "a dog barks at a dog" in shown.text

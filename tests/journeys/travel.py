@@ -235,10 +235,10 @@ THEN: Mapping[str, Sequence[str]] = {
     "plan": ["plan lab --all", "plan lab --format json"],
     "evaluate": ["evaluate lab", "evaluate lab --format json"],
     "leaderboard": [
-        *(f"leaderboard lab --format {form}" for form in ("table", "json", "latex")),
+        *(f"leaderboard lab --format {form}" for form in ("table", "json")),
         "leaderboard lab --latency",
     ],
-    "compare": [f"compare lab {{metric}} --format {one}" for one in ("table", "json", "latex")],
+    "compare": [f"compare lab {{metric}} --format {one}" for one in ("table", "json")],
     "diff": [f"diff lab {{first}} {{last}} {{metric}} --format {one}" for one in ("table", "json")],
     "gate": [
         f"gate lab --against {{first}} {{metric}} --format {form}"

@@ -36,7 +36,7 @@ from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verd
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.judge_check import kept_checks
+from rag_assets.report.judged import kept_checks
 from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import GOLDS, with_answers
 from tests.judges.judged_experiment import (

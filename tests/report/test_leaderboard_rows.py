@@ -1,15 +1,11 @@
-"""Leaderboards: columns, rows, slices, LaTeX, forms of values."""
+"""Leaderboards: columns, rows, slices, forms of values."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.metric_names import best_value, is_gain
+from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.formats import columns_of, formatted, latex_text
+from rag_assets.report.formats import columns_of, formatted
 from rag_assets.report.label_health import accounting_columns
 from rag_assets.report.leaderboard import LEADING, leaderboard_rows, measured_columns
-from rag_assets.report.paper_tables import score_table
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.report.slices import members_by, slices
 from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
@@ -53,32 +48,6 @@ def board() -> pa.Table:
     fields = [pa.field("ndcg", pa.float64()), pa.field("recall", pa.float64())]
     schema = pa.schema([*LEADERBOARD.arrow(), *fields])
     return LEADERBOARD.check(pa.Table.from_pylist(rows, schema=schema))
-
-
-def test_names_first_and_nothing_null() -> None:
-    rows = leaderboard_rows(board(), Selection(("best", "silent"), (1, 10)), "all")
-    assert list(rows[0].items()) == [
-        ("retriever", "best"),
-        ("split", "all"),
-        ("top_k", 1),
-        ("position", 1),
-        ("n_queries", 4),
-        ("weight", 6.0),
-        ("n_attempted", 0),
-        ("n_answered", 0),
-        ("n_empty", 0),
-        ("n_failed", 0),
-        ("n_unanswerable", 0),
-        ("n_unlabelled", 0),
-        ("n_unreachable", 0),
-        ("n_not_in_corpus", 0),
-        ("n_unjudged", 2),
-        ("judged", 0.5),
-        ("n_tied", 0),
-        ("ndcg", 0.25),
-    ]
-    assert rows[1]["recall"] == 0.75
-    assert "judged" not in rows[2]
 
 
 def test_only_selected_cells_in_the_order_of_the_board() -> None:
@@ -117,16 +86,6 @@ def test_what_no_row_has_is_left_out() -> None:
 
     assert shown({"tokens": 0.0, "n_failed": 0}) == ["tokens", "speed", "cost_time"]
     assert "n_failed" in shown({}, {"n_failed": 1})
-
-
-@pytest.mark.parametrize(
-    ("form", "value", "text"),
-    [("d", 3, "3"), (".2f", 0.125, "0.12"), (".0%", 0.5, "50 %"), (".0f", None, "")],
-)
-def test_a_value_is_written_in_the_form_of_its_column(
-    form: str, value: float | None, text: str
-) -> None:
-    assert Column("x", "x", form).text({"x": value}) == text
 
 
 EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}
@@ -237,82 +196,16 @@ def test_what_there_is_no_slice_by(by: str, problem: str) -> None:
     assert str(caught.value) == problem
 
 
-VALUES: dict[str, dict[str, float | None]] = {
-    "BM25+RM3": {"ndcg@10": 0.5, "map": 0.25},
-    "sys_A & 100%": {"ndcg@10": 0.41, "map": 0.25001},
-    "c": {"ndcg@10": None, "map": 0.1},
-}
-BETTER = {"BM25+RM3": {"map": ["c"], "ndcg@10": ["sys_A & 100%"]}, "sys_A & 100%": {"map": ["c"]}}
-CAPTION = r"Runs of 5 $ & more_ \ {x} ~ ^ # < > | -- \"q\""
-
-
-def body(text: str) -> list[str]:
-    """Return the lines between the second and the third rule."""
-    return text.split("\\hline\n")[2].splitlines()
-
-
-def test_best_values_are_bold_and_letters_name_the_rows_that_are_beaten() -> None:
-    table = score_table(VALUES, ["ndcg@10", "map"], BETTER, "Two")
-    assert table.startswith("\\begin{table}\n\\centering\n\\caption{Two}\n\\begin{tabular}{llrr}\n")
-    assert body(table) == [
-        r"\textit{a} & BM25+RM3 & \textbf{0.5000}$^{b}$ & \textbf{0.2500}$^{c}$ \\",
-        r"\textit{b} & sys\_A \& 100\% & 0.4100 & \textbf{0.2500}$^{c}$ \\",
-        r"\textit{c} & c & -- & 0.1000 \\",
-    ]
-
-
-def test_more_rows_than_letters_are_numbered() -> None:
-    values: dict[str, dict[str, float | None]] = {
-        f"run{number}": {"m": number / 100} for number in range(30)
-    }
-    lines = body(score_table(values, ["m"], {"run29": {"m": ["run0", "run11"]}}, ""))
-    assert lines[29] == r"\textit{30} & run29 & \textbf{0.2900}$^{1,12}$ \\"
-
-
-def test_rows_of_any_table() -> None:
-    rows: list[dict[str, object]] = [{"pair": "a_b", "p_t": 0.0, "n": 3}, {"pair": None, "n": 4}]
-    table = formatted(rows, "latex")
-    assert "\\begin{tabular}{lrr}" in table
-    assert "\\caption" not in table
-    assert body(table) == [r"a\_b & \textless{}1e-300 & 3 \\", r" &  & 4 \\"]
-
-
 def test_a_p_value_is_never_shown_as_0() -> None:
     rows: list[dict[str, object]] = [{"p_randomisation": 0.00001, "p_t": 0.0, "difference": 0.0}]
     assert formatted(rows, "markdown").splitlines()[2] == r"| 1.0e-05 | \<1e-300 | 0.0000 |"
 
 
-@given(st.text())
-def test_no_text_leaves_its_cell(text: str) -> None:
-    shown = latex_text(text)
-    commands = re.sub(r"\\(text\w+\{\}|[{}$&#%_])", "", shown).replace("{}", "")
-    assert not set(commands) & set("\\{}$&#%_^~")
-    assert "\n" not in shown
-    assert "--" not in shown
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex")
-def test_tex_sets_it(tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(score_table(VALUES, ["ndcg@10", "map"], BETTER, CAPTION))
-    (tmp_path / "rows.tex").write_text(formatted([{"pair": CAPTION, "p_t": 0.03}], "latex"))
-    page = r"\documentclass{article}\begin{document}\input{table}\input{rows}\end{document}"
-    (tmp_path / "page.tex").write_text(page)
-    # A draft: whether fonts for a PDF are installed is not the table's concern.
-    command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "page"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "! " not in done.stdout
-
-
 def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
     values: dict[str, dict[str, float | None]] = {"a": {"fp": 2.0}, "b": {"fp": 1.0}, "c": {}}
-    lines = body(score_table(values, ["fp"], {}, ""))
-    assert [r"\textbf" in line for line in lines] == [False, True, False]
     column = metric_column("fp")
     sheet = Sheet("", (Column("name", "name", TEXT), column), list(values.values()))
     assert [sheet.is_best(column, row) for row in sheet.rows] == [False, True, False]
-    assert best_value("recall", [0.1, None, 0.2]) == 0.2
-    assert best_value("fp", [None]) is None
     assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)
 
 
@@ -354,17 +247,6 @@ def test_markdown_has_four_places_and_no_number_becomes_0() -> None:
         "| 0.0000 |",
         "| 0.0001 |",
     ]
-
-
-def test_csv_leaves_missing_and_null_values_empty() -> None:
-    assert formatted(ROWS, "csv") == ("retriever,top_k,ndcg,map\na,1,0.123456,\nb,,,1.0\n")
-
-
-@pytest.mark.parametrize("text", ["a,b", 'say "x"', "two\nlines", "", " blank "])
-def test_csv_escapes(text: str) -> None:
-    written = formatted([{"name": text, "n": 1}], "csv")
-    (row,) = csv.DictReader(io.StringIO(written, newline=""))
-    assert row == {"name": text, "n": "1"}
 
 
 @given(st.lists(st.fixed_dictionaries({"name": TEXTS, "x": st.floats(0, 1)}), min_size=1))
@@ -431,33 +313,6 @@ def test_json_writes_out_what_a_terminal_obeys() -> None:
     assert "\\u009b\\u007f\\u202e\\udb40\\udc41\u200d" in text
 
 
-def test_markdown_table() -> None:
-    assert formatted(ROWS, "markdown") == (
-        "| retriever | top_k | ndcg | map |\n"
-        "| --- | --- | --- | --- |\n"
-        "| a | 1 | 0.1235 |  |\n"
-        "| b |  |  | 1.0000 |\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [
-        ("a|b", "a\\|b"),
-        ("two\nlines", "two lines"),
-        ("||", "\\|\\|"),
-        ("a\r\nb", "a b"),
-        ("a\rb", "a b"),
-    ],
-)
-def test_markdown_escapes(text: str, cell: str) -> None:
-    assert formatted([{"name": text}], "markdown").splitlines() == [
-        "| name |",
-        "| --- |",
-        f"| {cell} |",
-    ]
-
-
 @given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text()}), min_size=1, max_size=5))
 def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, object]]) -> None:
     lines = formatted(rows, "markdown").split("\n")
@@ -465,7 +320,3 @@ def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, 
     assert len(lines) == len(rows) + 2
     for line in lines:
         assert line.replace("\\|", "").count("|") == 3
-
-
-def test_no_rows() -> None:
-    assert [formatted([], form) for form in ("json", "csv", "markdown")] == ["[]\n", "", ""]

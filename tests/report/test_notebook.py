@@ -118,53 +118,12 @@ def test_a_missing_package_is_named_with_its_extra(
         getattr(changed, f"to_{package}")()
 
 
-def test_html_of_an_evaluation_is_its_leaderboard(changed: EvaluationTable) -> None:
-    text = changed._repr_html_()
-    table = Table(text)
-    board = [row for row in changed.leaderboard.to_pylist() if row["top_k"] == 5]
-    assert table.rows[0] == [
-        "#",
-        "retriever",
-        "ndcg@5",
-        "hit_rate@5",
-        "mrr@5",
-        "tokens@5",
-        "ms/query",
-    ]
-    shown = {row[1]: row[2].replace("★ ", "") for row in table.rows[1:]}
-    assert shown == {row["retriever"]: f"{row['ndcg']:.4f}" for row in board}
-    assert "No winner yet: " in text
-    assert "script" not in table.tags
-
-
-def test_html_of_a_pair_has_the_verdict(changed: EvaluationTable) -> None:
-    pair = Comparison.of(changed, ("bm25", "bm25-whole"))
-    (verdict,) = pair.verdicts
-    assert verdict in repr(pair)
-    table = Table(pair._repr_html_())
-    assert verdict in " ".join(pair._repr_html_().split())
-    assert table.rows[1][0] == "bm25-whole - bm25"
-    assert table.rows[1][1] == f"{pair.rows[0]['difference']:+.4f}"
-
-
 def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
     for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
         with pytest.raises(UsageError, match="two different retrievers"):
             Comparison.of(changed, names)
     with pytest.raises(NotEvaluated, match="no retriever 'nope'; allowed: bm25, bm25-whole"):
         Comparison.of(changed, ("bm25", "nope"))
-
-
-def test_html_of_a_history_says_what_changed(over_time: MetricHistory) -> None:
-    assert repr(over_time).startswith(
-        f"{over_time.experiment}: {over_time.metric} over evaluations"
-    )
-    rows = Table(over_time._repr_html_()).rows
-    assert rows[0] == ["evaluation", "id", "retriever", "ndcg@5", "change", "what changed"]
-    first = [row[5] for row in rows[1:] if row[0]]
-    assert first == ["bm25.b 0.75 -> 0.0; bm25.k1 1.2 -> 0.1", "labels changed", ""]
-    assert [row[4] for row in rows[3:]] == [""] * 4, "other labels, and the first"
-    assert all(row[4] for row in rows[1:3])
 
 
 def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:

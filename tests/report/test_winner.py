@@ -14,7 +14,6 @@ import rag_assets
 from rag_assets import api
 from rag_assets.cli import main
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.comparison_views import pairs_latex
 from rag_assets.report.comparisons import verdict
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.formats import p_text
@@ -351,8 +350,6 @@ def test_what_limits_a_claim_is_said_beside_it(tmp_path: Path) -> None:
     assert f"; but {why}." in lead(result)
     compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")
     assert compared.verdicts[0].endswith(f"; but {why}")
-    caption = pairs_latex(compared.compared, compared.rows, {}).splitlines()[2]
-    assert f". T{why[1:]}." in caption
     names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
     assert why in gate(result, names, "baseline", Rules()).notes
 

@@ -21,8 +21,8 @@ from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.report.answer_waterfall import CLASS_NAMES
-from rag_assets.report.attribution import LOSSES
+from rag_assets.evaluation.units import unit_spans
+from rag_assets.report.attribution import CLASS_NAMES, LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.view import Context, View
@@ -79,14 +79,16 @@ class _Tables:
 
 
 def explorer(view: View) -> Context | None:
-    """Return the data of the explorer; None without labels, or without a value of the metric."""
-    if not view.ranked:
+    """Return the data of the explorer; None without a run, or where no query has a value."""
+    result = view.result
+    names = [row["retriever"] for row in view.at_cutoff]
+    names = names if result.has_metrics else result.run_retrievers
+    if not names or (result.has_metrics and not view.ranked):
         return None
-    result, names = view.result, [row["retriever"] for row in view.at_cutoff]
     answerers = [entry.partition["answerer"] for entry in result.evaluation.entries_of("answers")]
     queries = _queries(view, names, max(1, CELLS // (len(names) + len(answerers))))
     ids, tables = [query["query_id"] for query in queries], _Tables()
-    depth = min(DEPTH, view.cutoff)
+    depth = min(DEPTH, view.cutoff or DEPTH)
     results = [_results(result, name, view.cutoff, depth, ids, tables) for name in names]
     evidence, starts = _evidence(result, names, ids, tables)
     answers = {name: _answers(result, name, ids, tables) for name in answerers}
@@ -125,7 +127,7 @@ def explorer(view: View) -> Context | None:
     titles = [documents.get(one, ("", ""))[0] for one in tables.documents]
     listed = zip(tables.documents, titles, strict=True)
     return {
-        "n_queries": len(result.weights(view.split)),
+        "n_queries": len(_query_ids(view)),
         "n_shown": len(rows),
         "depth": depth,
         "length": TEXT_CHARACTERS,
@@ -133,7 +135,7 @@ def explorer(view: View) -> Context | None:
         "n_without_text": len(units) - len(texts),
         "data": {
             "retrievers": names,
-            "metric": result.evaluation.primary,
+            "metric": result.evaluation.primary if result.has_metrics else None,
             "k": view.cutoff,
             "depth": depth,
             "places": [LOSSES.get(place, place) for place in PLACES],
@@ -190,8 +192,10 @@ def _queries(view: View, names: Sequence[str], most: int) -> list[Context]:
     ``names``; None where it has none, as it has no relevant label or failed.
     """
     cells = view.result.query_metrics(view.cutoff)
-    columns = [pairs_of(cells[name], "query_id", view.measure) for name in names]
-    values = {one: [of.get(one) for of in columns] for one in view.result.weights(view.split)}
+    columns = [
+        pairs_of(cells[name], "query_id", view.measure) if name in cells else {} for name in names
+    ]
+    values = {one: [of.get(one) for of in columns] for one in _query_ids(view)}
 
     def spread(query_id: str) -> float:
         numbers = [value for value in values[query_id] if value is not None]
@@ -200,6 +204,13 @@ def _queries(view: View, names: Sequence[str], most: int) -> list[Context]:
     chosen = sorted(values, key=lambda query_id: (-spread(query_id), query_id))[:most]
     rows = {row["query_id"]: row for row in view.result.queries.to_pylist()}
     return [{**rows[one], "values": [rounded(v, 4) for v in values[one]]} for one in chosen]
+
+
+def _query_ids(view: View) -> list[str]:
+    """Return the queries of the split; without labels all of them."""
+    if not view.result.has_metrics:
+        return list(view.result.queries["query_id"].to_pylist())
+    return list(view.result.weights(view.split))
 
 
 def _results(
@@ -211,12 +222,16 @@ def _results(
     tables: _Tables,
 ) -> dict[str, list[tuple[int, bool]]]:
     """Return query -> the unit of each of the first results, and whether it is relevant."""
-    run = _of_queries(result.table(result.run_keys(retriever)[top_k]), query_ids)
+    keys = result.run_keys(retriever)
+    deep_enough = min((k for k in keys if k >= top_k), default=max(keys))
+    run = _of_queries(result.table(keys[deep_enough]), query_ids)
     run = run.filter(pc.less_equal(run["rank"], depth))
     run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    judged = _by_query(result, relevant_units_key(retriever), query_ids)
     relevant = {
-        (row["query_id"], row["unit_id"])
-        for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids).to_pylist()
+        (query_id, row["unit_id"])
+        for query_id, rows in judged.items()
+        for row in rows
         if row["grade"] > 0
     }
     units = dict(_spans(result, retriever, run))
@@ -231,14 +246,30 @@ def _results(
 
 
 def _spans(result: EvaluationResult, retriever: str, run: pa.Table) -> Iterator[tuple[str, Unit]]:
-    """Yield id and span of what is returned for it; only those of the run are read."""
+    """Yield id and span of what is returned for it; only those of the run are read.
+
+    Without labels nothing says what is returned for a chunk: it is the chunk itself.
+    """
+    ids = pc.unique(pa.chunked_array([*run["unit_id"].chunks, *run["chunk_id"].chunks]))
     path = result.path(retriever_contexts_key(retriever))
     if path is not None:
-        ids = pc.unique(pa.chunked_array([*run["unit_id"].chunks, *run["chunk_id"].chunks]))
-        wanted = ds.field("context_id").isin(ids)
-        columns = ["context_id", "document_id", "start", "end"]
-        for row in ds.dataset(path).to_table(columns, filter=wanted).to_pylist():
-            yield row["context_id"], Unit(row["document_id"], row["start"], row["end"])
+        columns = {name: ds.field(name) for name in ("document_id", "start", "end")}
+        columns["unit_id"] = ds.field("context_id")
+        yield from _units_of(
+            ds.dataset(path).to_table(columns, filter=columns["unit_id"].isin(ids))
+        )
+        return
+    for document_id in ids.to_pylist():  # where documents are retrieved, their beginning
+        yield document_id, Unit(document_id, 0, TEXT_CHARACTERS)
+    for asset in ("chunks", "external_units"):
+        for entry in result.evaluation.entries_of(asset):
+            spans = unit_spans(result.table(entry.key))
+            yield from _units_of(spans.filter(pc.is_in(spans["unit_id"], value_set=ids)))
+
+
+def _units_of(spans: pa.Table) -> Iterator[tuple[str, Unit]]:
+    for row in spans.to_pylist():
+        yield row["unit_id"], Unit(row["document_id"], row["start"], row["end"])
 
 
 def _evidence(
@@ -252,7 +283,8 @@ def _evidence(
     places = [_places(result, name, query_ids) for name in names]
     starts: dict[str, list[int]] = {}
     spans: dict[tuple[str, str], list[list[int]]] = {}
-    for row in _of_queries(result.table(QRELS_KEY), query_ids).to_pylist():
+    judged = _by_query(result, QRELS_KEY, query_ids)
+    for row in (row for rows in judged.values() for row in rows):
         if row["grade"] > 0:
             span = [_number(tables.documents, row["document_id"])]
             if row["start"] is not None:

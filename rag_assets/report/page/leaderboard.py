@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from rag_assets.report.comparison_views import against
 from rag_assets.report.formats import interval_name, interval_text
-from rag_assets.report.leaderboard import board_sheet, ceiling_sheet, not_averaged
+from rag_assets.report.leaderboard import board_sheet, not_averaged
 from rag_assets.report.page.environment import WORDS, meaning, rounded
 from rag_assets.report.view import Context, View
 from rag_assets.report.winner import winner_of
@@ -19,49 +19,23 @@ def headline(view: View) -> Context:
     """Return the parts of the sentence and its evidence.
 
     Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
-    :mod:`rag_assets.report.winner`), ``evidence`` (a comparison with the next best and with the
-    baseline), ``facts`` (label and value of the best's numbers), ``not_averaged``
-    (how many queries are in no mean, and why), ``weighted``.
+    :mod:`rag_assets.report.winner`), ``next`` (the comparison with the next best, or None),
+    ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
+    mean, and why), ``weighted``.
     """
     weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
     answer = winner_of(view)
     if answer is None:
         return {"winner": None, "weighted": weighted}
+    following = [row["retriever"] for row in view.ranked[1:2]]
     return {
         "winner": view.ranked[0],
         "answer": answer,
-        "evidence": _evidence(view, answer.best),
+        "next": against(view, answer.best, following[0]) if following else None,
         "facts": _facts(view, view.ranked[0]),
         "not_averaged": not_averaged(view.ranked[0]),
         "weighted": weighted,
     }
-
-
-def _evidence(view: View, winner: str) -> list[Context]:
-    """Return the comparison of the winner with the next best, and with the baseline."""
-    following = [row["retriever"] for row in view.ranked[1:2]]
-    others = dict.fromkeys([*following, view.result.evaluation.baseline])
-    rows = []
-    for other in others:
-        row = against(view, winner, other)
-        if row is not None:
-            roles = ["the next" if other in following else ""]
-            roles += ["the baseline" if other == view.result.evaluation.baseline else ""]
-            role = " and ".join(filter(None, roles))
-            rows.append({**row, "role": role, "costs": _costs(view, winner, other)})
-    return rows
-
-
-def _costs(view: View, winner: str, other: str) -> list[str]:
-    """Return what the winner costs, and what the other one, in each unit that is known of both."""
-    costs = []
-    times = view.speed
-    if winner in times and other in times:
-        costs.append(f"{milliseconds(times[winner])} a query against {milliseconds(times[other])}")
-    tokens = {row["retriever"]: row["tokens"] for row in view.at_cutoff if "tokens" in row}
-    if winner in tokens and other in tokens:
-        costs.append(f"{tokens[winner]:,.0f} tokens against {tokens[other]:,.0f}")
-    return costs
 
 
 def _facts(view: View, winner: Context) -> list[Context]:
@@ -95,16 +69,12 @@ def milliseconds(value: float) -> str:
 
 
 def leaderboard(view: View) -> Context | None:
-    """Return a sheet a cut-off, the primary one first, and the ceilings; None without labels."""
+    """Return a sheet a cut-off, the primary one first; None without labels."""
     if not view.result.has_metrics:
         return None
     order = sorted(view.cutoffs, key=lambda k: (k != view.cutoff, k))
     rows_of = {k: [row for row in view.rows if row["top_k"] == k] for k in order}
-    ceilings = ceiling_sheet(view, view.at_cutoff) if view.at_cutoff else None
-    return {
-        "boards": [(k, board_sheet(view, rows, "")) for k, rows in rows_of.items()],
-        "ceilings": ceilings if ceilings is not None and ceilings.notes else None,
-    }
+    return {"boards": [(k, board_sheet(view, rows, "")) for k, rows in rows_of.items()]}
 
 
 def charts(view: View) -> Context | None:

@@ -1,33 +1,38 @@
-"""The whole page: its sections, its style and scripts, and what it says about itself."""
+"""The whole page: its sections, style and scripts, and what produced the numbers."""
 
 from __future__ import annotations
 
 import hashlib
+import shlex
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 from markupsafe import Markup
 
-from rag_assets.report.answerability import answerability
+from rag_assets.package_versions import version
+from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.answers import answers
 from rag_assets.report.attribution import stages
 from rag_assets.report.comparison_views import significance
+from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.history import history
 from rag_assets.report.judged import judged
 from rag_assets.report.label_health import labels
+from rag_assets.report.leaderboard import answerability
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, glossary, json_block, templates
 from rag_assets.report.page.explorer import explorer
-from rag_assets.report.page.first_hits import first_hits
 from rag_assets.report.page.leaderboard import charts, headline, leaderboard
-from rag_assets.report.provenance import provenance
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled
 from rag_assets.report.slices import tag_slices
 from rag_assets.report.view import Context, View
+from rag_assets.store.artifacts import Manifest
+from rag_assets.store.canonical import canonical_json
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
 SCRIPTS = (
@@ -35,7 +40,6 @@ SCRIPTS = (
     "sorting.js",
     "palette.js",
     "charts.js",
-    "flows.js",
     "history.js",
     "explorer_data.js",
     "explorer_results.js",
@@ -44,6 +48,58 @@ SCRIPTS = (
     "downloads.js",
     "start.js",
 )
+
+
+def provenance(view: View) -> Context:
+    """Return all of it; a configuration of a cell is shown once a retriever."""
+    evaluation = view.result.evaluation
+    versions: dict[str, set[str]] = {"rag-assets": {version("rag-assets")}}
+    configs: dict[str, str] = {}
+    for entry, manifest in _manifests(view):
+        for name, value in manifest.versions.items():
+            versions.setdefault(name, set()).add(value)
+        if manifest.config:
+            configs.setdefault(_shared(entry), canonical_json(manifest.config))
+    return {
+        "command": f"rag-assets evaluate {shlex.quote(_place(evaluation.source))}",
+        "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
+        "searches": _searches(view),
+        "analyzers": chosen_analyzers(view.result),
+        "configs": configs,
+        "content": evaluation.content,
+    }
+
+
+def _place(source: str) -> str:
+    """Return where an experiment lies without the folders of the machine that evaluated it."""
+    path = Path(source)
+    folder = path.parent.name
+    return folder if path.name == "experiment.yaml" and folder else f"{folder}/{path.name}"
+
+
+def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:
+    """Yield the manifests; of the cells of one retriever, which differ in their cut, the first."""
+    seen = set()
+    for entry in view.result.evaluation.entries:
+        if _shared(entry) not in seen:
+            seen.add(_shared(entry))
+            manifest = view.result.manifest_of(entry)
+            if manifest is not None:
+                yield entry, manifest
+
+
+def _searches(view: View) -> dict[str, list[str]]:
+    """Return each search that is not ours: since when its answers are believed, and what else."""
+    notes: dict[str, list[str]] = {}
+    for asset in ("external_rankings", "external_hits"):
+        for entry, manifest in view.result.manifests_of(asset):
+            of_search = notes.setdefault(entry.partition["retriever"], [])
+            of_search += manifest.facts.get("notes", [])
+    return notes
+
+
+def _shared(entry: SnapshotEntry) -> str:
+    return " ".join([entry.asset, *(v for n, v in entry.partition.items() if n != "top_k")])
 
 
 @dataclass(frozen=True)
@@ -66,7 +122,6 @@ SECTIONS = (
     Section("sampled", "What a sample of labels says", sampled),
     Section("answerability", "Can scores tell what has no answer?", answerability),
     Section("explorer", "Queries", explorer),
-    Section("first_hits", "Questions and what was found", first_hits),
     Section("overlaps", "Overlap between retrievers", overlaps),
     Section("history", "Over evaluations", history),
     Section("labels", "Labels and query accounting", labels),
@@ -97,7 +152,7 @@ def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str
         if "data" in context and not small
     }
     script = "" if small else _script()
-    plotly = _plotly() if data else ""
+    plotly = _plotly() if data.keys() - {"explorer"} else ""
     return (
         templates()
         .get_template("page.html")

@@ -19,7 +19,7 @@ from rag_assets.cli import main
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.budget import budget_rows
+from rag_assets.report.recomputed_boards import budget_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.reranking.candidates import Candidates, candidate_lists, reordered
 from rag_assets.retrieval.reranking.diversity import Keep, novel

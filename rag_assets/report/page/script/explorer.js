@@ -15,7 +15,7 @@ function explorerChoice() {
 function queryButton(data, query, choice, select) {
   const gained = difference(query, choice.left, choice.right);
   const side = gained === null || Math.abs(gained) <= 1e-9 ? "same" : gained > 0 ? "right" : "left";
-  const text = gained === null ? "no value" : signed(gained);
+  const text = gained === null ? (data.metric ? "no value" : "") : signed(gained);
   const button = element("button", { type: "button", "aria-controls": "query" },
     element("span", { class: "text clip", dir: "auto", text: query.t }),
     element("span", { class: `delta ${side}`, text }),
@@ -65,7 +65,7 @@ function startExplorer(data) {
     byId("query-list").replaceChildren(...items);
     byId("more").hidden = found.length <= shown;
     const gained = `${data.retrievers[choice.right]} minus ${data.retrievers[choice.left]}`;
-    byId("explorer-count").textContent = `${found.length} of ${data.queries.length} queries; ${data.metric} of ${gained}, largest differences first`;
+    byId("explorer-count").textContent = `${found.length} of ${data.queries.length} queries${data.metric ? `; ${data.metric} of ${gained}, largest differences first` : ""}`;
     select(current, items[found.indexOf(current)]?.firstChild);
   };
   const again = () => { shown = PAGE; fillOutcomes(data); list(); };

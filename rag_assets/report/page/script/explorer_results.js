@@ -89,7 +89,7 @@ function hit(data, query, side, other, rank) {
 const PAPER_HITS = 3;
 
 function results(data, query, side, other) {
-  const value = element("span", { class: "value", text: ` ${data.metric} ${fixed(query.v[side])}` });
+  const value = element("span", { class: "value", text: data.metric ? ` ${data.metric} ${fixed(query.v[side])}` : "" });
   const hits = query.r[side].map((_, rank) => hit(data, query, side, other, rank));
   const rest = hits.filter((_, rank) => rank >= PAPER_HITS && !query.h[side].includes(rank));
   for (const one of rest) one.classList.add("on-screen");
@@ -119,7 +119,7 @@ function showQuery(data, query, left, right) {
     element("h3", { class: "text", dir: "auto", text: query.t }),
     element("p", { class: "soft text", text: query.i }),
     ...(query.g.length ? [tags] : []),
-    element("p", { class: "soft", text: `${data.metric}: ${values}` }),
+    ...(data.metric ? [element("p", { class: "soft", text: `${data.metric}: ${values}` })] : []),
     query.e.length ? evidenceTable(data, query, left, right) : element("p", { class: "soft", text: query.u ? "No relevant evidence: the query is unanswerable." : "No relevant evidence is labelled." }),
     ...(data.answerers.length ? [answersPart(data, query)] : []),
     element("div", { class: "sides" }, results(data, query, left, right), ...(left === right ? [] : [results(data, query, right, left)])),

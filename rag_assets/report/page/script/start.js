@@ -1,6 +1,6 @@
 // Starts what the page has; a chart is drawn when it comes near the window, and again when colours change.
 
-const DRAWN_BY = { charts: startCharts, stages: startFlow, answers: startAnswerFlow, history: startHistory };
+const DRAWN_BY = { charts: startCharts, history: startHistory };
 
 function whenNear(section, action) {
   if (!("IntersectionObserver" in window)) return action();
@@ -32,7 +32,7 @@ function start() {
   const data = dataOf("explorer");
   if (data) startExplorer(data);
   const redrawAll = () => {
-    loadPlotly();
+    if (drawn.size) loadPlotly();
     drawn.forEach((redraw) => redraw());
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);

@@ -1,4 +1,4 @@
-"""``--format latex`` of leaderboard, compare and score; several runs in score; display names."""
+"""Several runs in ``score``, and display names."""
 
 from __future__ import annotations
 
@@ -78,8 +78,6 @@ def test_two_runs_in_the_other_forms(score: Invoke, folder: Path) -> None:
     p_values = [value for name, value in zip(head, row, strict=True) if name.startswith("p")]
     assert len(p_values) == 4
     assert "0.0000" not in p_values
-    latex = score(*two(folder), "--format", "latex").stdout
-    assert r"\textit{a} & BM25+RM3 & \textbf{1.0000}$^{b}$ \\" in latex
 
 
 def test_runs_and_pairs_of_queries_that_share_documents_say_so(
@@ -90,10 +88,9 @@ def test_runs_and_pairs_of_queries_that_share_documents_say_so(
         "".join(f"q{n} 0 x0_0 1\nq{n} 0 d{n}_0 1\n" for n in range(40))
     )
     where = ("--qrels", tmp_path / "qrels.txt", "--metrics", "mrr@5")
-    caption = invoke("score", *where, *two(folder), "--format", "latex").stdout.splitlines()[2]
-    limits = "All 40 questions share documents, so this says nothing of questions about others.}"
-    assert caption.endswith(limits)
-    assert "share documents" not in score(*two(folder), "--format", "latex").stdout
+    notes = invoke("score", *where, *two(folder)).stderr
+    assert "all 40 questions share documents, so this says nothing of questions about" in notes
+    assert "share documents" not in score(*two(folder)).stderr
 
 
 def test_names_of_runs(score: Invoke, folder: Path) -> None:
@@ -118,7 +115,7 @@ def test_what_is_of_one_run_is_refused_for_two(score: Invoke, folder: Path, flag
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("paper")).start_from(computed)
+    tiny = Tiny(tmp_path_factory.mktemp("names")).start_from(computed)
     tiny.config["display_names"] = {"bm25": "BM25+RM3", "okapi": "sys_A"}
     tiny.write()
     tiny.run()
@@ -126,35 +123,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     return tiny
 
 
-def test_the_leaderboard_of_a_paper(invoke: Invoke, tiny: Tiny) -> None:
-    arguments = ("leaderboard", tiny.folder, "--store", tiny.root / "store", "--format")
-    result = invoke(*arguments, "latex")
-    assert result.exit_code == 0, result.output
-    rows = json.loads(invoke(*arguments, "json").stdout)
-    shown = {"bm25": "BM25+RM3", "okapi": r"sys\_A"}
-    at_5 = [row for row in rows if row["top_k"] == 5]
-    best = max(row["ndcg"] for row in at_5)
-    lines = result.stdout.split("\\hline\n")[2].splitlines()
-    assert len(lines) == len(at_5)
-    for letter, row, line in zip("abcde", at_5, lines, strict=True):
-        name = shown.get(row["retriever"], row["retriever"])
-        assert line.startswith(rf"\textit{{{letter}}} & {name} & ")
-        value = f"{row['ndcg']:.4f}"
-        assert (rf"\textbf{{{value}}}" if f"{best:.4f}" == value else value) in line
-    assert r"& hit\_rate & mrr & ndcg \\" in result.stdout
-    assert "at cut-off 5." in result.stdout
-
-
-def test_the_pairs_of_a_paper(invoke: Invoke, tiny: Tiny) -> None:
-    arguments = ("compare", tiny.folder, "--store", tiny.root / "store", "--format", "latex")
-    lines = invoke(*arguments).stdout.split("\\hline\n")[2].splitlines()
-    assert len(lines) == 10
-    assert lines[0].startswith("bm25-whole - BM25+RM3 & ")
-    (line,) = invoke(*arguments, "bm25", "okapi").stdout.split("\\hline\n")[2].splitlines()
-    assert line.startswith(r"sys\_A - BM25+RM3 & ")
-
-
-def test_people_read_display_names_and_programs_both(invoke: Invoke, tiny: Tiny) -> None:
+def test_people_read_display_names_and_programs_the_others(invoke: Invoke, tiny: Tiny) -> None:
     where = (tiny.folder, "--store", tiny.root / "store")
     board = invoke("leaderboard", *where).stdout
     assert "BM25+RM3" in board
@@ -162,18 +131,11 @@ def test_people_read_display_names_and_programs_both(invoke: Invoke, tiny: Tiny)
     assert "okapi" not in board
     assert "| BM25+RM3 |" in invoke("leaderboard", *where, "--format", "markdown").stdout
     rows = json.loads(invoke("leaderboard", *where, "--format", "json").stdout)
-    both = {row["retriever"]: row["display_name"] for row in rows}
-    assert (both["bm25"], both["hybrid"]) == ("BM25+RM3", None)
+    assert {row["retriever"] for row in rows} >= {"bm25", "okapi"}, "programs read the own names"
     assert "sys_A - BM25+RM3" in invoke("compare", *where).stdout
     pair = invoke("compare", *where, "bm25", "okapi")
     assert "BM25+RM3" in pair.stdout
     assert "okapi" not in pair.stdout
-    (row,) = [
-        one
-        for one in json.loads(invoke("compare", *where, "--format", "json").stdout)
-        if (one["retriever_a"], one["retriever_b"]) == ("bm25", "okapi")
-    ]
-    assert (row["display_name_a"], row["display_name_b"]) == ("BM25+RM3", "sys_A")
     for command in (("compare", *where, "BM25+RM3", "okapi"), ("ask", *where, "a question")):
         given = [] if command[0] == "compare" else ["--retriever", "BM25+RM3"]
         refused = invoke(*command, *given)

@@ -1,24 +1,195 @@
-"""Documents, queries and judgments that are given in code, as rows of a folder of JSON lines.
+"""An evaluation of what is given in code, in a store of its own that goes with the result.
 
-What a row must hold is checked by the readers of such folders. Here each row keeps the place that
-it was given at, such as ``judgments['q1'][2]``, and errors of the readers are told by it.
+A search may be an object of this process: no experiment names its code, so none is loaded.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import Field, ValidationError
+
+from rag_assets.code_versions.closure import Root
+from rag_assets.compute.compute import release_workers
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.load import SOURCE, experiment_in_code
+from rag_assets.experiment.yaml_file import refused
+from rag_assets.pipeline.evaluation_record import record
+from rag_assets.pipeline.failed_queries import ask_revisions
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import required_partitions
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.retrieval.external.base import ALWAYS
+from rag_assets.retrieval.external.called_code import version_of_loaded
+from rag_assets.retrieval.external.python import CodeRetriever
+from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.fields import type_name
 from rag_assets.sources.folder_queries import QUERIES
 from rag_assets.sources.labelled_folder import JUDGMENTS, NAMES
 from rag_assets.sources.problems import RowError
 from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
+
+
+class LiveRetriever(CodeRetriever):
+    """``target`` is asked; ``call`` is how it is named in reports.
+
+    It is known by the retriever's name and by its source where that can be read, else each
+    evaluation asks it again.
+    """
+
+    target: Any = Field(exclude=True, repr=False)
+    called_source: str | None = Field(default=None, exclude=True, repr=False)
+
+    @classmethod
+    def block(cls, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of the retriever ``name``, whose ``call`` is a function or object."""
+        target = options["call"]
+        version = None if options.get("revision") is not None else version_of_loaded(target)
+        own = getattr(target, "__qualname__", type(target).__qualname__)
+        found = {**options, "call": f"{name}:{own}", "target": target, "called_source": version}
+        return found if version is not None else {"revision": ALWAYS, **found}
+
+    def load(self) -> object:
+        """Return the object itself."""
+        return self.target
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of the source, where it is known."""
+        return {} if self.called_source is None else {"called_source": self.called_source}
+
+    def describe_for_plan(self) -> list[str]:
+        """Return what would be run."""
+        return [f"runs {self.call} of this process"]
+
+
+METHODS = ("invoke", "retrieve", "run")
+
+FORMS = (
+    "a function of (query, k) or of the query; an object with `invoke`, `retrieve` or `run`; "
+    "or a dict with `type` and options, as in an experiment.yaml, whose `call` may be such a "
+    "function"
+)
+"""What a retriever is."""
+
+
+def evaluate(
+    records: Records,
+    retrievers: Mapping[str, object],
+    settings: Mapping[str, Any],
+    store: Path | str | None,
+) -> EvaluationTable:
+    """Evaluate retrievers; Dagster is not asked.
+
+    Args:
+        records: the data.
+        retrievers: each by its name, in any of :data:`FORMS`.
+        settings: other keys of an ``experiment.yaml``, with its ``name``.
+        store: a folder for artifacts; None: one that is removed with the result.
+
+    Raises:
+        UsageError: a retriever is none, or a setting is wrong.
+        DataError: a row breaks the format, or contradicts another.
+    """
+    if store is not None:
+        settings_of_store = StoreSettings.resolve(store)
+        source = settings_of_store.store / str(settings["name"]) / SOURCE
+        return _evaluated(records, retrievers, settings, source, Pipeline, settings_of_store)
+    folder = Path(tempfile.mkdtemp(prefix="rag_assets_"))
+    try:
+        own = StoreSettings.resolve(folder / "store")
+        result = _evaluated(records, retrievers, settings, folder / "source", _UsedOnce, own)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
+    return result
+
+
+class _UsedOnce(Pipeline):
+    """A pipeline over a store in which nothing of another state of the code can ever be."""
+
+    def code_version(self, roots: Iterable[Root]) -> str:
+        """Return nothing: to follow the source would take longer than a small evaluation."""
+        return ""
+
+
+def _evaluated(
+    records: Records,
+    retrievers: Mapping[str, object],
+    settings: Mapping[str, Any],
+    source: Path,
+    opened: Callable[[Experiment, StoreSettings], Pipeline],
+    store: StoreSettings,
+) -> EvaluationTable:
+    source.mkdir(parents=True, exist_ok=True)
+    records.write(source)
+    experiment = _experiment(source, retrievers, settings)
+    started = datetime.now(UTC)
+    pipeline = opened(experiment, store)
+    selection = Selection.of(experiment)
+    try:
+        with records.errors(), pipeline.evaluating():
+            ask_revisions(pipeline, selection.retrievers)
+            for asset, keys in required_partitions(experiment, selection).items():
+                pipeline.materialize(asset, keys)
+            evaluation = record(
+                pipeline, started=started, trigger="Python", computed=pipeline.n_computed
+            )
+    finally:
+        release_workers()
+    return EvaluationTable(pipeline.root, evaluation)
+
+
+def _experiment(
+    source: Path, retrievers: Mapping[str, object], settings: Mapping[str, Any]
+) -> Experiment:
+    if "retrievers" in settings:
+        raise UsageError("settings has retrievers; give them only as `retrievers`")
+    given = {name: _retriever(name, one) for name, one in retrievers.items()}
+    blocks = {name: one for name, one in given.items() if not isinstance(one, Retriever)}
+    made = {name: one for name, one in given.items() if isinstance(one, Retriever)}
+    return experiment_in_code(source, {**settings, "retrievers": blocks}, made, list(given))
+
+
+def _retriever(name: str, given: object) -> Retriever | Mapping[str, Any]:
+    """Return the options of a retriever, or the block that would stand in an experiment.yaml.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(given, Retriever):
+        return given
+    if isinstance(given, Mapping):
+        call = given.get("call")
+        if call is None or isinstance(call, str):
+            return given
+        return _live(name, {"type": "python", **given})
+    if callable(given) or any(callable(getattr(given, method, None)) for method in METHODS):
+        return _live(name, {"type": "python", "call": given})
+    problem = f"retrievers['{name}'] is {type(given).__name__} {given!r:.60}"
+    raise UsageError(f"{problem}; expected {FORMS}")
+
+
+def _live(name: str, options: Mapping[str, Any]) -> LiveRetriever:
+    try:
+        return LiveRetriever.model_validate(LiveRetriever.block(name, options))
+    except ValidationError as error:
+        raise refused(
+            error, {"retrievers": {name: options}}, ("retrievers", name, "python")
+        ) from error
+
 
 DOCUMENTS = "documents"
 
@@ -67,9 +238,9 @@ class Records(NamedTuple):
             UsageError: something is of no known form; says what it is, and what is expected.
         """
         return cls(
-            document_rows(documents),
-            query_rows(queries),
-            None if judgments is None else judgment_rows(judgments),
+            _texts(DOCUMENTS, documents, "doc_id"),
+            _queries(queries),
+            None if judgments is None else _judgments(judgments),
         )
 
     def write(self, folder: Path) -> None:
@@ -84,11 +255,8 @@ class Records(NamedTuple):
                 write_text(file, text)
 
     @contextmanager
-    def errors(self, documents: str = DOCUMENTS) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
         """Name the place that a row was given at where a reader names a file and a line.
-
-        Args:
-            documents: what the documents are called.
 
         Raises:
             DataError: in place of a ``RowError`` of the readers.
@@ -99,39 +267,30 @@ class Records(NamedTuple):
             placed = getattr(self, error.file.stem, None)
             if placed is None:
                 raise
-            table = documents if error.file.stem == DOCUMENTS else error.file.stem
-            place = table if error.line is None else placed[error.line - 1].place
+            place = error.file.stem if error.line is None else placed[error.line - 1].place
             how = '`columns`, as in `settings={"dataset": {"columns": {"text": "body"}}}`'
             problem = error.problem.replace("`columns`", how)
             raise DataError(problem, file=place, key=error.key) from error
 
 
-def document_rows(given: object, name: str = DOCUMENTS) -> list[Placed]:
-    """Return documents, under ``name`` in errors."""
-    return _texts(name, given, DOCUMENTS, "doc_id", NAMES["document_id"])
-
-
-def query_rows(given: object) -> list[Placed]:
+def _queries(given: object) -> list[Placed]:
     """Return queries; an ``id`` is one of a query."""
-    placed = _texts(QUERIES, given, QUERIES, "query_id", NAMES["query_id"])
-    names = {*NAMES["query_id"]}
     return [
         Placed(place, {"query_id": row["id"], **_without(row, "id")})
-        if "id" in row and not names & row.keys()
+        if "id" in row and not {*NAMES["query_id"]} & row.keys()
         else Placed(place, row)
-        for place, row in placed
+        for place, row in _texts(QUERIES, given, "query_id")
     ]
 
 
-def judgment_rows(given: object) -> list[Placed]:
-    """Return judgments."""
+def _judgments(given: object) -> list[Placed]:
     if isinstance(given, Mapping):
         return [one for query_id, own in given.items() for one in _judged(query_id, own)]
     return [_judgment(place, value) for place, value in _items(JUDGMENTS, given, LABELS)]
 
 
-def _texts(name: str, given: object, kind: str, key: str, names: Iterable[str]) -> list[Placed]:
-    expected = TEXTS.format(keys=_KEYS[kind])
+def _texts(name: str, given: object, key: str) -> list[Placed]:
+    expected = TEXTS.format(keys=_KEYS[name])
     if isinstance(given, Mapping):
         return [
             Placed(place, {key: text_id, **_text_row(place, value, expected)})
@@ -139,7 +298,7 @@ def _texts(name: str, given: object, kind: str, key: str, names: Iterable[str]) 
             for place in [f"{name}[{text_id!r}]"]
         ]
     placed = []
-    for number, (place, value) in enumerate(_items(name, given, TEXTS, kind)):
+    for number, (place, value) in enumerate(_items(name, given, TEXTS)):
         row = _text_row(place, value, expected)
         placed.append(Placed(place, {key: number, **row} if isinstance(value, str) else row))
     return placed
@@ -184,9 +343,7 @@ def _judgment(place: str, value: object) -> Placed:
     raise UsageError(f"{place} is {_what(value)}; expected {expected}")
 
 
-def _items(
-    name: str, given: object, form: str, kind: str = JUDGMENTS
-) -> Iterator[tuple[str, object]]:
+def _items(name: str, given: object, form: str) -> Iterator[tuple[str, object]]:
     """Yield each item of a list, or row of a data frame, with its place."""
     to_rows = _frame(given)
     if to_rows is not None:
@@ -199,7 +356,7 @@ def _items(
             if name == DOCUMENTS and isinstance(given, str | Path)
             else ""
         )
-        expected = form.format(keys=_KEYS[kind])
+        expected = form.format(keys=_KEYS[name])
         raise UsageError(f"{name} is {_what(given)}; expected {expected}{hint}")
     for number, value in enumerate(given):
         yield f"{name}[{number}]", value

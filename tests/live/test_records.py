@@ -1,4 +1,4 @@
-"""BM25, metrics and chunk alone, and how what is given in code becomes rows."""
+"""Metrics of dicts, and how documents, queries and judgments given in code become rows."""
 
 from __future__ import annotations
 
@@ -15,49 +15,11 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi
 
-from rag_assets import BM25, chunk, metrics
+from rag_assets import metrics
 from rag_assets.errors import DataError, RagAssetsError, UsageError
-from rag_assets.live.records import Records
+from rag_assets.live import Records
 from rag_assets.sources.labelled_folder import JsonlDataset
-
-FERRY = {
-    "fares": "A single ticket costs 40 crowns. A dog needs a ticket of 10 crowns.",
-    "storm": "The southern harbour closes in a storm.",
-    "bikes": "A bike needs no ticket in summer.",
-}
-
-
-def test_texts_are_searched() -> None:
-    found = BM25(FERRY).search("a ticket for a dog", 2)
-    assert [one.id for one in found] == ["fares", "bikes"]
-    assert found[0].score > found[1].score > 0
-    assert found[0].text == FERRY["fares"]
-    assert BM25(list(FERRY.values())).search("storm")[0].id == "1"
-    assert BM25(FERRY).search("submarine") == []
-
-
-def test_scores_are_those_of_rank_bm25() -> None:
-    own = BM25(FERRY, variant="okapi", k1=1.5, analyzer="whitespace")
-    other = BM25Okapi([text.split() for text in FERRY.values()], k1=1.5)
-    scores = dict(zip(FERRY, other.get_scores(["needs", "storm."]), strict=True))
-    found = {one.id: one.score for one in own.search("needs storm.")}
-    assert found == pytest.approx({name: score for name, score in scores.items() if score > 0})
-
-
-def test_titles_and_options_count() -> None:
-    frame = pd.DataFrame({"doc_id": ["a"], "title": ["Whales"], "text": ["They sing."]})
-    assert [one.id for one in BM25(frame).search("whales")] == ["a"]
-    assert BM25(frame, title_weight=0).search("whales") == []
-    grown = BM25(FERRY, expand={"type": "rm3", "documents": 1}).search("storm")
-    assert grown[0].id == "storm"
-
-
-def test_it_says_what_it_is() -> None:
-    assert repr(BM25(FERRY, k1=2)) == "BM25(3 texts, k1=2.0, b=0.75, analyzer='auto')"
-    assert repr(BM25()) == "BM25(k1=1.2, b=0.75, analyzer='auto')"
-
 
 GRADES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), min_size=1)
 SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 4).map(float), min_size=1)
@@ -86,24 +48,7 @@ def test_lists_are_rankings_and_numbers_are_ids() -> None:
     assert repr(scores).startswith("Scores(means={'mrr': 0.25, 'hit_rate@1': 0.0}, n_queries=2")
 
 
-def test_a_text_is_cut() -> None:
-    text = "One fish. Two fish. Red fish."
-    pieces = chunk(text, "recursive", max_characters=20, overlap=0)
-    assert [piece.text for piece in pieces] == ["One fish. Two fish.", "Red fish."]
-    assert all(text[piece.start : piece.end] == piece.text for piece in pieces)
-    assert [piece.text for piece in chunk(text, "none")] == [text]
-    assert chunk("  ") == []
-    (piece,) = chunk("# A\n\n## B\n\nText.\n", "markdown", max_characters=9, overlap=0)[-1:]
-    assert piece.headings == ("A", "B")
-
-
 WRONG: dict[str, tuple[Callable[[], object], type[RagAssetsError], str]] = {
-    "an option": (lambda: BM25(k1=-1), UsageError, "`k1`: should be greater than or equal to 0"),
-    "an unknown option": (lambda: BM25(k=1), UsageError, "unknown key 'k'"),
-    "a text for texts": (lambda: BM25("a"), UsageError, "texts is a string 'a'; expected a list"),
-    "a row": (lambda: BM25([{"id": "a"}]), DataError, "texts[0]: no 'text' for text; found: 'id'"),
-    "no texts": (lambda: BM25().search("a"), UsageError, "BM25() has no texts to search"),
-    "no k": (lambda: BM25(FERRY).search("a", 0), UsageError, "k is 0; expected a whole number"),
     "a run": (
         lambda: metrics([], {"q": ["d"]}, ["mrr"]),  # type: ignore[arg-type]
         UsageError,
@@ -127,14 +72,6 @@ WRONG: dict[str, tuple[Callable[[], object], type[RagAssetsError], str]] = {
     "no label": (lambda: metrics({}, {}, ["mrr"]), UsageError, "qrels holds no judgment"),
     "a metric": (lambda: metrics({}, {"q": ["d"]}, ["mmr"]), UsageError, "did you mean 'mrr'?"),
     "one metric": (lambda: metrics({}, {"q": ["d"]}, "mrr"), UsageError, "names is a text, 'mrr'"),
-    "a strategy": (lambda: chunk("a", "recursiv"), UsageError, "(did you mean 'recursive'?)"),
-    "a size": (
-        lambda: chunk("a", max_characters=20),
-        UsageError,
-        "overlap 30 must be less than max_characters 20",
-    ),
-    "an unknown size": (lambda: chunk("a", max_chars=2), UsageError, "unknown key 'max_chars'"),
-    "no text": (lambda: chunk(3), UsageError, "text is int 3; expected one text"),  # type: ignore[arg-type]
 }
 
 

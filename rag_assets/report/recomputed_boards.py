@@ -1,27 +1,45 @@
-"""The leaderboard at an equal context budget: its rows, and its sheet.
+"""Leaderboards computed anew from stored runs: at an equal context budget, and over tie orders.
 
-It is computed from what the last evaluation stored: nothing is searched again.
+Nothing is searched again. Over all orders of units with equal scores a mean lies between a worst
+and a best value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
-from rag_assets.errors import NotEvaluated
+from rag_assets.engine.rankings import ASSET
+from rag_assets.errors import DataError, NotEvaluated
 from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
-from rag_assets.evaluation.leaderboard import TIE, mean
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, MEASURES
+from rag_assets.evaluation.leaderboard import mean, positions
+from rag_assets.evaluation.metric_names import (
+    CONTEXT_MEASURES,
+    MEASURES,
+    Metric,
+    metric_columns,
+    parse_metric,
+)
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import ReturnedTexts
-from rag_assets.evaluation.units import context_column
+from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
+from rag_assets.evaluation.units import context_column, cut
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.schemas import LEADERBOARD
+from rag_assets.store.artifacts import (
+    DEPTH_MARK,
+    OBJECTS,
+    Artifact,
+    ArtifactKey,
+    read_intact,
+    short,
+)
 
 
 def budget_rows(
@@ -49,7 +67,12 @@ def budget_rows(
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has no run of these retrievers")
-    return _placed(rows, result.primary.column, result.tuned_on(chosen))
+    by_name = {row["retriever"]: row for row in rows}
+    values = {name: row.get(result.primary.column, float("-inf")) for name, row in by_name.items()}
+    return [
+        {"retriever": name, "position": position, **by_name[name]}
+        for name, position in positions(values, result.tuned_on(chosen)).items()
+    ]
 
 
 def _row(
@@ -129,21 +152,6 @@ def _partition(result: EvaluationResult, asset: str, retriever: str) -> Snapshot
     raise NotEvaluated(f"{problem}; evaluate it again")
 
 
-def _placed(rows: list[Row], measure: str, unplaced: Collection[str]) -> list[Row]:
-    """Return the rows with their positions, best first; those that are not ranked come last."""
-    values = {row["retriever"]: row.get(measure, float("-inf")) for row in rows}
-    ranked = [value for name, value in values.items() if name not in unplaced]
-    placed = []
-    for row in sorted(
-        rows, key=lambda r: (r["retriever"] in unplaced, -values[r["retriever"]], r["retriever"])
-    ):
-        name = row["retriever"]
-        better = sum(value > values[name] + TIE for value in ranked)
-        position = None if name in unplaced else 1 + better
-        placed.append({"retriever": name, "position": position, **row})
-    return placed
-
-
 def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     """Return a row a retriever, and a line on each whose run is too short or too long."""
     first = rows[0]
@@ -181,3 +189,105 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 def _queries(count: int) -> str:
     return f"{count} query" if count == 1 else f"{count} queries"
+
+
+def tie_rows(
+    result: EvaluationResult, retrievers: Collection[str], top_k: int, split: str
+) -> list[Row]:
+    """Return one mapping a retriever and measure: its mean, and the bounds over all tie orders.
+
+    Units of one score are put into every order, within the cut and across it. Each row has
+    ``retriever``, ``metric``, ``n_queries``, ``n_tied`` (queries tied across the cut), ``worst``,
+    ``value``, ``best``, ``n_queries_that_differ``; where a measure has no bounds these are None,
+    and ``why`` says why.
+
+    Raises:
+        NotEvaluated: there is no such cell with a measure of
+            :data:`rag_assets.evaluation.ties.BOUNDED`.
+    """
+    rows: list[Row] = []
+    for name, table in result.query_metrics(top_k).items():
+        if name in retrievers:
+            names = metric_columns(table.column_names)
+            metrics = [parse_metric(column)._replace(cutoff=top_k) for column in names]
+            bounded = [metric for metric in metrics if metric.measure in BOUNDED]
+            ranking = _ranking(result, name, top_k)
+            rows += [_tie_row(result, name, ranking, metric, split) for metric in bounded]
+    if not rows:
+        name, allowed = result.evaluation.experiment, ", ".join(BOUNDED)
+        problem = f"has no cell at top_k {top_k} of these retrievers with one of {allowed}"
+        raise NotEvaluated(f"the last evaluation of {name} {problem}")
+    return rows
+
+
+def _tie_row(
+    result: EvaluationResult, retriever: str, ranking: pa.Table, metric: Metric, split: str
+) -> Row:
+    weights = result.weights(split)
+    cell = result.query_metrics(metric.cutoff or 0)[retriever]
+    counted = {
+        row["query_id"]: row["ties_at_cut"]
+        for row in cell.select(["query_id", "n_relevant", "failed", "ties_at_cut"]).to_pylist()
+        if row["n_relevant"] > 0 and not row["failed"] and row["query_id"] in weights
+    }
+    n_tied = None if None in counted.values() else sum(n > 0 for n in counted.values())
+    lead: Row = {"retriever": retriever, "metric": str(metric), "n_queries": len(counted)}
+    lead["n_tied"] = n_tied
+    try:
+        table = tie_bounds(ranking, result.table(relevant_units_key(retriever)), [metric])[metric]
+    except DataError as error:
+        return {**lead, **dict.fromkeys(_BOUNDS), "why": str(error)}
+    rows = [row for row in table.to_pylist() if row["query_id"] in counted]
+    each = [weights[row["query_id"]] for row in rows]
+    means = {part: mean([row[part] for row in rows], each) for part in ("worst", "value", "best")}
+    differ = sum(row["worst"] != row["best"] for row in rows)
+    return {**lead, **means, "n_queries_that_differ": differ, "why": None}
+
+
+_BOUNDS = ("worst", "value", "best", "n_queries_that_differ")
+
+
+def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
+    """Return the ranking that a cell was cut from, as deep as ties are looked for.
+
+    Where it is gone or damaged, the deepest run that was cut from it.
+    """
+    keys = result.run_keys(retriever)
+    fingerprint = _fingerprint(result, keys[top_k])
+    stored = _stored(result.root, fingerprint, top_k + BELOW)
+    if stored is not None:
+        return cut(stored.table(), top_k + BELOW)
+    same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
+    return cut(result.table(keys[max(same)]), top_k + BELOW)
+
+
+def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
+    manifest = result.manifest(run)
+    return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
+
+
+def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
+    """Return a ranking that is deep enough."""
+    if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
+        return None
+    artifact = read_intact(root.parent / OBJECTS / ASSET / short(fingerprint))
+    is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
+    return artifact if is_it else None
+
+
+def tie_sheet(experiment: str, rows: Sequence[Row], split: str) -> Sheet:
+    """Return a row a retriever and measure, and why some have no bounds."""
+    where = "" if split == ALL else f"{split}, "
+    title = f"{experiment}: {where}means over all orders of units with equal scores"
+    columns = (
+        Column("retriever", "retriever", TEXT),
+        Column("metric", "metric", TEXT, is_whole=True),
+        Column("worst", "worst"),
+        Column("value", "value", is_required=True),
+        Column("best", "best"),
+        Column("n_queries_that_differ", "differ", "d"),
+        Column("n_tied", "tied at the cut", "d"),
+    )
+    notes = [f"differ: queries of {rows[0]['n_queries']} whose value depends on the order"]
+    notes += [f"{row['retriever']}: {row['why']}" for row in rows if row["why"]]
+    return Sheet(title, columns, rows, notes=notes)

@@ -1,1 +1,0 @@
-"""Evaluations and single parts in Python, over lists, dicts and data frames: no file is needed."""
