@@ -27,8 +27,8 @@ from rag_assets.experiment.yaml_file import refused
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages import required_partitions
 from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.retrieval.external.base import ALWAYS
 from rag_assets.retrieval.external.called_code import version_of_loaded
