@@ -34,10 +34,9 @@ from rag_assets.retrieval.external.base import ALWAYS
 from rag_assets.retrieval.external.called_code import version_of_loaded
 from rag_assets.retrieval.external.python import CodeRetriever
 from rag_assets.retrieval.retriever import Retriever
+from rag_assets.sources.dataset import RowError
 from rag_assets.sources.fields import type_name
-from rag_assets.sources.folder_queries import QUERIES
-from rag_assets.sources.labelled_folder import JUDGMENTS, NAMES
-from rag_assets.sources.problems import RowError
+from rag_assets.sources.labelled_folder import JUDGMENTS, NAMES, QUERIES
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 

@@ -214,11 +214,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("code_versions*",),
     ("compute*", "store*"),
     ("servers*",),
-    ("schemas", "ordering", "package_versions", "trec_lines", "options", "plugins", "progress"),
+    ("schemas", "ordering", "package_versions", "options", "plugins", "progress"),
     ("store.sql_paths", "signal_handlers"),
-    ("text_files",),
+    ("input_files",),
     ("errors",),
-    ("plain_text", "regular_files"),
+    ("plain_text",),
 )
 """From the top to the bottom: names of modules below the package. The first pattern counts."""
 

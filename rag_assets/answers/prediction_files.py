@@ -18,10 +18,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.errors import DataError
+from rag_assets.input_files import suffix
 from rag_assets.sources.fields import Id, Place, Text, checked_id, note, type_name
 from rag_assets.sources.row_files import read_declared, read_object, read_text
 from rag_assets.sources.tables import UniqueIds
-from rag_assets.text_files import suffix
 
 MISSING = "no prediction"
 """The error of a question that a file lacks."""

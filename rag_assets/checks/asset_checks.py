@@ -35,7 +35,7 @@ from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.sources.problems import Problems
+from rag_assets.sources.dataset import Problems
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.statistics.comparisons import is_tested, regressions
 from rag_assets.store.artifacts import ArtifactKey

@@ -55,8 +55,7 @@ from rag_assets.pipeline.evaluations import read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.search_steps_stage import uses_filters
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
-from rag_assets.sources.dataset import Read
-from rag_assets.sources.problems import Problems, RowError
+from rag_assets.sources.dataset import Problems, Read, RowError
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.sources.tables import WITHOUT_RELEVANT
 from rag_assets.store.artifacts import ArtifactKey

@@ -13,6 +13,7 @@ import click
 from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import StoreError, UsageError, allowed_names
+from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
 from rag_assets.pipeline.evaluations import stored_experiments
@@ -25,7 +26,6 @@ from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease
 from rag_assets.store.settings import StoreSettings
-from rag_assets.text_files import read_bytes
 
 
 @click.command("clean")

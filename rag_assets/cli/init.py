@@ -30,9 +30,13 @@ from rag_assets.labels.health.corpus_summary import (
 )
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
-from rag_assets.sources.folder_queries import N_EXAMPLES, QUERIES_FILE, template_text
 from rag_assets.sources.formats import question_like
-from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.labelled_folder import (
+    N_EXAMPLES,
+    QUERIES_FILE,
+    LabelledFolder,
+    template_text,
+)
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings
@@ -64,15 +68,16 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():
         raise UsageError(f"{file}: already exists; name another with --out")
+    dataset = experiment.dataset
+    lacks_questions = isinstance(dataset, LabelledFolder) and not dataset.has_questions
     with work_board(lambda: "reading the documents"):
-        documents = experiment.dataset.read_documents().table
-        data = _found(experiment, documents)
+        documents = dataset.read_documents().table
+        data = _found(experiment, documents, lacks_questions)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
     load_experiment(file)
     print_line(f"{shown_path(file)}: {_counted(data)}")
-    lacks_questions = _lacks_questions(experiment)
     if lacks_questions:
-        examples = experiment.dataset.root / QUERIES_FILE
+        examples = dataset.root / QUERIES_FILE
         write_text(examples, template_text())
         print_line(f"{shown_path(examples)}: {N_EXAMPLES} example questions to replace")
     chunker = next(iter(experiment.chunkings.values()))
@@ -85,7 +90,7 @@ def command(path: Path, out: Path | None, store: Path | None) -> None:
     print_note(experiment.unread_labels)
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
-        written = shlex.quote(str(shown_path(experiment.dataset.root / QUERIES_FILE)))
+        written = shlex.quote(str(shown_path(dataset.root / QUERIES_FILE)))
         messages().print(f'next: rag-assets ask {place} "your question"', soft_wrap=True)
         messages().print(
             f"then: replace the examples in {written}, and rag-assets evaluate {place}",
@@ -100,16 +105,11 @@ def _seen_from(folder: Path, path: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def _lacks_questions(experiment: Experiment) -> bool:
-    dataset = experiment.dataset
-    return isinstance(dataset, LabelledFolder) and not dataset.has_questions
-
-
-def _found(experiment: Experiment, documents: pa.Table) -> DataSummary:
+def _found(experiment: Experiment, documents: pa.Table, lacks_questions: bool) -> DataSummary:
     """Read what is there; what the readers note is for `evaluate` to show."""
     texts = documents.column("text").to_pylist()
     n_queries = judgments = 0
-    if not _lacks_questions(experiment):
+    if not lacks_questions:
         queries = experiment.dataset.read_queries().table
         texts += queries.column("text").to_pylist()
         n_queries = queries.num_rows

@@ -16,8 +16,7 @@ from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.terminal_table import sheet_view
-from rag_assets.sources.folder_queries import QUERIES_FILE, examples_left
-from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
 
 
 @click.command("plan")

@@ -51,8 +51,8 @@ from rag_assets.labels.sampling.sample_sheet import (
 )
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.plain_text import CELL_LIMIT, plain
 from rag_assets.report.formats import as_json
-from rag_assets.sources.sheets import CELL_LIMIT, plain
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked

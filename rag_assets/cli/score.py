@@ -45,17 +45,17 @@ DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
     required=True,
     multiple=True,
     metavar="[NAME=]FILE",
-    help="TREC run, MS MARCO's three columns, JSON lines with `retrieved_ids`, or ranx .json, all "
-    ".gz too; or .parquet, as export-run and ranx write it. Several are compared; NAME is "
-    "how one is shown, else its file's name.",
+    help="TREC run, MS MARCO's three columns, or JSON lines with `retrieved_ids`, all .gz too; or "
+    ".parquet, as export-run writes it. Several are compared; NAME is how one is shown, else its "
+    "file's name.",
 )
 @click.option(
     "--qrels",
     "qrels_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="TREC qrels, BEIR qrels (.tsv, .jsonl, .parquet), judgments as .jsonl, ranx .json or "
-    ".parquet, or AutoRAG's qa.parquet.",
+    help="TREC qrels, BEIR qrels (.tsv, .jsonl, .parquet), judgments as .jsonl, or AutoRAG's "
+    "qa.parquet.",
 )
 @click.option(
     "--metrics",

@@ -3,11 +3,10 @@
 - TREC qrels, ``query iteration document grade`` a line, and tables of BEIR, ``query-id corpus-id
   score``, with that header or without: each document is an evidence.
 - Rows whose columns are one of :data:`LAYOUTS`: the pipeline's ``.parquet`` of relevant units;
-  BEIR, MTEB and ranx as ``.parquet`` or ``.jsonl``; ``.jsonl`` with ``query_id``, ``doc_id``, and
+  BEIR and MTEB as ``.parquet`` or ``.jsonl``; ``.jsonl`` with ``query_id``, ``doc_id``, and
   optionally ``evidence_id`` and ``relevance``. Those of a query with one evidence are alternatives.
 - ``qa.parquet`` of AutoRAG: the columns ``qid`` and ``retrieval_gt``, a list of groups (AND) of
   ids (OR).
-- ``.json`` of ranx: query to document to grade.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.run_files import JSON, JSON_LINES, PARQUET, layout_of, nested_numbers
+from rag_assets.evaluation.run_files import JSON_LINES, layout_of
 from rag_assets.schemas import RELEVANT_UNITS
 from rag_assets.sources.fields import Place, Row, checked_grade, identifier
-from rag_assets.sources.row_files import RowFile
-from rag_assets.trec_lines import BEIR_COLUMNS, BEIR_HEADER, TREC_COLUMNS, qrel_line, read_fields
+from rag_assets.sources.row_files import PARQUET, RowFile, read_pairs
 
 QUERY, GROUND_TRUTH = "qid", "retrieval_gt"
 QUOTE_KEYS = ("quote", "start")
@@ -42,9 +40,8 @@ class Layout(NamedTuple):
 LAYOUTS = (
     Layout("query_id", "unit_id", "grade", "evidence_id"),
     Layout("query-id", "corpus-id", "score"),
-    Layout("q_id", "doc_id", "score"),
 )
-"""The pipeline's, those of BEIR and MTEB, and ranx; all columns have to be there."""
+"""The pipeline's, and those of BEIR and MTEB; all columns have to be there."""
 
 LINES = Layout("query_id", "doc_id", "relevance", "evidence_id")
 """JSON lines; the grade is 1 where there is none."""
@@ -73,10 +70,9 @@ def read_labels(path: Path) -> Labels:
         DataError: the file cannot be read, or breaks its format; names the file and the place.
     """
     file_layout = layout_of(path)
-    if file_layout == JSON:
-        return _labels(_nested_judgments(path), path)
     if file_layout not in (PARQUET, JSON_LINES):
-        return _labels(_qrels_lines(path), path)
+        pairs = ((place, _Judgment(q, d, d, grade)) for place, (q, d, grade) in read_pairs(path))
+        return _labels(pairs, path)
     rows = list(RowFile(path).rows())
     names = rows[0][1].keys() if rows else {*()}
     if {QUERY, GROUND_TRUTH} <= names:
@@ -87,22 +83,6 @@ def read_labels(path: Path) -> Labels:
         needed = ", or ".join(" and ".join(each) for each in layouts)
         raise DataError(f"needs {needed}; found the columns {', '.join(names)}", file=path)
     return _labels(_row_judgments(rows, layout or LINES), path)
-
-
-def _qrels_lines(path: Path) -> Iterator[tuple[Place, _Judgment]]:
-    for number, fields in read_fields(path):
-        if fields != BEIR_HEADER:
-            line = qrel_line(path, number, fields, (BEIR_COLUMNS, TREC_COLUMNS))
-            judged = _Judgment(line.query_id, line.document_id, line.document_id, line.grade)
-            yield Place(path, number), judged
-
-
-def _nested_judgments(path: Path) -> Iterator[tuple[Place, _Judgment]]:
-    place = Place(path)
-    for query_id, grades in nested_numbers(path):
-        for item, value in grades:
-            grade = checked_grade(value, place, f"{query_id}.{item}")
-            yield place, _Judgment(query_id, item, item, grade)
 
 
 def _row_judgments(
@@ -131,7 +111,7 @@ def _labels(judged: Iterable[tuple[Place, _Judgment]], path: Path) -> Labels:
     judgments = []
     for place, judgment in judged:
         first = places.setdefault(judgment[:3], place)
-        if first is not place and first != Place(path):
+        if first is not place:
             what = f"query '{judgment.query_id}' and document '{judgment.unit_id}'"
             raise place.error(f"{what} stand already on line {first.line}")
         of_query = groups.setdefault(judgment.query_id, {})

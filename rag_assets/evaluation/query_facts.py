@@ -1,18 +1,26 @@
-"""What of a query counts besides its text: its answers, its weight, its split, its cluster.
+"""What of a query counts besides its text: its answers, weight, split, cluster and filter.
 
-The split says which queries are for choosing (dev) and which for reporting (test).
+The split says which queries are for choosing (dev) and which for reporting (test). A filter is an
+object ``{field: value}`` or ``{field: [values]}``: the query may find those documents that have,
+for every field, one of the values, or one of them in a list. Texts, numbers and truth values are
+compared by their text, since a CSV file knows texts only: ``2024`` is ``"2024"``, and ``true`` is
+``"true"``.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.schemas import QUERY_FACTS
+from rag_assets.errors import allowed_names
+from rag_assets.schemas import COUNT, QUERY_FACTS, TAGS, TEXT, Column, TableSchema
+from rag_assets.store.canonical import canonical_json
 
 ALL, DEV, TEST = "all", "dev", "test"
 """The splits: all queries, those for choosing, those for reporting."""
@@ -113,3 +121,169 @@ def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
     documents = relevant_documents(qrels)
     names = [sorted(documents.get(name, ())) for name in counting["query_id"].to_pylist()]
     return counting.append_column("documents", pa.array(names, pa.list_(pa.string())))
+
+
+FIELD = "filter"
+
+QUERY_FILTERS = TableSchema(
+    "query_filters",
+    "one filter that a query has",
+    ("filter",),
+    filter=Column(TEXT, "JSON object: field -> the values that match, as sorted texts"),
+    query_ids=Column(TAGS, "the queries that have it, sorted"),
+    document_ids=Column(TAGS, "the documents that match, sorted"),
+)
+
+WRITTEN_FILTERS = TableSchema(
+    "written_filters",
+    "one filter that a language model wrote",
+    ("query_set", "filter"),
+    query_set=Column(TEXT, "for which it wrote it"),
+    **QUERY_FILTERS.but(),
+)
+
+DOCUMENT_FIELDS = TableSchema(
+    "document_fields",
+    "one value of one field that documents have",
+    ("field", "value"),
+    field=Column(TEXT, "name of the field in the metadata"),
+    value=Column(TEXT, "the text by which filters compare it"),
+    n_documents=Column(COUNT, "documents that have it"),
+)
+
+Filter = Mapping[str, tuple[str, ...]]
+"""Field -> the texts of the values that match."""
+
+
+def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Table:
+    """Return the different filters of the queries, with the documents that match.
+
+    A filter that is none, or asks for a field of no document, is an error by way of ``fail``.
+    """
+    return QUERY_FILTERS.from_rows(filter_rows(filters_by_hand(queries, fail), documents, fail))
+
+
+def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
+    """Return query id -> its filter, for those that have one."""
+    each = ((name, filter_of(name, row, fail)) for name, row in metadata_of(queries).items())
+    return {query_id: query_filter for query_id, query_filter in each if query_filter}
+
+
+def filter_rows(
+    by_query: Mapping[str, Filter], documents: pa.Table, fail: Fail
+) -> list[dict[str, object]]:
+    """Return the rows of a table of filters."""
+    query_ids: dict[str, list[str]] = defaultdict(list)
+    for query_id, query_filter in by_query.items():
+        text = canonical_json({name: list(values) for name, values in query_filter.items()})
+        query_ids[text].append(query_id)
+    if not query_ids:
+        return []
+    filters = {text: json.loads(text) for text in sorted(query_ids)}
+    matching = FilteredDocuments(documents, set().union(*filters.values()))
+    rows: list[dict[str, object]] = []
+    for text, fields in filters.items():
+        for name in fields:
+            if name not in matching.names:
+                field = allowed_names(name, sorted(matching.names))
+                raise fail(f"query {query_ids[text][0]!r}: no document has the field {field}")
+        ids = {"query_ids": sorted(query_ids[text]), "document_ids": matching.of(fields)}
+        rows.append({"filter": text, **ids})
+    return rows
+
+
+def document_fields(documents: pa.Table) -> pa.Table:
+    """Return every value of every field that a filter can ask for, as :data:`DOCUMENT_FIELDS`."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for metadata in documents.column("metadata").to_pylist():
+        row = json.loads(metadata)
+        counts.update({(name, text) for name in row for text in _texts(row[name])})
+    return DOCUMENT_FIELDS.from_rows(
+        [
+            {"field": name, "value": text, "n_documents": counts[name, text]}
+            for name, text in sorted(counts)
+        ]
+    )
+
+
+def filter_of(query_id: str, fields: Fields, fail: Fail) -> Filter:
+    """Return the filter of a query; empty where it has none."""
+    given = fields.get(FIELD)
+    if isinstance(given, str):  # as in a CSV file
+        with suppress(ValueError):
+            given = json.loads(given) if given.strip() else None
+    try:
+        return filter_values(given)
+    except ValueError as error:
+        raise fail(f"query {query_id!r} {error}") from error
+
+
+def filter_values(given: object) -> Filter:
+    """Return what the JSON value of a filter asks for; empty for null and an empty object.
+
+    Raises:
+        ValueError: it is no object of values and lists of values; "has ...; must be ...".
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        shape = "an object {field: value} or {field: [values]}"
+        raise ValueError(f"has {_shown(given)}; must be {shape}")
+    values_by_field = {}
+    for name, value in sorted(given.items()):
+        texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
+        if not texts or None in texts:
+            problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
+            raise ValueError(f"{problem}, or a list of such")
+        values_by_field[name] = tuple(sorted({text for text in texts if text is not None}))
+    return values_by_field
+
+
+def without_documents(filters: pa.Table) -> list[str]:
+    """Return the queries whose filter no document matches."""
+    rows = filters.to_pylist()
+    return [query for row in rows if not row["document_ids"] for query in row["query_ids"]]
+
+
+class FilteredDocuments:
+    """The documents by their metadata; ``names`` are all fields that a document has."""
+
+    def __init__(self, documents: pa.Table, fields: Collection[str]) -> None:
+        """Look at the values of these fields only."""
+        self.names: set[str] = set()
+        self._ids: dict[tuple[str, str], set[str]] = defaultdict(set)
+        columns = (documents.column(name).to_pylist() for name in ("document_id", "metadata"))
+        for document_id, metadata in zip(*columns, strict=True):
+            row = json.loads(metadata)
+            self.names |= row.keys()
+            for name in row.keys() & fields:
+                for text in _texts(row[name]):
+                    self._ids[name, text].add(document_id)
+
+    def of(self, fields: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the documents that match, sorted."""
+        each = (
+            set[str]().union(*(self._ids.get((name, text), ()) for text in texts))
+            for name, texts in fields.items()
+        )
+        return sorted(set.intersection(*each))
+
+
+def _texts(value: Any) -> list[str]:  # noqa: ANN401 (any JSON)
+    """Return what the value of a field is compared by: one text, or one for each item of a list."""
+    texts = (_text(item) for item in (value if isinstance(value, list) else [value]))
+    return [text for text in texts if text is not None]
+
+
+def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)
+    """Return what a value is compared by; None: it cannot be compared."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value) if isinstance(value, bool | int | float) else None
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,14 +1,12 @@
-"""Reads and writes run files; a name says which of four layouts it is, ``.gz`` after it or not.
+"""Reads and writes run files; a name says which of three layouts it is, ``.gz`` after it or not.
 
 - TREC: ``query Q0 document rank score tag`` a line, whose rank is ignored, or MS MARCO's ``query
   document rank``; any name that is none of the others.
 - ``.jsonl``: one query a line, with the list of what was retrieved for it, as AutoRAG names them:
   ``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``. ``query_id`` and
   ``scores`` are taken too. A line with an ``error`` says why a query failed.
-- ``.json``: one object, as ranx and pytrec_eval have it: query to document to score.
-- ``.parquet``: one retrieved unit of one query a row, with ``query_id`` (``q_id`` in ranx), an id
-  (``chunk_id``, ``unit_id``, ``document_id`` or ``doc_id``, the first that is there), and ``rank``,
-  ``score`` or both.
+- ``.parquet``: one retrieved unit of one query a row, with ``query_id``, an id (``chunk_id``,
+  ``unit_id`` or ``document_id``, the first that is there), and ``rank``, ``score`` or both.
 
 A rank goes before a score; without scores, that of rank i is 1 / i.
 """
@@ -28,12 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
+from rag_assets.input_files import suffix
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
-from rag_assets.sources.row_files import RowFile, read_object, read_objects
-from rag_assets.text_files import suffix
-from rag_assets.trec_lines import COMMENT, integral, read_fields
+from rag_assets.sources.row_files import COMMENT, PARQUET, RowFile, read_fields, read_objects
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY, ERROR_KEY = "retrieved_ids", "error"
@@ -41,17 +38,16 @@ SCORES_KEYS = ("retrieve_scores", "scores")
 HITS_KEY = "hits"
 """Texts and spans; see :mod:`rag_assets.retrieval.run_file`."""
 
-QUERY_COLUMNS = ("query_id", "q_id")
-ID_COLUMNS = ("chunk_id", "unit_id", "document_id", "doc_id")
-UNIT_COLUMNS = ("unit_id", "document_id", "doc_id", "chunk_id")
+QUERY = "query_id"
+ID_COLUMNS = ("chunk_id", "unit_id", "document_id")
+UNIT_COLUMNS = ("unit_id", "document_id", "chunk_id")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 DOCUMENT, RANK, SCORE = "document", "rank", "score"
-JSON, JSON_LINES, PARQUET = ".json", ".jsonl", ".parquet"
+JSON_LINES = ".jsonl"
 
 _TREC_FIELDS, _RANKED_FIELDS = 6, 3
 _TREC_LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
-_NUMBERS = 'must be {"query": {"document": number}}'
 
 
 class RunRow(NamedTuple):
@@ -120,11 +116,6 @@ def read_run_rows(
         key, units = IDS_KEY, _list_units(path, failures)
     elif layout == PARQUET:
         key, units = _parquet_units(path, id_columns)
-    elif layout == JSON:
-        units = (
-            (query_id, [(None, item, number, None) for item, number in numbers])
-            for query_id, numbers in nested_numbers(path)
-        )
     else:
         units = _trec_units(path)
     rows, has_ranks = _gathered(path, key, units, repeats=repeats)
@@ -221,15 +212,15 @@ def _is_number(value: object) -> TypeGuard[float]:
 def _trec_units(path: Path) -> _Units:
     """Yield the lines of a TREC run, or of MS MARCO where the first line has three fields."""
     n_fields = 0
-    for number, fields in read_fields(path):
+    for place, fields in read_fields(path):
         n_fields = n_fields or len(fields)
         if len(fields) != n_fields or n_fields not in (_TREC_FIELDS, _RANKED_FIELDS):
-            problem = f"has {len(fields)} fields; {_TREC_LINES}"
-            raise DataError(problem, file=path, line=number)
+            raise place.error(f"has {len(fields)} fields; {_TREC_LINES}")
         if n_fields == _RANKED_FIELDS:
-            yield fields[0], [(number, fields[1], None, integral(fields[2]) or 0)]
+            rank = int(fields[2]) if fields[2].isdecimal() else 0
+            yield fields[0], [(place.line, fields[1], None, rank)]
         else:
-            yield fields[0], [(number, fields[2], _number(fields[4]), None)]
+            yield fields[0], [(place.line, fields[2], _number(fields[4]), None)]
 
 
 def _number(text: str) -> float:
@@ -243,11 +234,9 @@ def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
     """Return the column of the ids, and the rows."""
     rows = list(RowFile(path).rows())
     names = rows[0][1] if rows else {}
-    query = next((name for name in QUERY_COLUMNS if name in names), "")
     unit = next((name for name in id_columns if name in names), "")
-    if rows and not (query and unit and {RANK, SCORE} & names.keys()):
-        needed = f"`{'` or `'.join(QUERY_COLUMNS)}`, one of {', '.join(ID_COLUMNS)}"
-        needed += f", and `{RANK}` or `{SCORE}`"
+    if rows and not (QUERY in names and unit and {RANK, SCORE} & names.keys()):
+        needed = f"`{QUERY}`, one of {', '.join(ID_COLUMNS)}, and `{RANK}` or `{SCORE}`"
         problem = f"has the columns {', '.join(names) or 'none'}; needs {needed}"
         raise DataError(problem, file=path)
 
@@ -258,7 +247,7 @@ def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
                 math.nan if row.get(name, 0) is None else row.get(name) for name in (SCORE, RANK)
             )
             unit_id = identifier(row, unit, place)
-            yield identifier(row, query, place), [(place.line, unit_id, score, rank)]
+            yield identifier(row, QUERY, place), [(place.line, unit_id, score, rank)]
 
     return unit, units()
 
@@ -307,17 +296,6 @@ def failure_reason(row: Row, place: Place) -> str:
     if row.get(IDS_KEY):
         raise place.error(f"stands beside `{IDS_KEY}`; a query failed or has a list", ERROR_KEY)
     return " ".join(reason.split())
-
-
-def nested_numbers(path: Path) -> Iterator[tuple[str, list[tuple[str, float]]]]:
-    """Yield each query of one JSON object with its documents and their finite numbers."""
-    for query_id, documents in read_object(path).items():
-        if not query_id or not isinstance(documents, dict):
-            raise DataError(_NUMBERS, file=path, key=query_id)
-        for document_id, number in documents.items():
-            if not document_id or not _is_number(number):
-                raise DataError(_NUMBERS, file=path, key=f"{query_id}.{document_id}")
-        yield query_id, list(documents.items())
 
 
 def write_run(run: pa.Table, path: Path, *, tag: str, failures: Mapping[str, str]) -> list[str]:

@@ -39,9 +39,8 @@ from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
 from rag_assets.schemas import QRELS
-from rag_assets.sources.dataset import Dataset, Read
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.formats import unread_files, unread_labels
-from rag_assets.sources.problems import FIRST, Problems
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 

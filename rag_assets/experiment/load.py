@@ -28,13 +28,13 @@ from rag_assets.experiment.retriever_rules import (
     tuned_retrievers,
 )
 from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml, refused
+from rag_assets.input_files import unusable
 from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
 from rag_assets.labels.pooling.label_import import is_wholly_graded
 from rag_assets.options import KeyProblem
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
-from rag_assets.regular_files import unusable
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.formats import (

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError, allowed_names
 from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
+from rag_assets.input_files import regular
 from rag_assets.options import MUST_BE_MAPPING, KeyProblem, Location, shown_value
-from rag_assets.regular_files import regular
 
 _WORDS = {
     "tuple_type": "must be a list",

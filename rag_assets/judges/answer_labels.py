@@ -23,9 +23,9 @@ from msgspec import Meta
 
 from rag_assets.labels.append_log import LogLine, Name, read_log
 from rag_assets.labels.pooling.sheet import Cells, CsvSheet, cut_note
+from rag_assets.plain_text import fitting, is_shown_as
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.fields import Chance, Place, Text, shown
-from rag_assets.sources.sheets import fitting, is_shown_as
 
 SHEET = CsvSheet(("id", "question", "right_answers", "answer", "correct"), ("correct",))
 

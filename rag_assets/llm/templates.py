@@ -23,8 +23,8 @@ from importlib import resources
 from pathlib import Path
 
 from rag_assets.errors import ConfigError
+from rag_assets.input_files import content_file
 from rag_assets.llm.client import Message
-from rag_assets.regular_files import content_file
 from rag_assets.store.canonical import canonical_json
 
 _DIGITS = 32

@@ -20,11 +20,11 @@ from typing import ClassVar, Literal, NamedTuple
 import pyarrow as pa
 
 from rag_assets.errors import DataError
+from rag_assets.input_files import suffix
 from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
 from rag_assets.query_sets.variants import folded, variant_table
 from rag_assets.sources.fields import Place, checked_id, identifier, shown, type_name
 from rag_assets.sources.row_files import read_object, read_objects
-from rag_assets.text_files import suffix
 
 LINES_SUFFIXES = (".jsonl", ".ndjson")
 _FORMS = (

@@ -280,9 +280,7 @@ _PLACES = {
     "rewrite": "rewriting:RewriteQuerySet",
     "multi_query": "rewriting:MultiQuerySet",
     "hyde": "rewriting:HydeQuerySet",
-    "decompose": "rewriting:DecomposeQuerySet",
-    "step_back": "rewriting:StepBackQuerySet",
-    "self_query": "self_query:SelfQuerySet",
+    "self_query": "rewriting:SelfQuerySet",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

@@ -1,14 +1,35 @@
-"""Query sets that a language model writes: other wordings, passages and parts of each query.
+"""Query sets that a language model writes: other wordings, passages, and filters.
 
 Each is a prompt of its name in ``llm/prompts/``, how its answer is read, and its options.
+
+``self_query`` is LangChain's and LlamaIndex's self-querying, or auto-retrieval: a model writes the
+filter of each query, and the rest of it. What it wrote is checked against the fields and values
+that documents have. Retrievers with ``filters: true`` that search this query set obey the filters
+that are left, in place of those by hand.
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from rag_assets.query_sets.model_output import parsed_line, parsed_list, parsed_passage
+import pyarrow as pa
+
+from rag_assets.errors import DataError, allowed_names
+from rag_assets.evaluation.query_facts import FIELD, Filter, filter_values
+from rag_assets.llm.client import Answer, Completion
+from rag_assets.query_sets.model_output import (
+    Rejected,
+    Unusable,
+    is_cut,
+    parsed_line,
+    parsed_list,
+    parsed_passage,
+    usable_text,
+)
 from rag_assets.query_sets.query_set import Count, PromptedQuerySet, Strategy
 
 
@@ -16,19 +37,6 @@ class RewriteQuerySet(PromptedQuerySet):
     """Each query said once more, clear and complete."""
 
     strategy: Literal["rewrite"]
-
-    def prompted(self) -> Strategy:
-        return self.asking(parsed_line)
-
-
-class StepBackQuerySet(PromptedQuerySet):
-    """A more general question behind each query.
-
-    Zheng et al., "Take a Step Back: Evoking Reasoning via Abstraction in Large Language Models",
-    ICLR 2024.
-    """
-
-    strategy: Literal["step_back"]
 
     def prompted(self) -> Strategy:
         return self.asking(parsed_line)
@@ -49,20 +57,6 @@ class MultiQuerySet(PromptedQuerySet):
         return self.asking(partial(parsed_list, at_most=self.n), {"n": self.n})
 
 
-class DecomposeQuerySet(PromptedQuerySet):
-    """At most ``n`` simple questions that a complex query is made of.
-
-    Khot et al., "Decomposed Prompting: A Modular Approach for Solving Complex Tasks", ICLR 2023. A
-    query that is simple comes back as itself and keeps its original alone.
-    """
-
-    strategy: Literal["decompose"]
-    n: Count = 4
-
-    def prompted(self) -> Strategy:
-        return self.asking(partial(parsed_list, at_most=self.n), {"n": self.n})
-
-
 class HydeQuerySet(PromptedQuerySet):
     """HyDE: a passage that would answer the query; ``samples`` of them.
 
@@ -77,3 +71,137 @@ class HydeQuerySet(PromptedQuerySet):
 
     def prompted(self) -> Strategy:
         return self.asking(parsed_passage, samples=self.samples)
+
+
+MAX_FIELDS = 40
+"""Fields that the prompt shows."""
+
+MAX_VALUE_CHARACTERS = 80
+"""Characters of the longest value that the prompt shows."""
+
+Values = Mapping[str, frozenset[str]]
+"""Field -> all values that documents have."""
+
+Rows = list[dict[str, Any]]
+"""Of :data:`rag_assets.evaluation.query_facts.DOCUMENT_FIELDS`."""
+
+
+class SelfQuerySet(PromptedQuerySet):
+    """The rest of each query, without what a filter says that a model wrote.
+
+    ``fields`` are those of the documents that a filter may ask for; null: all. The prompt shows the
+    ``max_values`` most frequent values of each.
+    """
+
+    reads_fields: ClassVar[bool] = True
+
+    strategy: Literal["self_query"]
+    fields: tuple[str, ...] | None = None
+    max_values: Count = 20
+
+    def prompted(self) -> Strategy:
+        return self.prompted_for(None)
+
+    def prompted_for(self, fields: pa.Table | None) -> Strategy:
+        rows = self._rows(fields) if fields is not None else []
+        shown = field_summary(rows, self.max_values)
+        parse = partial(_parsed, values=_values(rows))
+        return self.asking(parse, {"fields": shown}, needed=("query", "fields"))
+
+    def written(self, answers: pa.Table, fields: pa.Table) -> dict[str, Filter]:
+        """Return query id -> the filter that a model wrote, where it wrote one that holds."""
+        values = _values(self._rows(fields))
+        filters: dict[str, Filter] = {}
+        for row in answers.to_pylist():
+            if row["failure"] is None:
+                answer = Completion(row["text"], None, None, row["finish_reason"])
+                query = _self_query(answer, "", values)
+                if isinstance(query, SelfQuery) and query.filter:
+                    filters[row["query_id"]] = query.filter
+        return filters
+
+    def _rows(self, fields: pa.Table) -> Rows:
+        rows: Rows = fields.to_pylist()
+        names = sorted({row["field"] for row in rows})
+        chosen = names if self.fields is None else self.fields
+        for name in set(chosen) - set(names):
+            problem = f"no document has the field {allowed_names(name, names)}"
+            raise DataError(f"self_query: {problem}")
+        return [row for row in rows if row["field"] in chosen]
+
+
+class SelfQuery(NamedTuple):
+    """What a model made of one query: the text that is searched, and the filter."""
+
+    text: str
+    filter: Filter
+
+
+def field_summary(rows: Rows, max_values: int) -> str:
+    """Return a line a field: its name and its most frequent values, as JSON.
+
+    Fields that most documents have come first; :data:`MAX_FIELDS` of them are shown, and no value
+    above :data:`MAX_VALUE_CHARACTERS`.
+    """
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in rows:
+        counts[row["field"]][row["value"]] = row["n_documents"]
+    order = sorted(counts, key=lambda name: (-sum(counts[name].values()), name))
+    lines = []
+    for name in order[:MAX_FIELDS]:
+        values = sorted(counts[name].items(), key=lambda item: (-item[1], item[0]))
+        short = [value for value, _ in values if len(value) <= MAX_VALUE_CHARACTERS][:max_values]
+        texts = [json.dumps(text, ensure_ascii=False) for text in (name, *short)]
+        n_more = len(values) - len(short)
+        listed = ", ".join([*texts[1:], *([f"and {n_more} more"] if n_more else [])])
+        lines.append(f"- {texts[0]}: {listed}")
+    return "\n".join(lines) or "(no fields)"
+
+
+def _values(rows: Rows) -> Values:
+    values: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        values[row["field"]].add(row["value"])
+    return {name: frozenset(texts) for name, texts in values.items()}
+
+
+def _parsed(answer: Answer, original: str, values: Values) -> list[str] | Unusable | Rejected:
+    query = _self_query(answer, original, values)
+    return [query.text] if isinstance(query, SelfQuery) else query
+
+
+def _self_query(answer: Answer, original: str, values: Values) -> SelfQuery | Unusable | Rejected:
+    text = usable_text(answer, original)
+    if isinstance(text, Unusable):
+        return text
+    written = _json_object(text) or {}
+    rest = written.get("query")
+    if not isinstance(rest, str):
+        if is_cut(answer):
+            return Unusable("the answer was cut at max_tokens")
+        return Unusable('the answer has no JSON object {"query": text, "filter": object}')
+    try:
+        query_filter = filter_values(written.get(FIELD))
+    except ValueError as error:
+        return Rejected(f"the filter {error}")
+    for name, texts in query_filter.items():
+        if name not in values:
+            return Rejected(f"no document has the field {name!r}")
+        for value in texts:
+            if value not in values[name]:
+                return Rejected(f"no document has {value!r} under {name!r}")
+    return SelfQuery(rest, query_filter)
+
+
+def _json_object(text: str) -> dict[str, object] | None:
+    """Return the first JSON object in a text; None where there is none."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        return value if isinstance(value, dict) else None
+    return None

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rag_assets.plain_text import json_safe, markdown
-from rag_assets.sources.sheets import shielded
+from rag_assets.plain_text import json_safe, markdown, shielded
 
 FORMATS = ("table", "json", "csv", "markdown")
 """What ``--format`` takes; ``table`` is drawn for a terminal."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError, NotEvaluated
-from rag_assets.evaluation.budget import Kept, budget_metrics, within_budget
 from rag_assets.evaluation.leaderboard import mean, positions
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
@@ -25,7 +24,7 @@ from rag_assets.evaluation.metric_names import (
 from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.evaluation.returned_texts import ReturnedTexts
+from rag_assets.evaluation.returned_texts import Kept, ReturnedTexts, budget_metrics, within_budget
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import context_column, cut
 from rag_assets.pipeline.evaluations import SnapshotEntry

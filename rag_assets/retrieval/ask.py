@@ -30,8 +30,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import QUERIES
-from rag_assets.sources.dataset import Dataset, Read
-from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey, ArtifactStore
 

@@ -75,10 +75,10 @@ def _result(row: Row, place: Place) -> QueryResult:
 class RunFileRetriever(ImportedRetriever):
     """A ranking from elsewhere, read from ``path`` (relative to the YAML file).
 
-    A file is TREC, or by its name JSON lines (``.jsonl``), JSON of ranx (``.json``) or Parquet
-    (``.parquet``). Its ids are those of chunks of ``chunking``, of their parents or, where
-    documents are judged, of documents. With ``chunking: own`` it is JSON lines with ``hits``:
-    texts and spans, which are located in the documents.
+    A file is TREC, or by its name JSON lines (``.jsonl``) or Parquet (``.parquet``). Its ids are
+    those of chunks of ``chunking``, of their parents or, where documents are judged, of documents.
+    With ``chunking: own`` it is JSON lines with ``hits``: texts and spans, which are located in the
+    documents.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("path",)

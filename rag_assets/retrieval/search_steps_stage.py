@@ -22,17 +22,17 @@ from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_facts import Fail
-from rag_assets.evaluation.query_filters import (
+from rag_assets.evaluation.query_facts import (
     FIELD,
     QUERY_FILTERS,
     WRITTEN_FILTERS,
+    Fail,
     filter_rows,
     query_filters,
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.query_sets.self_query import SelfQuerySet
+from rag_assets.query_sets.rewriting import SelfQuerySet
 from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.derived import FusedRetriever

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import FolderLayout, Read
+from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Place,
@@ -25,7 +25,6 @@ from rag_assets.sources.fields import (
     note,
     string,
 )
-from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import RowFile
 from rag_assets.sources.tables import QrelRows, QueryRows, UniqueIds, read_document_rows
 

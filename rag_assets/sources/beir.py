@@ -20,7 +20,8 @@ import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import FolderLayout, Read
+from rag_assets.input_files import plain_name, suffix
+from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Grade,
@@ -33,16 +34,13 @@ from rag_assets.sources.fields import (
     note,
     string,
 )
-from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.row_files import PARQUET, RowFile, read_lines
+from rag_assets.sources.row_files import PARQUET, Pair, RowFile, read_pairs
 from rag_assets.sources.tables import (
     QrelRows,
     QueryRows,
     UniqueIds,
     read_document_rows,
 )
-from rag_assets.text_files import plain_name, suffix
-from rag_assets.trec_lines import integral
 
 CORPUS = "corpus"
 QUERIES = "queries"
@@ -53,7 +51,6 @@ PAIR_KEYS = ("query-id", "corpus-id", "score")
 _LINES = ".jsonl"
 _PAIRS = (".tsv", _LINES, PARQUET)
 _SHARD = re.compile(r"(?P<split>.+)-[0-9]{5}-of-(?P<count>[0-9]{5})")
-_HEADER_END = frozenset({"score", "grade", "relevance", "rel"})
 _ID_KEYS = ("_id", "id")
 
 Splits = Mapping[str, list[Path]]
@@ -176,9 +173,8 @@ class BeirDataset(FolderLayout):
         rows = QrelRows(documents, queries, problems)
         for place, pair in _pairs(files, problems):
             with problems:
-                query_id, document_id = str(pair.query_id), str(pair.document_id)
-                rows.resolve(query_id, document_id, place, (PAIR_KEYS[0], PAIR_KEYS[1]))
-                rows.add(place, query_id, document_id, pair.score)
+                rows.resolve(pair.query_id, pair.document_id, place, (PAIR_KEYS[0], PAIR_KEYS[1]))
+                rows.add(place, *pair)
         return rows.read(Place(files[0]), [])
 
     def _relevant_elsewhere(self) -> set[str]:
@@ -186,8 +182,8 @@ class BeirDataset(FolderLayout):
         others = [file for name, files in qrels.items() if name != self.subset for file in files]
         if not others:
             return set()
-        here = {str(pair.query_id) for _, pair in _pairs(qrels[self.subset])}
-        return {str(pair.query_id) for _, pair in _pairs(others) if pair.score > 0} - here
+        here = {pair.query_id for _, pair in _pairs(qrels[self.subset])}
+        return {pair.query_id for _, pair in _pairs(others) if pair.grade > 0} - here
 
 
 def _document_fields(row: Row, place: Place) -> DocumentFields:
@@ -254,38 +250,19 @@ def _split_of(file: Path) -> tuple[str, int]:
     return (shard["split"], int(shard["count"])) if shard else (stem, 1)
 
 
-def _pairs(files: Iterable[Path], problems: Problems = FIRST) -> Iterator[tuple[Place, _Pair]]:
-    """Yield every row of qrels files, ``.jsonl`` and ``.parquet`` by name, any other as a table.
+def _pairs(files: Iterable[Path], problems: Problems = FIRST) -> Iterator[tuple[Place, Pair]]:
+    """Yield every judgment of files of qrels, ``.jsonl`` and ``.parquet`` by name, or tables.
 
-    A table may have a header, which is skipped, and a column of iterations as TREC has, second of
-    four, which is ignored. Columns are separated by tabs, or by any number of blanks: copies of
-    classic collections have both, sometimes in one file. Ids may hold blanks only where tabs part
-    the columns. In JSON and Parquet the fields have the names of that header.
+    In JSON and Parquet the fields have the names of the header that a table may have.
     """
     for file in files:
-        is_table = suffix(file) not in (_LINES, PARQUET)
-        rows = _table(file, problems) if is_table else RowFile(file, problems).rows()
-        yield from problems.each(
-            lambda row: (row[0], declared(row[1], _Pair, row[0], is_text=True)), rows
-        )
+        if suffix(file) in (_LINES, PARQUET):
+            yield from problems.each(_row_pair, RowFile(file, problems).rows())
+        else:
+            yield from read_pairs(file, problems)
 
 
-def _table(file: Path, problems: Problems) -> Iterator[tuple[Place, Row]]:
-    lines = problems.each(_columns, read_lines(file, problems))
-    for number, (place, columns) in enumerate(lines):
-        if number or columns[-1].lower() not in _HEADER_END:
-            score = integral(columns[-1])
-            cells = (columns[0], columns[-2], columns[-1] if score is None else score)
-            yield place, dict(zip(PAIR_KEYS, cells, strict=True))
-
-
-def _columns(line: tuple[Place, str]) -> tuple[Place, list[str]]:
-    place, text = line
-    columns = [column.strip(" ") for column in text.split("\t")]
-    if len(columns) not in (3, 4):
-        columns = text.split()
-    if len(columns) not in (3, 4):
-        query, document, score = PAIR_KEYS
-        forms = f"{query}, {document}, {score} or {query}, iteration, {document}, {score}"
-        raise place.error(f"found {len(columns)} columns; must be {forms}")
-    return place, columns
+def _row_pair(item: tuple[Place, Row]) -> tuple[Place, Pair]:
+    place, row = item
+    pair = declared(row, _Pair, place, is_text=True)
+    return place, Pair(str(pair.query_id), str(pair.document_id), pair.score)

@@ -21,10 +21,10 @@ import yaml
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import DataError
+from rag_assets.input_files import suffix
 from rag_assets.sources.fields import Place
 from rag_assets.sources.row_files import read_text, unreadable
 from rag_assets.store.canonical import canonical_json
-from rag_assets.text_files import suffix
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument  # type: ignore[import-untyped]

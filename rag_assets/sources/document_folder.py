@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, NoReturn
 
 from rag_assets.errors import DataError
-from rag_assets.regular_files import special_kind
-from rag_assets.sources.dataset import Read
+from rag_assets.input_files import GZIP, existing, plain_name, special_kind, suffix
+from rag_assets.sources.dataset import FIRST, Problems, Read
 from rag_assets.sources.document_files import READERS, read_file
 from rag_assets.sources.fields import Place, checked_id, note
 from rag_assets.sources.labelled_folder import LabelledFolder
-from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import unreadable
 from rag_assets.sources.tables import DocumentRows
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.file_stamps import readable_name
 from rag_assets.store.remote import LEASES_DIR
-from rag_assets.text_files import GZIP, existing, plain_name, suffix
 
 UNREAD = frozenset(
     {".adoc", ".doc", ".docx", ".epub", ".ipynb", ".mdx", ".odt", ".org", ".pptx", ".rst"}

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 import msgspec
 from msgspec import Meta
 
-from rag_assets.sources.problems import FORMAT, RowError
+from rag_assets.sources.dataset import FORMAT, RowError
 from rag_assets.store.canonical import canonical_json
 
 GRADE_LIMIT = 2**31

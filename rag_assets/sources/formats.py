@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.input_files import special_kind, suffix
 from rag_assets.plugins import Kind, members
-from rag_assets.regular_files import special_kind
 from rag_assets.sources.autorag import AutoragDataset
 from rag_assets.sources.beir import QRELS, BeirDataset
 from rag_assets.sources.dataset import Dataset
@@ -33,7 +33,6 @@ from rag_assets.sources.labelled_folder import (
 )
 from rag_assets.sources.row_files import unreadable
 from rag_assets.sources.trec import TrecDataset
-from rag_assets.text_files import suffix
 
 _BY_SUFFIX = {
     ".jsonl": "jsonl",
@@ -237,16 +236,5 @@ def _about_documents(dataset: Dataset, named: Collection[Path]) -> list[str]:
 
 
 def question_like(dataset: Dataset, named: Collection[Path]) -> list[str]:
-    """Return the lines about files at the top whose names say that they hold questions.
-
-    Args:
-        dataset: whose folder is looked at.
-        named: files that the experiment reads as something else.
-    """
-    if not isinstance(dataset, LabelledFolder):
-        return []
-    documents: list[Path] = []
-    if dataset.format == MarkdownDataset.format:
-        with suppress(DataError, OSError):
-            documents = dataset.document_files()
-    return dataset.question_like(documents, {file.resolve() for file in named})
+    """Return the lines about files at the top whose names say that they hold questions."""
+    return dataset.question_like(named) if isinstance(dataset, LabelledFolder) else []

@@ -14,7 +14,8 @@ import pyarrow as pa
 from msgspec import Meta
 
 from rag_assets.errors import DataError
-from rag_assets.sources.dataset import Read, refuse_subset
+from rag_assets.input_files import opened, suffix
+from rag_assets.sources.dataset import FIRST, Problems, Read, refuse_subset
 from rag_assets.sources.fields import (
     Id,
     Place,
@@ -28,10 +29,8 @@ from rag_assets.sources.fields import (
     shown,
     string,
 )
-from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import read_object
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
-from rag_assets.text_files import opened, suffix
 
 GRADE = 1
 """Of all judgments: the formats only know relevant documents, without grades."""

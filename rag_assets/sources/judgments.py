@@ -14,7 +14,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.sources.dataset import Read
+from rag_assets.input_files import suffix
+from rag_assets.sources.dataset import (
+    FIRST,
+    FORMAT,
+    QUOTE_MOVED,
+    QUOTE_TWICE,
+    QUOTE_VANISHED,
+    Problems,
+    Read,
+    error_context,
+)
 from rag_assets.sources.fields import (
     Grade,
     Id,
@@ -27,19 +37,9 @@ from rag_assets.sources.fields import (
     note,
     shown,
 )
-from rag_assets.sources.problems import (
-    FIRST,
-    FORMAT,
-    QUOTE_MOVED,
-    QUOTE_TWICE,
-    QUOTE_VANISHED,
-    Problems,
-    error_context,
-)
 from rag_assets.sources.row_files import RowFile, read_csv, read_lines
 from rag_assets.sources.tables import QrelRows
 from rag_assets.store.canonical import fingerprint
-from rag_assets.text_files import suffix
 
 QUOTE = "quote"
 

@@ -6,10 +6,11 @@ documents may stand in one file of JSON lines, CSV or Parquet, one row a documen
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +19,22 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import Read, refuse_subset
-from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
-from rag_assets.sources.folder_queries import NO_QUESTIONS, QUERIES, Names, read_queries
+from rag_assets.input_files import GZIP, existing, suffix
+from rag_assets.sources.dataset import FIRST, Problems, Read, refuse_subset
+from rag_assets.sources.fields import (
+    DocumentFields,
+    Place,
+    Row,
+    identifier,
+    metadata_json,
+    note,
+    optional_tags,
+    shown,
+    string,
+)
 from rag_assets.sources.judgments import has_quotes, read_judgments
-from rag_assets.sources.problems import FIRST, Problems
 from rag_assets.sources.row_files import RowFile
-from rag_assets.sources.tables import read_document_rows
-from rag_assets.text_files import GZIP, existing
+from rag_assets.sources.tables import QueryRows, UniqueIds, read_document_rows
 
 DOCUMENT_ID = "document_id"
 
@@ -125,7 +134,7 @@ def _missing(
 class LabelledFolder(ABC):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
 
-    Each may be compressed (``.gz``). Of queries see :mod:`rag_assets.sources.folder_queries`, of
+    Each may be compressed (``.gz``). Of queries see :mod:`rag_assets.sources.labelled_folder`, of
     judgments :mod:`rag_assets.sources.judgments`.
     """
 
@@ -141,6 +150,10 @@ class LabelledFolder(ABC):
     @abstractmethod
     def recognises(cls, path: Path) -> bool:
         """Return whether the folder holds documents of this format."""
+
+    @abstractmethod
+    def document_files(self) -> list[Path]:
+        """Return the files that determine the documents."""
 
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
@@ -198,25 +211,24 @@ class LabelledFolder(ABC):
             raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
         return files[0]
 
-    def question_like(
-        self, documents: Collection[Path] = (), named: Collection[Path] = ()
-    ) -> list[str]:
-        """Return a note on files at the top that look like questions and are not read as such.
+    def question_like(self, named: Collection[Path] = ()) -> list[str]:
+        """Return notes on files at the top that look like questions and are not read as such.
 
-        Args:
-            documents: files that are read as documents.
-            named: resolved paths of files that the experiment reads as something else.
+        ``named`` are files that the experiment reads as something else.
         """
         queries = labelled_files(self.root, QUERIES)
         others = {*queries, *labelled_files(self.root, JUDGMENTS)}
+        resolved = {file.resolve() for file in named}
         files: list[Path] = []
-        with suppress(OSError):  # what cannot be looked at is not told to be there
+        documents: list[Path] = []
+        with suppress(DataError, OSError):  # what cannot be looked at is not told to be there
             files = [
                 file
                 for file in sorted(self.root.iterdir())
                 if file not in others and _QUESTION_LIKE.fullmatch(file.name) and file.is_file()
-                if file.resolve() not in named
+                if file.resolve() not in resolved
             ]
+            documents = self.document_files() if files else []
         looks = "file looks like questions and is", "files look like questions and are"
         read = [file.name for file in files if file in documents]
         lines = note(f"{looks[0]} read as a document", f"{looks[1]} read as documents", read)
@@ -309,3 +321,79 @@ class ParquetDataset(RecordFolder):
     def _file(cls, folder: Path) -> Path | None:
         file = folder / cls.documents  # never compressed as text may be
         return file if file.is_file() else None
+
+
+QUERIES = "queries"
+QUERIES_FILE = f"{QUERIES}.jsonl"
+
+NO_QUESTIONS = (
+    "there are no questions yet; `rag-assets init {path}` writes examples to replace, `rag-assets "
+    'ask {path} "a question"` shows at once what is found for one, `rag-assets generate {path}` '
+    "has a language model write some"
+)
+"""What to do next where documents are all that there is."""
+
+_EXAMPLES: tuple[dict[str, object], ...] = (
+    {"query_id": "q1", "text": "EXAMPLE: replace this line by a question as your users ask it"},
+    {
+        "query_id": "q2",
+        "text": "EXAMPLE: one line a question; results are shown by its tags, if it has any",
+        "tags": ["how-to"],
+    },
+    {
+        "query_id": "q3",
+        "text": "EXAMPLE: ten questions show something, a hundred tell close retrievers apart",
+    },
+)
+"""What ``rag-assets init`` writes where there are no questions: never read as such."""
+
+_EXAMPLE_TEXTS = frozenset(example["text"] for example in _EXAMPLES)
+
+N_EXAMPLES = len(_EXAMPLES)
+
+Names = tuple[str, str]
+"""The fields of the id and of the text."""
+
+
+def template_text() -> str:
+    """Return the lines of a ``queries.jsonl`` to fill in."""
+    return "".join(f"{json.dumps(example)}\n" for example in _EXAMPLES)
+
+
+def examples_left(file: Path) -> int:
+    """Return how many examples still stand in a file as they were written."""
+    if not file.is_file():
+        return 0
+    examples = set(template_text().encode().splitlines())
+    with file.open("rb") as lines:
+        return sum(line.strip() in examples for line in lines)
+
+
+def read_queries(file: Path, names_of: Callable[[Row, Place], Names], problems: Problems) -> Read:
+    """Return the queries of a file.
+
+    Args:
+        file: JSON lines or CSV.
+        names_of: gives the names of the fields, for the first row.
+        problems: what to do with a bad row.
+    """
+    rows, ids = QueryRows(), UniqueIds("query", problems)
+    names: Names | None = None
+    for place, row in RowFile(file, problems).rows():
+        names = names or names_of(row, place)
+        with problems:
+            query_id = identifier(row, names[0], place)
+            ids.add(query_id, place, "query_id")
+            if suffix(file) == ".csv" and "tags" in row:
+                tags = (
+                    [tag.strip() for tag in row["tags"].split(",")] if row["tags"].strip() else []
+                )
+                row = {**row, "tags": tags}
+            tags = optional_tags(row, "tags", place)
+            rest = metadata_json(row, frozenset({*names, "tags"}))
+            text = string(row, names[1], place)
+            if text in _EXAMPLE_TEXTS:
+                problem = "is still the example that `rag-assets init` wrote; put your own "
+                raise place.error(f"{problem}question in its place, or delete the line", names[1])
+            rows.add(query_id, text, tags, rest)
+    return rows.read(Place(file), [])

@@ -1,4 +1,4 @@
-"""Rows of a file of JSON lines, CSV or Parquet, each with its place; and text and whole JSON files.
+"""Rows of a file of JSON lines, CSV, Parquet or TREC's lines, each with its place; and whole files.
 
 A row maps names to values that JSON can hold. JSON is strict: no NaN, no infinity, no half
 characters; of a key that stands twice in an object the last value counts. CSV has a header (RFC
@@ -18,17 +18,26 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import DataError
-from rag_assets.regular_files import content_file
-from rag_assets.sources.fields import Declared, Place, Row, declared, note, shown, type_name
-from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.text_files import opened, read_bytes, suffix
+from rag_assets.input_files import content_file, opened, read_bytes, suffix
+from rag_assets.sources.dataset import FIRST, Problems
+from rag_assets.sources.fields import (
+    Declared,
+    Place,
+    Row,
+    checked_grade,
+    checked_id,
+    declared,
+    note,
+    shown,
+    type_name,
+)
 
 PARQUET = ".parquet"
 BATCH_ROWS = 1_024
@@ -41,6 +50,12 @@ _MAX_CELL = 64_000_000
 Rows = Iterator[tuple[Place, Row]]
 Record = tuple[Place, bytes]
 """The bytes of a row or document that can be parsed without the others."""
+
+COMMENT = "#"
+"""Begins a line of TREC's files that says nothing."""
+
+_GRADE_NAMES = frozenset({"score", "grade", "relevance", "rel"})
+_PAIR_FORMS = "query, iteration, document, grade, with or without the iteration"
 
 _BOM = codecs.BOM_UTF8
 _BYTE = re.compile(r"\s*\(byte (\d+)\)")
@@ -102,6 +117,52 @@ def read_lines(
         lambda line: (line[0], decoded(line[1], line[0]).rstrip("\r\n")),
         read_raw_lines(path, blank=blank),
     )
+
+
+def read_fields(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    """Yield place and fields of every line that is neither blank nor a comment, as TREC has them.
+
+    Any ASCII white space parts the fields, as in trec_eval; an id may hold other blanks.
+    """
+    for place, raw in read_raw_lines(path):
+        if not raw.lstrip().startswith(COMMENT.encode()):
+            decoded(raw, place)
+            yield place, [field.decode() for field in raw.split()]
+
+
+class Pair(NamedTuple):
+    """One judgment of a query and a document."""
+
+    query_id: str
+    document_id: str
+    grade: int
+
+
+def read_pairs(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, Pair]]:
+    """Yield every line of a table of qrels, as TREC and BEIR have them.
+
+    Columns are parted by tabs or, where these part no three or four, by any blanks: copies of
+    classic collections have both, sometimes in one file. An iteration, second of four, is not read.
+    A header is skipped, and so are comments, which hold no tab.
+    """
+    may_be_header = True
+    for place, raw in read_raw_lines(path):
+        if raw.startswith(COMMENT.encode()) and b"\t" not in raw:
+            continue
+        with problems:
+            columns = [
+                column.strip(" ") for column in decoded(raw, place).strip("\r\n").split("\t")
+            ]
+            if len(columns) not in (3, 4):
+                columns = [field.decode() for field in raw.split()]
+            if len(columns) not in (3, 4):
+                raise place.error(f"found {len(columns)} columns; must be {_PAIR_FORMS}")
+            is_header = may_be_header and columns[-1].lower() in _GRADE_NAMES
+            may_be_header = False
+            if not is_header:
+                query_id = checked_id(columns[0], place, "query")
+                document_id = checked_id(columns[-2], place, "document")
+                yield place, Pair(query_id, document_id, checked_grade(columns[-1], place, "grade"))
 
 
 def parse_json(data: bytes, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)

@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
-from rag_assets.sources.dataset import Read
-from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
-from rag_assets.sources.problems import (
+from rag_assets.sources.dataset import (
     DUPLICATE_ID,
     DUPLICATE_JUDGMENT,
     EMPTY,
@@ -27,8 +25,10 @@ from rag_assets.sources.problems import (
     ID_LEVEL,
     UNKNOWN_ID,
     Problems,
+    Read,
     error_context,
 )
+from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
 from rag_assets.sources.row_files import RowFile
 
 BATCH_ROWS = 16_384

@@ -1,4 +1,4 @@
-"""TREC folders: topics, qrels and a corpus; those of MS MARCO too."""
+"""TREC folders: topics and qrels with a corpus of lines; those of MS MARCO too."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ from typing import ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources import sgml
-from rag_assets.sources.dataset import FolderLayout, Read
+from rag_assets.input_files import suffix
+from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
 from rag_assets.sources.fields import DocumentFields, Place, Row, checked_id
-from rag_assets.sources.problems import FIRST, Problems
-from rag_assets.sources.row_files import read_lines, read_objects
-from rag_assets.sources.sgml import Document
+from rag_assets.sources.row_files import read_lines, read_objects, read_pairs
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
-from rag_assets.text_files import suffix
-from rag_assets.trec_lines import qrel_line, read_fields
 
 TOPICS = "topics"
 QRELS = "qrels"
@@ -30,9 +26,9 @@ CORPUS_NAMES = (CORPUS, "collection", "documents", "docs")
 _PARTS = {
     TOPICS: f"{TOPICS}.* or {QUERIES}.tsv",
     QRELS: f"{QRELS}*",
-    CORPUS: "corpus.*, corpus/ or collection.tsv",
+    CORPUS: "corpus.jsonl, corpus/ or collection.tsv",
 }
-_QUERIES_KINDS = (".tsv", ".txt", ".xml")
+_QUERIES_KINDS = (".tsv", ".txt")
 _OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".parquet"})
 _EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".xml", ".qrels", ".topics", ".gz"})
 _STEM = re.compile(rf"({TOPICS}|{QUERIES})[._-]")
@@ -40,14 +36,17 @@ _PART = re.compile(rf"(?:{TOPICS}|{QUERIES}|{QRELS})[._-]*", re.IGNORECASE)
 _ID_KEYS = ("_id", "id", "docno", "doc_id")
 _TEXT_KEYS = ("text", "contents")
 
+Document = tuple[str, str, str, str]
+"""Id, title, text and metadata of a document."""
+
 
 @dataclass(frozen=True)
 class TrecDataset(FolderLayout):
     """Topics, qrels and documents of a folder.
 
-    The documents are ``corpus.*`` or a folder ``corpus/`` (``collection``, ``documents``, ``docs``
-    as well), with the extension ``.jsonl`` as JSON lines, ``.tsv`` as a line a document, else as
-    ``<DOC>`` blocks. Topics are ``topics.*``, or ``queries.*`` as ``.tsv``, ``.txt`` or ``.xml``.
+    The documents are ``corpus.jsonl``, ``corpus.tsv`` or a folder ``corpus/`` of such files
+    (``collection``, ``documents``, ``docs`` as well). Topics have a line a query: ``topics.*``, or
+    ``queries.*`` as ``.tsv`` or ``.txt``.
     Everything may be ``.gz``. A subset is the middle of a name: ``dl19`` chooses
     ``topics.dl19.tsv`` and ``qrels.dl19.txt``. A judgment is an evidence of its own; the column of
     iterations is ignored.
@@ -94,31 +93,32 @@ class TrecDataset(FolderLayout):
     def read_documents(self, problems: Problems = FIRST) -> Read:
         rows, ids = DocumentRows(), UniqueIds("document", problems)
         for file in self.document_files():
-            key = "id" if suffix(file) in (".jsonl", ".tsv") else "DOCNO"
             for place, document in _documents(file, problems):
                 with problems:
-                    ids.add(document[0], place, key)
+                    ids.add(document[0], place, "id")
                     rows.add(*document)
         return rows.read(Place(self.corpus), [])
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         rows, ids = QueryRows(), UniqueIds("query", problems)
-        for place, (query_id, text, metadata) in sgml.read_topics(self.topics, problems):
+        for place, line in read_lines(self.topics, problems):
+            if line.lstrip().startswith("<"):
+                problem = "is SGML or XML, which is not read"
+                raise place.error(f"{problem}; write topics as lines 'id<TAB>text'")
             with problems:
-                ids.add(query_id, place, "num")
-                rows.add(query_id, text, [], metadata)
+                query_id, text = _topic(place, line)
+                ids.add(query_id, place, "id")
+                rows.add(query_id, text, [])
         return rows.read(Place(self.topics), [])
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
         rows = QrelRows(documents, queries, problems)
-        for number, fields in read_fields(self.qrels):
+        for place, pair in read_pairs(self.qrels, problems):
             with problems:
-                place = Place(self.qrels, number)
-                _, query_id, document_id, grade = qrel_line(self.qrels, number, fields)
-                rows.resolve(query_id, document_id, place, ("query", "document"))
-                rows.add(place, query_id, document_id, grade)
+                rows.resolve(pair.query_id, pair.document_id, place, ("query", "document"))
+                rows.add(place, *pair)
         return rows.read(Place(self.qrels), [])
 
 
@@ -127,13 +127,25 @@ def _documents(file: Path, problems: Problems) -> Iterator[tuple[Place, Document
 
     Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
     ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
-    ``collection.tsv``, or ``id<TAB>text<TAB>title``. Every other file holds ``<DOC>`` blocks.
+    ``collection.tsv``, or ``id<TAB>text<TAB>title``.
     """
     if suffix(file) == ".jsonl":
         return problems.each(_row_document, read_objects(file, problems))
     if suffix(file) == ".tsv":
         return problems.each(_line_document, read_lines(file, problems))
-    return problems.each(lambda b: (b[0], sgml.document(*b)), sgml.read_documents(file))
+    problem = "a corpus is a file .jsonl or .tsv; TREC's SGML is not read"
+    raise DataError(f"{problem}: write its documents as JSON lines", file=file)
+
+
+def _topic(place: Place, line: str) -> tuple[str, str]:
+    """Return id and text of a line: ``id<TAB>text``, or the id up to the first blank."""
+    name, tab, text = line.partition("\t")
+    if not tab:
+        name, blank, text = line.strip().partition(" ")
+        if not blank:
+            raise place.error("found no text; must be 'id<TAB>text' or 'id text'")
+        text = text.lstrip()
+    return checked_id(name.strip(), place, "id"), text
 
 
 def _row_document(item: tuple[Place, Row]) -> tuple[Place, Document]:

@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.sources.beir import CORPUS, DEFAULT_SUBSET, PAIR_KEYS, QRELS
-from rag_assets.sources.folder_queries import QUERIES
 from rag_assets.sources.json_datasets import CORPUS_KEY, QUERIES_KEY, RELEVANT_KEY
-from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
+from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS, QUERIES
+from rag_assets.sources.row_files import COMMENT
 from rag_assets.store.atomic import atomic_directory
 from rag_assets.store.canonical import canonical_json
-from rag_assets.trec_lines import COMMENT
 
 BATCH_ROWS = 4096
 _LINE_END = re.compile(r"[\r\n]+")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rag_assets.errors import StoreError
-from rag_assets.regular_files import regular
+from rag_assets.input_files import regular
 
 WriteRecord = Callable[[Path, str, Callable[[bytes | None], str]], str]
 """Writes a small file as :meth:`rag_assets.store.settings.StoreSettings.write_record` does."""

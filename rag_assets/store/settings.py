@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_assets.errors import StoreError
+from rag_assets.input_files import special_kind, unusable
 from rag_assets.plain_text import shortened
-from rag_assets.regular_files import special_kind, unusable
 from rag_assets.store.atomic import remove_below, write_text
 from rag_assets.store.remote import Address
 

@@ -116,7 +116,7 @@ LAYOUTS: Mapping[str, tuple[str, ...]] = {
     "csv": ("documents.csv", "queries.csv", "judgments.csv"),
     "parquet": ("documents.parquet",),
     "autorag": ("corpus.parquet", "qa.parquet"),
-    "trec": ("corpus.trec", "topics.txt", "qrels.txt"),
+    "trec": ("corpus.tsv", "topics.txt", "qrels.txt"),
     "pages": ("a.html", "b.md", "c.pdf", "queries.jsonl"),
     "squad": ("data.json",),
 }
@@ -128,7 +128,7 @@ GOOD = {
     "documents.csv": "document_id,text\nd1,a ferry\n",
     "queries.csv": "query_id,text\nq1,ferry\n",
     "judgments.csv": "query_id,document_id,grade\nq1,d1,1\n",
-    "corpus.trec": "<DOC><DOCNO>d1</DOCNO><TEXT>a ferry</TEXT></DOC>\n",
+    "corpus.tsv": "d1\ta ferry\n",
     "topics.txt": "q1\tferry\n",
     "qrels.txt": "q1 0 d1 1\n",
     "a.html": "<p>a ferry",

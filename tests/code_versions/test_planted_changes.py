@@ -17,7 +17,7 @@ from rag_assets.code_versions.versions import PACKAGE_DIR, root_of
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.file import FileQuerySet
-from rag_assets.query_sets.rewriting import HydeQuerySet, StepBackQuerySet
+from rag_assets.query_sets.rewriting import HydeQuerySet, MultiQuerySet
 from rag_assets.query_sets.stage import writer_code
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.document_files import reader_code
@@ -48,7 +48,7 @@ ROOTS: Mapping[str, list[Root]] = {
     "query_sets original": named("query_sets", *writer_code(None)),
     "query_sets file": named("query_sets", *writer_code(FileQuerySet)),
     "query_sets hyde": named("query_sets", *writer_code(HydeQuerySet)),
-    "query_sets step_back": named("query_sets", *writer_code(StepBackQuerySet)),
+    "query_sets multi_query": named("query_sets", *writer_code(MultiQuerySet)),
     "index english": named("lexical_index", *lexical("bm25", analyzer="english")),
     "index german": named("lexical_index", *lexical("bm25", analyzer="german")),
     "index auto": named("lexical_index", *lexical("bm25", analyzer="auto")),
@@ -172,8 +172,7 @@ ORIGINAL = {"query_sets original"}
     ("file", "old", "new", "expected"),
     [
         # what is said
-        ("trec_lines.py", '"""Lines of TREC', '"""Lines of the TREC', NOTHING),
-        ("trec_lines.py", "is not an integer", "is no integer", NOTHING),
+        ("sources/row_files.py", '"""Rows of a file', '"""The rows of a file', NOTHING),
         ("sources/trec.py", "\nclass TrecDataset", "\n# a comment\nclass TrecDataset", NOTHING),
         ("schemas.py", "title, empty when there is none", "the title", NOTHING),
         ("retrieval/lexical/bm25.py", 'search_kind: ClassVar[str | None] = "bm25"', "", NOTHING),
@@ -181,7 +180,12 @@ ORIGINAL = {"query_sets original"}
         ("schemas.py", 'HISTORY = TableSchema(\n    "', 'HISTORY = TableSchema(\n    "x', NOTHING),
         ("sources/html_document.py", "WITHIN = 1_024", "WITHIN = 2_048", NOTHING),
         # what is done
-        ("trec_lines.py", "fields[-2], grade)", "fields[-2], -grade)", {"qrels trec"}),
+        (
+            "sources/row_files.py",
+            "document_id = checked_id(columns[-2]",
+            "document_id = checked_id(columns[-3]",
+            {"qrels trec"},
+        ),
         ("retrieval/lexical/analyzers/stemmed.py", '"such", ', "", ENGLISH),
         ("retrieval/lexical/analyzers/stemmed.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),
@@ -209,4 +213,4 @@ def test_a_packaged_prompt_counts_for_what_reads_it(source: Source) -> None:
     finally:
         prompt.write_text(content, encoding="utf-8")
     changed = {name for name in roots if before[name] != after[name]}
-    assert changed == {"query_sets hyde", "query_sets step_back"}
+    assert changed == {"query_sets hyde", "query_sets multi_query"}

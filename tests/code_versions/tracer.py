@@ -28,7 +28,7 @@ ENGINE = (
     "code_versions/versions.py",
     "progress.py",
     "errors.py",
-    "regular_files.py",
+    "input_files.py",
     "store/atomic.py",
     "store/content_cache.py",
 )

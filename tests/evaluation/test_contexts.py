@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.chunking.chunker import cut_documents
-from rag_assets.evaluation.budget import budget_metrics, within_budget
 from rag_assets.evaluation.contexts_stage import contexts, expanded_contexts, of_retriever
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.evaluation.returned_texts import ReturnedTexts
+from rag_assets.evaluation.returned_texts import ReturnedTexts, budget_metrics, within_budget
 from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
 from rag_assets.schemas import DOCUMENTS
 from tests.chunking.chunk_checks import cutter

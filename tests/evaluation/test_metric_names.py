@@ -5,11 +5,13 @@ import pytest
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import (
     MEASURES,
+    RANKING_MEASURES,
     Metric,
     metric_columns,
     parse_metric,
     split_metrics,
 )
+from rag_assets.testing import MetricContract
 
 
 @pytest.mark.parametrize(
@@ -150,3 +152,9 @@ def test_a_list_is_split_at_commas_outside_brackets() -> None:
         "rbp(p=0.9,rel=2)@5",
         "P_5",
     ]
+
+
+class TestEveryMetric(MetricContract):
+    @pytest.fixture(params=[*RANKING_MEASURES, "rbp(p=0.5,rel=2)"])
+    def name(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.query_facts import query_filters, without_documents
 from rag_assets.evaluation.query_facts_stage import (
     answers_of,
     cut_clusters,
@@ -20,7 +21,6 @@ from rag_assets.evaluation.query_facts_stage import (
     field_weights,
     hashed_splits,
 )
-from rag_assets.evaluation.query_filters import query_filters, without_documents
 from rag_assets.schemas import DOCUMENTS, QUERIES
 from tests.labels.health.tables import qrels
 

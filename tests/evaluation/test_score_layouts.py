@@ -61,9 +61,8 @@ RUNS: dict[str, Made] = {
     "TREC": as_text("run.txt", RUN),
     "TREC with comments": as_text("run.txt", "# made today\n" + RUN),
     "MS MARCO": as_text("run.tsv", "q1\td1\t1\nq1\td2\t2\nq2\td1\t2\nq2\td3\t1\n"),
-    "ranx .json": as_text("run.json", json.dumps(SCORES)),
-    "ranx .parquet": as_parquet(
-        "run.parquet", q_id=QUERY, doc_id=DOCUMENT, score=[2.5, 3.5, 1.0, 1.5]
+    ".parquet of another tool": as_parquet(
+        "run.parquet", query_id=QUERY, document_id=DOCUMENT, score=[2.5, 3.5, 1.0, 1.5]
     ),
     "export-run .parquet": exported,
 }
@@ -85,10 +84,6 @@ LABELS: dict[str, Made] = {
         query__id=["q1", "q1", "q2"],
         corpus__id=["d2", "d1", "d3"],
         score=[2.0, 0.0, 1.0],
-    ),
-    "ranx .json": as_text("qrels.json", json.dumps(GRADES)),
-    "ranx .parquet": as_parquet(
-        "qrels.parquet", q_id=["q1", "q1", "q2"], doc_id=["d2", "d1", "d3"], score=[2, 0, 1]
     ),
 }
 
@@ -117,7 +112,6 @@ def test_labels_of_every_layout_are_the_same(tmp_path: Path, name: str) -> None:
 
 
 LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
-FORM = 'must be {"query": {"document": number}}'
 BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "a blank in an id": (
         as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"),
@@ -131,30 +125,20 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
         as_text("r", "q1\td1\t1\nq1\td2\t0.5\n"),
         ":2: `rank`: must be an integer from 1",
     ),
-    "a text for a score": (
-        as_text("r.json", '{"q1": {"d1": "high"}}'),
-        f": `q1.d1`: {FORM}",
-    ),
-    "a list for a query": (as_text("r.json", '{"q1": ["d1"]}'), f": `q1`: {FORM}"),
-    "too deep": (as_text("r.json", "[" * 100_000), ": JSON nested deeper than 100 levels"),
-    "no queries": (as_text("r.json", "{}"), ": holds no queries"),
-    "no .gz": (lambda folder: _plain(folder / "r.json.gz"), ": cannot be read: Not a gzipped file"),
+    "no queries": (as_text("r.jsonl", ""), ": holds no queries"),
+    "no .gz": (lambda folder: _plain(folder / "r.gz"), ": cannot be read: Not a gzipped file"),
     "Parquet without a query": (
-        as_parquet("r.parquet", doc_id=["d1"], score=[1.0]),
-        ": has the columns doc_id, score; needs `query_id` or `q_id`, one of chunk_id, unit_id,",
+        as_parquet("r.parquet", document_id=["d1"], score=[1.0]),
+        ": has the columns document_id, score; needs `query_id`, one of chunk_id, unit_id,",
     ),
 }
 BROKEN_LABELS: dict[str, tuple[Made, str]] = {
-    "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: grade '.5' is not an integer"),
-    "half a grade in JSON": (
-        as_text("q.json", '{"q1": {"d1": 0.5}}'),
-        ": `q1.d1`: is 0.5; must be a grade",
-    ),
+    "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: `grade`: is '.5'; must be a grade"),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
         ":2: query 'q' and document 'a' stand already on line 1",
     ),
-    "nothing": (as_text("q.json", "{}"), ": holds no judgments"),
+    "nothing": (as_text("q.jsonl", ""), ": holds no judgments"),
 }
 
 
@@ -183,6 +167,6 @@ def test_broken_labels(tmp_path: Path, name: str) -> None:
 
 
 def test_a_query_that_begins_a_comment_is_not_written_as_trec(tmp_path: Path) -> None:
-    run = read_run_file(as_text("r.json", '{"#q1": {"d1": 1}}')(tmp_path))
+    run = read_run_file(as_text("r.jsonl", '{"qid": "#q1", "retrieved_ids": ["d1"]}')(tmp_path))
     with pytest.raises(DataError, match=r"query_id '#q1': .*begins a comment; write .jsonl"):
         write_run(run, tmp_path / "out.trec", tag="t", failures={})

@@ -147,8 +147,7 @@ QRELS_PROBLEMS = {
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n",
         ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
     ),
-    "underscore": ("q 0 d 1_0\n", ":1: grade '1_0' is not an integer"),
-    "too large": ("q 0 d 99999999999\n", ":1: grade 99999999999 does not fit 32 bits"),
+    "underscore": ("q 0 d 1_0\n", ":1: `grade`: is '1_0'; must be a grade: an integer that fits"),
     "empty": ("", ": holds no judgments"),
 }
 

@@ -14,7 +14,7 @@ import yaml
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.evaluation.query_filters import filter_of as wanted_by
+from rag_assets.evaluation.query_facts import filter_of as wanted_by
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.search_steps_stage import QUERY_FILTERS_KEY

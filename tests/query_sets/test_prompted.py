@@ -29,11 +29,9 @@ from rag_assets.query_sets.query_set import (
     requests_for,
 )
 from rag_assets.query_sets.rewriting import (
-    DecomposeQuerySet,
     HydeQuerySet,
     MultiQuerySet,
     RewriteQuerySet,
-    StepBackQuerySet,
 )
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
@@ -52,10 +50,6 @@ def server() -> Iterator[Server]:
 
 def paraphrasing(n: int = 4, **options: Any) -> Strategy:
     return MultiQuerySet(strategy="multi_query", n=n, **options).prompted()
-
-
-def decomposing(n: int) -> Strategy:
-    return DecomposeQuerySet(strategy="decompose", n=n).prompted()
 
 
 def hypothetical_documents(samples: int, **options: Any) -> Strategy:
@@ -110,16 +104,8 @@ def test_answers_are_a_table_with_all_that_determined_them(server: Server, tmp_p
     assert texts_of(found.variants)["q1"] == ["What is salt?", "What is NaCl?"]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "template"),
-    [
-        (RewriteQuerySet(strategy="rewrite", language="French").prompted(), "rewrite/1"),
-        (StepBackQuerySet(strategy="step_back", language="French").prompted(), "step_back/1"),
-    ],
-)
-def test_one_line_strategies(
-    server: Server, tmp_path: Path, strategy: Strategy, template: str
-) -> None:
+def test_rewrite(server: Server, tmp_path: Path) -> None:
+    strategy = RewriteQuerySet(strategy="rewrite", language="French").prompted()
     server.on("salt", replies.says('Rewritten question: "What is table salt?"\n\nBye.'))
     server.on("{n}", replies.cut_off("Who was"))
     server.on("Why", replies.says("WHY?"))
@@ -130,18 +116,8 @@ def test_one_line_strategies(
         ["Why?"],
     ]
     assert found.failures == {"q2": "the answer was cut at max_tokens"}
-    assert set(found.answers.column("template").to_pylist()) == {template}
+    assert set(found.answers.column("template").to_pylist()) == {"rewrite/1"}
     assert "French" in server.received[0].text
-
-
-def test_decompose(server: Server, tmp_path: Path) -> None:
-    server.on("salt", replies.says('["What is salt?"]'))
-    server.on("{n}", replies.says('["Who?", "When?", "Where?"]'))
-    found = made(server, tmp_path, decomposing(2))
-    assert texts_of(found.variants)["q1"] == ["What is salt?"]
-    assert texts_of(found.variants)["q2"] == ["Who was {n}?", "Who?", "When?"]
-    assert found.failures == {}
-    assert "at most 2 simpler questions" in server.received[0].text
 
 
 def test_hyde_samples_have_seeds_of_their_own(server: Server, tmp_path: Path) -> None:
@@ -180,19 +156,18 @@ def test_every_setting_is_asked_anew(server: Server, tmp_path: Path) -> None:
         paraphrasing(2, language="German"),
         paraphrasing(2, seed=1),
         paraphrasing(2, template=mine),
-        decomposing(2),
     ]
     for number, strategy in enumerate(strategies, start=1):
         made(server, tmp_path / "cache", strategy)
         assert len(server.received) == 3 * number
-    assert server.received[-6].text.startswith("Say ")
+    assert server.received[-3].text.startswith("Say ")
     requests = requests_for(QUERIES, strategies[4])
     assert {request.template for request in requests} == {"mine/7"}
     assert requests[1].messages[0].content == "Say Who was {n}? anew."
 
 
 def test_wrong_settings(tmp_path: Path) -> None:
-    for wanting in (paraphrasing, decomposing, hypothetical_documents):
+    for wanting in (paraphrasing, hypothetical_documents):
         with pytest.raises(ValueError, match="greater than or equal to 1"):
             wanting(0)
     with pytest.raises(UsageError, match="2 samples need a temperature above 0 and a seed"):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from rag_assets.errors import DataError
-from rag_assets.evaluation.query_filters import document_fields
+from rag_assets.evaluation.query_facts import document_fields
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable
-from rag_assets.query_sets.self_query import SelfQuerySet, field_summary
+from rag_assets.query_sets.rewriting import SelfQuerySet, field_summary
 from rag_assets.query_sets.stage import answers_key, query_set_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.search_steps_stage import WRITTEN_FILTERS_KEY

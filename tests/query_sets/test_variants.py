@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import permutations
@@ -12,10 +13,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.experiment.load import load_experiment
+from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.query_sets.variants import (
@@ -26,11 +30,14 @@ from rag_assets.query_sets.variants import (
     fuse_variants,
     variant_table,
 )
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import RUNS
 from rag_assets.sources.json_datasets import LlamaIndexDataset
+from rag_assets.store.settings import StoreSettings
 from rag_assets.testing import QuerySetContract
 from rag_assets.testing.query_sets import TEXTS
 from tests.query_sets.queries import queries_of, texts_of
+from tests.tiny_experiment import materialize
 
 
 def test_original_first_and_no_text_twice() -> None:
@@ -300,3 +307,61 @@ def test_agrees_with_the_formulas(
         values = sorted((total for total, _ in totals), reverse=True)[:depth]
         found_scores = [score for _, score in scores(fused, query_id)]
         assert found_scores == pytest.approx(values, abs=1e-12)
+
+
+WORDS = [f"word{number}" for number in range(30)]
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """300 documents and five questions with three variants each, so that many units are tied."""
+    chance = random.Random(3)
+    folder = tmp_path / "words"
+    folder.mkdir()
+    documents = [
+        {"doc_id": f"d{number:03}", "text": " ".join(chance.choices(WORDS, k=12))}
+        for number in range(300)
+    ]
+    queries = [
+        {"query_id": f"q{number}", "text": " ".join(chance.sample(WORDS, 3))} for number in range(5)
+    ]
+    variants = [
+        {
+            "query_id": query["query_id"],
+            "variants": [" ".join(chance.sample(WORDS, 3)) for _ in range(3)],
+        }
+        for query in queries
+    ]
+    (folder / "documents.jsonl").write_text(lines(documents))
+    (folder / "queries.jsonl").write_text(lines(queries))
+    (folder / "variants.jsonl").write_text(lines(variants))
+    return folder
+
+
+def first_three(folder: Path, name: str, top_k: list[int], **options: Any) -> list[tuple[str, str]]:
+    config = {
+        "name": name,
+        "chunking": {"whole": {"strategy": "none"}},
+        "query_sets": {"said": {"strategy": "file", "path": "variants.jsonl"}},
+        "retrievers": {"bm25": {"type": "bm25", "query_set": "said", **options}},
+        "top_k": top_k,
+    }
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(config))
+    experiment = load_experiment(file)
+    pipeline = Pipeline(experiment, StoreSettings.resolve(folder.parent / "store"))
+    materialize(pipeline)
+    table = pipeline.artifact(run_key(experiment, "bm25", 3)).table()
+    return list(zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("variants", ["rrf", "sum"])
+def test_a_deeper_cell_changes_nothing_at_the_top(folder: Path, variants: str) -> None:
+    alone = first_three(folder, "alone", [3], variants=variants)
+    assert first_three(folder, "deep", [3, 200], variants=variants) == alone
+    few = first_three(folder, "few", [3], variants=variants, variant_candidates=2)
+    assert few != alone

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.pipeline.selection import Selection
+from rag_assets.plain_text import plain
 from rag_assets.report.formats import columns_of, formatted
 from rag_assets.report.label_health import accounting_columns
 from rag_assets.report.leaderboard import LEADING, leaderboard_rows, measured_columns
@@ -22,7 +23,6 @@ from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.report.slices import members_by, slices
 from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
 from rag_assets.schemas import Column as Stored
-from rag_assets.sources.sheets import plain
 
 COUNTS = [column.name for column in LEADERBOARD.columns if column.name.startswith("n_")]
 

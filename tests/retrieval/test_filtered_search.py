@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.evaluation.query_filters import QUERY_FILTERS
+from rag_assets.evaluation.query_facts import QUERY_FILTERS
 from rag_assets.ordering import Hits, Positions
 from rag_assets.retrieval import unit_ranking
 from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking

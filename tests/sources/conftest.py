@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_assets.sources import Dataset, Read
-from rag_assets.sources.problems import FIRST, Problems
+from rag_assets.sources.dataset import FIRST, Problems
 
 Files = Mapping[str, str | bytes]
 Write = Callable[[Files], Path]

@@ -1,15 +1,20 @@
-"""A table of bad inputs, each with the whole line that it must give."""
+"""Tables of bad inputs of every format, each with the whole line that it must give."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import Dataset, Read, open_dataset
-from rag_assets.sources.folder_queries import NO_QUESTIONS, template_text
+from rag_assets.sources.labelled_folder import NO_QUESTIONS, template_text
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
@@ -33,16 +38,8 @@ def jsonl(line: str | bytes) -> tuple[str, str | bytes]:
     return "corpus.jsonl", b'{"_id": "d1", "text": "t"}\n' + raw + b"\n"
 
 
-def beir_query(line: str) -> tuple[str, str]:
-    return "queries.jsonl", line
-
-
 def qrels(rows: str) -> tuple[str, str]:
     return "qrels/test.tsv", rows
-
-
-def query(line: str) -> tuple[str, str]:
-    return "queries.jsonl", line
 
 
 def judgment(rest: str, query_id: str = '"q1"', doc_id: str = '"a.md"') -> tuple[str, str]:
@@ -51,17 +48,13 @@ def judgment(rest: str, query_id: str = '"q1"', doc_id: str = '"a.md"') -> tuple
 
 
 BEIR_CASES = [
-    (
-        jsonl("{bad}"),
-        "corpus.jsonl:2: malformed JSON at byte 2 (object keys must be strings)",
-    ),
     (jsonl('{"text": "t"}'), "corpus.jsonl:2: `_id`: is missing; found keys: 'text'"),
     (
         jsonl('\n{"_id": "d1", "text": "t"}'),
         "corpus.jsonl:3: `_id`: document id 'd1' occurs twice, first on line 1",
     ),
     (
-        beir_query('{"_id": 1, "text": "t"}\n{"_id": "1", "text": "u"}'),
+        ("queries.jsonl", '{"_id": 1, "text": "t"}\n{"_id": "1", "text": "u"}'),
         "queries.jsonl:2: `_id`: query id '1' occurs twice, first on line 1",
     ),
     (qrels(""), "qrels/test.tsv: holds no judgment; labels are required"),
@@ -74,24 +67,19 @@ BEIR_CASES = [
         "qrels/test.tsv:1: `corpus-id`: unknown document 'd3'"
         "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
-    (qrels("x\td1\t1\n"), "qrels/test.tsv:1: `query-id`: unknown query 'x'"),
     (
         qrels("q1\td1\thigh\n"),
-        ("qrels/test.tsv:1: `score`: is 'high'; must be a grade: an integer that fits 32 bits"),
-    ),
-    (
-        qrels("q1\td1\t9999999999\n"),
-        ("qrels/test.tsv:1: `score`: is 9999999999; must be a grade: an integer that fits 32 bits"),
+        ("qrels/test.tsv:1: `grade`: is 'high'; must be a grade: an integer that fits 32 bits"),
     ),
     (
         qrels("q1,d1,1\n"),
-        "qrels/test.tsv:1: found 1 columns; must be query-id, corpus-id, score or query-id, "
-        "iteration, corpus-id, score",
+        "qrels/test.tsv:1: found 1 columns; must be query, iteration, document, grade, with or "
+        "without the iteration",
     ),
     (
         qrels("\td1\t1\n"),
         (
-            "qrels/test.tsv:1: `query-id`: is ''; must be an id: a text of one "
+            "qrels/test.tsv:1: `query`: is ''; must be an id: a text of one "
             "line that is not empty, or an integer"
         ),
     ),
@@ -111,8 +99,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         f"queries.jsonl:1: `text`: {EXAMPLE}",
     ),
     (("judgments.jsonl", None), f"judgments.jsonl: {NEEDED}"),
-    (("judgments.jsonl", ""), "judgments.jsonl: holds no judgment; labels are required"),
-    (("a.md", b"fine\n\nbad \xe9\n"), "a.md:3: not UTF-8: byte 0xe9, the 5. of its line"),
     (("a.md", "---\n? [a]\n: 1\n---\n"), "a.md:2: front matter keys must be text"),
     (
         ("a.md", "---\na: &x [1]\nb: *x\n---\n"),
@@ -125,10 +111,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
     (
         ("a.md", '---\na: "\\ud800"\n---\n'),
         "a.md:2: front matter with a lone surrogate, half of a character",
-    ),
-    (
-        query('{"id": "q1", "text": "t"}'),
-        "queries.jsonl:1: `query_id`: is missing; found keys: 'id', 'text'",
     ),
     (
         judgment("", doc_id='"b.md"'),
@@ -228,3 +210,197 @@ def test_documents_and_nothing_else(write: Write, read_all: ReadAll) -> None:
 def test_llamaindex(write: Write, read_all: ReadAll, content: str, message: str) -> None:
     folder = write({"a.json": content})
     assert refusal(folder / "a.json", "llamaindex", read_all) == f"{folder}/{message}"
+
+
+TREC: dict[str, str | bytes | None] = {
+    "topics.txt": "q1 text\n",
+    "qrels.txt": "q1 0 d1 1\n",
+    "corpus.tsv": "d1\tt\n",
+}
+REMEDY = "; `dataset: {unknown_documents: keep}` keeps such judgments"
+LINE = "must be query, iteration, document, grade, with or without the iteration"
+
+TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
+    ("qrels.txt", None, ": not a TREC folder: qrels* missing"),
+    ("topics.txt", None, ": not a TREC folder: topics.* or queries.tsv missing"),
+    ("corpus.tsv", None, ": not a TREC folder: corpus.jsonl, corpus/ or collection.tsv missing"),
+    ("docs.jsonl", "", ": more than one file for the corpus: corpus.tsv, docs.jsonl; keep one"),
+    (
+        "topics.b.txt",
+        "",
+        ": more than one file for topics: topics.b.txt, topics.txt; choose a subset",
+    ),
+    ("qrels.txt", "q1 d1\n", f"/qrels.txt:1: found 2 columns; {LINE}"),
+    ("qrels.txt", "\nq1 0 d1 1 x\n", f"/qrels.txt:2: found 5 columns; {LINE}"),
+    (
+        "qrels.txt",
+        b"q1 0 d\xff 1\n",
+        "/qrels.txt:1: not UTF-8: byte 0xff, the 7. of its line",
+    ),
+    ("topics.txt", "q1\n", "/topics.txt:1: found no text; must be 'id<TAB>text' or 'id text'"),
+    (
+        "topics.txt",
+        "\ttext\n",
+        (
+            "/topics.txt:1: `id`: is ''; must be an id: a text of one line that is "
+            "not empty, or an integer"
+        ),
+    ),
+    (
+        "topics.txt",
+        "q1 a\nq1 b\n",
+        "/topics.txt:2: `id`: query id 'q1' occurs twice, first on line 1",
+    ),
+    (
+        "topics.txt",
+        "\n<top><num>1<title>t\n",
+        "/topics.txt:2: is SGML or XML, which is not read; write topics as lines 'id<TAB>text'",
+    ),
+    (
+        "corpus.tsv",
+        "d1\n",
+        "/corpus.tsv:1: found 1 columns, separated by tabs; must be id<TAB>text or "
+        "id<TAB>text<TAB>title",
+    ),
+    ("corpus.tsv", "\n", "/corpus.tsv: holds no document; at least one is needed"),
+]
+
+
+def squad(qas: Any, context: Any = "One two one.") -> str:
+    paragraph = {"context": context, "qas": qas}
+    return json.dumps({"data": [{"title": "T", "paragraphs": [paragraph]}]})
+
+
+def answer(text: Any, start: Any = 0, **more: Any) -> str:
+    found = [{"text": text, "answer_start": start}]
+    return squad([{"id": "q", "question": "?", "answers": found, **more}])
+
+
+QA = "data[0].paragraphs[0].qas[0]"
+SQUAD_CASES = [
+    ("{}", "`data`: is missing; found keys: none"),
+    ('{"data": {}}', "`data`: is an object; must be a list of objects"),
+    ('{"data": [1]}', "`data[0]`: is 1; must be an object"),
+    ('{"data": [{"paragraphs": []}]}', "`data[0].title`: is missing; found keys: 'paragraphs'"),
+    ('{"data": [{"title": "T"}]}', "`data[0].paragraphs`: is missing; found keys: 'title'"),
+    (squad(5), "`data[0].paragraphs[0].qas`: is 5; must be a list of objects"),
+    (squad([]), "holds no query; at least one is needed"),
+    (squad([{"question": "?"}]), f"`{QA}.id`: is missing; found keys: 'question'"),
+    (squad([{"id": "q"}]), f"`{QA}.question`: is missing; found keys: 'id'"),
+    (
+        squad([{"id": "q", "question": "?", "answers": "One"}]),
+        f"`{QA}.answers`: is 'One'; must be a list of objects",
+    ),
+    (
+        squad([{"id": "q", "question": "?"}] * 2),
+        f"`data[0].paragraphs[0].qas[1].id`: query id 'q' occurs twice, first at `{QA}.id`",
+    ),
+    (answer("three"), "holds no judgment; labels are required"),
+    (answer("two", "4"), f"`{QA}.answers[0].answer_start`: is '4'; must be an integer"),
+    (answer("One", is_impossible=True), f"`{QA}.is_impossible`: is true, but there are answers: 1"),
+    (
+        squad([{"id": "q", "question": "?", "is_impossible": 1}]),
+        f"`{QA}.is_impossible`: is 1; must be true or false",
+    ),
+    (squad([{"id": "q", "question": "?"}]), "holds no judgment; labels are required"),
+]
+
+CORPUS: dict[str, Any] = {"doc_id": ["d1", "d2"], "contents": ["a", "b"]}
+ASKED: dict[str, Any] = {"qid": ["q1"], "query": ["t"], "retrieval_gt": [[["d1"]]]}
+AUTORAG_CASES: list[tuple[str, dict[str, Any], str]] = [
+    ("corpus", {"contents": ["a"]}, ":1: `doc_id`: is missing; found keys: 'contents'"),
+    ("corpus", {**CORPUS, "contents": ["a", None]}, ":2: `contents`: is null; must be a string"),
+    (
+        "corpus",
+        {**CORPUS, "doc_id": ["d1", "d1"]},
+        ":2: `doc_id`: document id 'd1' occurs twice, first on line 1",
+    ),
+    (
+        "qa",
+        {"qid": ["q1"], "query": ["t"]},
+        ":1: `retrieval_gt`: is missing; found keys: 'qid', 'query'",
+    ),
+    (
+        "qa",
+        {**ASKED, "qid": [1.5]},
+        (":1: `qid`: is 1.5; must be an id: a text of one line that is not empty, or an integer"),
+    ),
+    (
+        "qa",
+        {**ASKED, "retrieval_gt": ["[['d1']]"]},
+        ":1: `retrieval_gt`: is \"[['d1']]\"; must be a list of lists of ids",
+    ),
+    (
+        "qa",
+        {**ASKED, "retrieval_gt": [["d1", "d2"]]},
+        ":1: `retrieval_gt[0]`: is 'd1'; must be a list of ids",
+    ),
+    (
+        "qa",
+        {**ASKED, "retrieval_gt": [[["d1"], ["x"]]]},
+        f":1: `retrieval_gt[1]`: unknown document 'x'{REMEDY}",
+    ),
+    (
+        "qa",
+        {**ASKED, "retrieval_gt": [[["d1", "a\nb"]]]},
+        (
+            ":1: `retrieval_gt[0][1]`: is 'a\\nb'; must be an id: a text of one "
+            "line that is not empty, or an integer"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), TREC_CASES)
+def test_trec(
+    write: Any, read_all: Any, name: str, content: str | bytes | None, message: str
+) -> None:
+    files = {**TREC, name: content}
+    folder = write({key: value for key, value in files.items() if value is not None})
+    assert refusal(folder, "trec", read_all) == f"{folder}{message}"
+
+
+@pytest.mark.parametrize("name", ["topics.txt", "qrels.txt", "corpus.tsv"])
+def test_damaged_gzip(write: Any, read_all: Any, name: str) -> None:
+    whole = gzip.compress(str(TREC[name]).encode())
+    files = {key: value for key, value in TREC.items() if key != name}
+    folder = write({**files, f"{name}.gz": whole[:-4]})
+    assert refusal(folder, "trec", read_all).startswith(
+        f"{folder}/{name}.gz: cannot be read: damaged gzip data ("
+    )
+
+
+def test_not_gzip(write: Any, read_all: Any) -> None:
+    folder = write({**TREC, "qrels.txt.gz": "x", "qrels.txt": ""})
+    (folder / "qrels.txt").unlink()
+    assert refusal(folder, "trec", read_all) == (
+        f"{folder}/qrels.txt.gz: cannot be read: Not a gzipped file (b'x')"
+    )
+
+
+@pytest.mark.parametrize(("content", "message"), SQUAD_CASES)
+def test_squad(write: Any, read_all: Any, content: str, message: str) -> None:
+    path = write({"a.json": content}) / "a.json"
+    between = ":" if message[0].isdigit() else ": "
+    assert refusal(path, "squad", read_all) == f"{path}{between}{message}"
+
+
+@pytest.mark.parametrize(("part", "columns", "message"), AUTORAG_CASES)
+def test_autorag(
+    tmp_path: Path, read_all: Any, part: str, columns: dict[str, Any], message: str
+) -> None:
+    tables = {"corpus": CORPUS, "qa": ASKED, part: columns}
+    for name, content in tables.items():
+        pq.write_table(pa.table(content), tmp_path / f"{name}.parquet")
+    assert refusal(tmp_path, "autorag", read_all) == f"{tmp_path}/{part}.parquet{message}"
+
+
+def test_autorag_without_a_part(write: Any, read_all: Any) -> None:
+    folder = write({"corpus.parquet": "x" * 20})
+    assert refusal(folder, "autorag", read_all) == (
+        f"{folder}: not an AutoRAG folder: qa.parquet missing"
+    )
+    write({"qa.parquet": "x"})
+    assert refusal(folder, "autorag", read_all).startswith(
+        f"{folder}/corpus.parquet: cannot be read as Parquet: Parquet magic bytes not found"
+    )

@@ -28,8 +28,8 @@ LOOKED_FOR = (
     "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
     ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, "
     "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
-    "folder with topics.* or queries.tsv, qrels*, corpus.*, corpus/ or collection.tsv (trec); a "
-    "folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
+    "folder with topics.* or queries.tsv, qrels*, corpus.jsonl, corpus/ or collection.tsv (trec); "
+    "a folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
     "documents.csv (csv); a folder with documents.parquet (parquet); a folder with .md, "
     ".markdown, .txt, .html, .htm or .pdf files (markdown)"
 )

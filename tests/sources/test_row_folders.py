@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
 from rag_assets.sources import open_dataset
+from rag_assets.sources.dataset import Problems
 from rag_assets.sources.fields import Place, metadata_json
 from rag_assets.sources.formats import unread_files, with_columns
-from rag_assets.sources.problems import Problems
 from rag_assets.sources.row_files import parse_json
 from rag_assets.store.canonical import canonical_json
 

@@ -20,10 +20,9 @@ from rag_assets.labels.generation.question_generation import QUESTIONS
 from rag_assets.labels.generation.question_tables import TAG, query_fields
 from rag_assets.labels.pooling.pool import texts_of
 from rag_assets.labels.pooling.sheet import Cells, CsvSheet, whole_number
+from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as
 from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.sources.folder_queries import QUERIES
-from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS
-from rag_assets.sources.sheets import CELL_MAY_BE_CUT, fitting, is_shown_as
+from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS, QUERIES
 from rag_assets.sources.writers import document_lines, write_lines
 from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
 from rag_assets.store.canonical import canonical_json

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import AfterValidator, Field, model_validator
 
 from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_filters import FilteredDocuments, filter_values
+from rag_assets.evaluation.query_facts import FilteredDocuments, filter_values
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 

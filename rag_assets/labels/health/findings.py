@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.problems import EMPTY, FOLLOWS, RowError
+from rag_assets.sources.dataset import EMPTY, FOLLOWS, RowError
 
 ERROR = "error"
 WARNING = "warning"
@@ -54,7 +54,7 @@ def rows(table: pa.Table) -> list[Finding]:
 
 
 def reading_problems(problems: Iterable[DataError]) -> pa.Table:
-    """Return an error for each problem of ``sources.problems.collecting``, without repeats.
+    """Return an error for each problem that ``Problems`` collected, without repeats.
 
     What only follows from another problem is left out: a judgment of a row that was refused, and a
     table that is empty because its rows were.

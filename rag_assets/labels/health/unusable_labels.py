@@ -1,28 +1,32 @@
 """Labels and queries that nothing can be measured with.
 
 Judgments of queries and documents that do not exist, queries without a relevant document, filters
-that ask for what no document has, evidence that no chunk covers, and passages that nobody judged.
-
-And labels and a corpus that changed under them.
+that ask for what no document has, evidence that no chunk covers, passages that nobody judged, and
+labels and a corpus that changed under them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_facts import ALL, declared_unanswerable, metadata_of
-from rag_assets.evaluation.query_filters import Filter, FilteredDocuments, filter_of
+from rag_assets.evaluation.query_facts import (
+    ALL,
+    FilteredDocuments,
+    declared_unanswerable,
+    filter_of,
+    metadata_of,
+)
 from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
 from rag_assets.labels.pooling.pool import texts_of
 from rag_assets.schemas import QRELS
+from rag_assets.sources.dataset import UNKNOWN_ID
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import MAX_SEARCHED_QUOTES
-from rag_assets.sources.problems import UNKNOWN_ID
 from rag_assets.sources.tables import KnownIds
 
 UNANSWERABLE = "no_relevant_document"
@@ -96,7 +100,7 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
     Where a retriever obeys filters (``used``), what an evaluation refuses is an error, and what is
     no filter at all is told.
     """
-    filters: dict[str, Filter] = {}
+    filters: dict[str, Mapping[str, Sequence[str]]] = {}
     findings: list[Finding] = []
     for query_id, fields in metadata_of(queries).items():
         try:
@@ -110,21 +114,19 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
 
 
 def _filter_findings(
-    query_id: str, fields: Filter, matching: FilteredDocuments, severity: str
-) -> Iterator[Finding]:
-    has_problem = False
+    query_id: str, fields: Mapping[str, Sequence[str]], matching: FilteredDocuments, severity: str
+) -> list[Finding]:
+    problems: list[tuple[str, str]] = []
     for name, texts in fields.items():
-        if name not in matching.names:
+        if name in matching.names:
+            absent = [text for text in texts if not matching.of({name: [text]})]
+            problems += [(WARNING, f"no document has {text!r} under {name!r}") for text in absent]
+        else:
             allowed = allowed_names(name, sorted(matching.names))
-            yield Finding(severity, FILTER, f"no document has the field {allowed}", query_id)
-            has_problem = True
-            continue
-        for text in texts:
-            if not matching.of({name: [text]}):
-                yield Finding(WARNING, FILTER, f"no document has {text!r} under {name!r}", query_id)
-                has_problem = True
-    if fields and not has_problem and not matching.of(fields):
-        yield Finding(WARNING, FILTER, "no document has all that the filter asks for", query_id)
+            problems.append((severity, f"no document has the field {allowed}"))
+    if fields and not problems and not matching.of(fields):
+        problems.append((WARNING, "no document has all that the filter asks for"))
+    return [Finding(level, FILTER, message, query_id) for level, message in problems]
 
 
 def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table) -> pa.Table:

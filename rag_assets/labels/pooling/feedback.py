@@ -30,9 +30,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rag_assets.labels.pooling.pool import Judgment, Key, PooledUnit
 from rag_assets.labels.pooling.sheet import refuse
+from rag_assets.sources.dataset import Problems
 from rag_assets.sources.fields import Id, Place, checked_id, shown
 from rag_assets.sources.judgments import Quotes, Unlocated
-from rag_assets.sources.problems import Problems
 from rag_assets.sources.row_files import read_declared, read_objects
 from rag_assets.sources.tables import KnownIds
 

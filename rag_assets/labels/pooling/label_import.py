@@ -41,10 +41,9 @@ from rag_assets.labels.sampling.judgment_log import (
 )
 from rag_assets.labels.sampling.judgment_log import read_judgments as read_log
 from rag_assets.schemas import QRELS
-from rag_assets.sources.dataset import Dataset
+from rag_assets.sources.dataset import Dataset, Problems
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import read_judgments
-from rag_assets.sources.problems import Problems
 from rag_assets.store.atomic import atomic_file
 
 FORMATS = ("markdown", "jsonl", "csv", "parquet")

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.labels.pooling.pool import Judgment, PooledUnit, texts_of
+from rag_assets.plain_text import fitting, is_shown_as, plain, shielded
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.row_files import read_csv
-from rag_assets.sources.sheets import fitting, is_shown_as, plain, shielded
 from rag_assets.sources.tables import KnownIds
 
 EVIDENCE = "evidence"

@@ -13,7 +13,7 @@ from rag_assets.errors import DataError
 from rag_assets.labels.health.findings import reading_problems
 from rag_assets.schemas import QRELS
 from rag_assets.sources import Dataset, open_dataset
-from rag_assets.sources.problems import Problems
+from rag_assets.sources.dataset import Problems
 
 FOLDER = {
     "fares.md": "# Fares\nA dog costs 10 crowns.\nA cat costs 5 crowns.\nA cat costs 5 crowns.\n",

@@ -21,8 +21,8 @@ from rag_assets.labels.pooling.pool import (
     merged,
 )
 from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
+from rag_assets.plain_text import CELL_LIMIT
 from rag_assets.schemas import DOCUMENTS, QUERIES
-from rag_assets.sources.sheets import CELL_LIMIT
 
 TEXT = '- one\n\ntwo, "three"\n'
 

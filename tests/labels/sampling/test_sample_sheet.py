@@ -32,7 +32,7 @@ from rag_assets.labels.sampling.sample_sheet import (
     read_sample_sheet,
     sample_sheet_text,
 )
-from rag_assets.sources.sheets import CELL_LIMIT
+from rag_assets.plain_text import CELL_LIMIT
 from tests.labels.page.served import pool_of, tables
 
 TEXTS = {
