@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from rag_assets.judges.calibration import Sample, estimated_row
-from rag_assets.report.judged_changes import drop_test
+from rag_assets.report.metric_sources import drop_test
 from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.paired_differences import look_level
 from rag_assets.statistics.units import Counted

@@ -14,7 +14,7 @@ from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.value_changes import drop_lines, unjudged_since_anchor
+from rag_assets.report.value_changes import drop_lines
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.settings import StoreSettings
@@ -70,10 +70,9 @@ def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.Se
         if not address or not failures:
             return
         drops = drop_lines(settings, experiment.name) if checks else []
-        pages = unjudged_since_anchor(settings, experiment.name)
         heading = f"{experiment.name}: {len(failures)} failures"
-        # A chat shows `text`. Pages that nobody judged come last: they may be why values fell.
-        text = "\n".join([heading, *map(_line, failures), *drops, *pages])
+        # A chat shows `text`; what fell, and on which questions, comes last.
+        text = "\n".join([heading, *map(_line, failures), *drops])
         message = {"text": text, "experiment": experiment.name, "failures": failures}
         try:
             post(address, {**message, "drops": drops})

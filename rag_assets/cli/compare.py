@@ -19,7 +19,6 @@ from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
-    changes_sheet,
     compared_sheet,
     pair_sheets,
 )
@@ -27,7 +26,7 @@ from rag_assets.report.comparisons import Compared
 from rag_assets.report.evaluation_pairs import EstimatedSource
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.metric_sources import chosen_source
-from rag_assets.report.query_changes import change_rows, most_changed
+from rag_assets.report.query_changes import most_changed
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown
@@ -49,12 +48,6 @@ from rag_assets.store.settings import StoreSettings
     metavar="N",
     help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
 )
-@click.option(
-    "--moves",
-    is_flag=True,
-    help="With A and B: every query, won, tied or lost by B, and the rank of each relevant "
-    "evidence in both, or both answers.",
-)
 @format_option
 def command(
     path: Path,
@@ -63,7 +56,6 @@ def command(
     metric: str | None,
     split: str | None,
     show: int,
-    moves: bool,
     form: str,
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs.
@@ -73,7 +65,7 @@ def command(
 
     Example: rag-assets compare data/handbook --format markdown
     """
-    _check_named(retrievers, moves=moves)
+    _check_named(retrievers)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     check_cell_names(experiment, retrievers)
@@ -81,8 +73,6 @@ def command(
     result = EvaluationResult.current(root)
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
-        if moves:
-            raise UsageError(f"--moves needs complete labels; {chosen.metric} has none")
         rows = chosen.differences(result, split, retrievers)
         title = f"{experiment.name}: {chosen.metric}"
         print_rows(
@@ -97,9 +87,7 @@ def command(
     if form in ("table", "markdown"):
         compared = Compared.of(shown(result, names), chosen, split)
         retrievers = tuple(names.get(name, name) for name in retrievers)
-    if moves:
-        _print_moves(compared, retrievers[0], retrievers[1], form)
-    elif retrievers:
+    if retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
         _print_all(compared, form)
@@ -109,11 +97,9 @@ def command(
     _print_note(compared)
 
 
-def _check_named(retrievers: Sequence[str], *, moves: bool) -> None:
-    if moves and not retrievers:
-        raise UsageError("--moves belongs to two retrievers or answerers; name them")
-    if moves or not retrievers:
-        refuse_given(["show"], "belongs to two retrievers or answerers, without --moves")
+def _check_named(retrievers: Sequence[str]) -> None:
+    if not retrievers:
+        refuse_given(["show"], "belongs to two retrievers or answerers; name them")
     if len(retrievers) not in (0, 2):
         raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
     if retrievers and retrievers[0] == retrievers[1]:
@@ -153,13 +139,6 @@ def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> Non
         return
     row["most_won"], row["most_lost"] = most_changed(compared, a, b, show)
     print_data(as_json(row))
-
-
-def _print_moves(compared: Compared, a: str, b: str, form: str) -> None:
-    compared.check(a, b)
-    rows = change_rows(compared, a, b)
-    evaluation = compared.result.evaluation
-    print_rows(rows, form, lambda: sheet_view(changes_sheet(compared, rows, a, b)), evaluation)
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:

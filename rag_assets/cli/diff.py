@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,7 +18,6 @@ from rag_assets.cli.options import (
 )
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.diff import answer_changes, changes_between, partition_changes
 from rag_assets.report.drop_causes import (
@@ -30,19 +28,15 @@ from rag_assets.report.drop_causes import (
 )
 from rag_assets.report.evaluation_pairs import (
     Comparability,
+    EstimatedSource,
     EvaluationPair,
     MetricSource,
     comparability,
 )
 from rag_assets.report.formats import as_json, formatted
-from rag_assets.report.judged_changes import (
-    JudgedAnswers,
-    judged_change_rows,
-    judged_changes_sheet,
-)
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheet_view, sheets_view
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
@@ -91,8 +85,7 @@ def command(
     """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
 
     For answerers, it lists the answers that changed, and whether the question, the context or the
-    generator is the cause. For judges, it says how much of a change comes from the answers, and how
-    much from the judge. It names pages that are new or changed, that nobody has judged, and that
+    generator is the cause. It names pages that are new or changed, that nobody has judged, and that
     now rank first for a question or push its evidence down.
 
     Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
@@ -110,30 +103,17 @@ def command(
         _means(a, b, chosen, split, whose, intersection=intersection)
         for chosen in _metrics(a, b, metric, whose)
     ]
-    judged = [
-        row
-        for one in _judged_pairs(a, b, metric, split, intersection=intersection)
-        if not retrievers
-        for row in judged_change_rows(one, answerers)
-    ]
     has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
     answers = answer_changes(a, b, answerers) if has_answers else None
     if form == "json":
-        print_data(_json(a, b, every, answers, judged))
+        print_data(_json(a, b, every, answers))
     elif form == "table":
         _print_table(a, b, every, answers)
-        if judged:
-            output().print("")
-            output().print(sheet_view(judged_changes_sheet(judged)))
     else:
         reasons = [{"what": r.what, "old": r.old, "new": r.new} for r in changes_between(a, b)]
         tables = [_named(one) for one in every if one.rows]
         print_data(formatted((tables or [[]])[0] if form == "csv" else reasons, form))
-        for rows in (
-            [*tables, *([answers] if answers else []), *([judged] if judged else [])]
-            if form == "markdown"
-            else []
-        ):
+        for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
             print_data(f"\n{formatted(rows, form)}")
     refusals = [one.comparable.refusal for one in every if one.pair is None]
     for refusal in dict.fromkeys(refusals):
@@ -142,38 +122,14 @@ def command(
         ctx.exit(NOT_COMPARABLE)
 
 
-def _judged_pairs(
-    a: EvaluationResult,
-    b: EvaluationResult,
-    metric: str | None,
-    split: str | None,
-    *,
-    intersection: bool,
-) -> Iterator[EvaluationPair]:
-    """Yield the evaluations as each judge of answers sees them; as the one that is asked for."""
-    chosen = chosen_source(b, metric) if metric is not None else None
-    if chosen is not None and not isinstance(chosen, JudgedAnswers):
-        return
-    if not (a.answer_metrics and b.answer_metrics and b.judges):
-        return
-    comparable = comparability(a, b, answers=True)
-    if comparable.reasons and not intersection:
-        return
-    queries = comparable.chosen(intersection=intersection)
-    for judge in b.judges:
-        source = chosen_source(b, f"{JUDGED_CORRECT}:{judge}")
-        if chosen is None or chosen.metric == source.metric:
-            yield source.pair_on(a, b, queries, split)
-
-
 def _metrics(
     a: EvaluationResult, b: EvaluationResult, metric: str | None, whose: Sequence[str]
 ) -> Iterator[MetricSource]:
     """Yield the metric that is asked for; else the primary one, and the headline of answers."""
     if metric is not None or whose:
         chosen = chosen_source(b, metric, whose)
-        if isinstance(chosen, JudgedAnswers):
-            return
+        if isinstance(chosen, EstimatedSource):
+            chosen.check_single("compared by `rag-assets gate` and `history`")
         if chosen.is_of_answers or (a.has_metrics and b.has_metrics):
             yield chosen
         return
@@ -235,7 +191,6 @@ def _json(
     b: EvaluationResult,
     every: Sequence[_Means],
     answers: list[dict[str, object]] | None,
-    judged: list[dict[str, Any]],
 ) -> str:
     reasons = dict.fromkeys(reason for one in every for reason in one.comparable.reasons)
     of_answers, of_retrieval = (
@@ -253,7 +208,6 @@ def _json(
         "answer_metrics": of_answers,
         "unjudged": [asdict(found) for one in every for found in one.newcomers],
         "answers": answers or [],
-        "judged": judged,
     }
     return as_json(content)
 

@@ -1,4 +1,4 @@
-"""Finds experiments and evaluations by name, and keeps what gates saw of a pinned evaluation.
+"""Finds experiments and evaluations by name, and counts the looks of gates at an evaluation.
 
 The list of evaluated experiments says which source each name in a store belongs to. Every reader
 opens an experiment by :func:`open_experiment`, so that none shows the evaluation of another one.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.history import History
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import canonical_json, fingerprint, read_sealed, sealed_json
+from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
 from rag_assets.store.locks import locked, shared_lease
 from rag_assets.store.settings import StoreSettings
 
@@ -294,54 +294,44 @@ class Subject:
         return fingerprint([self.metric, self.split, sorted(map(list, self.pairs))])
 
 
-def state_of(evaluation: Evaluation, assets: Mapping[str, frozenset[str]]) -> str:
+def state_of(evaluation: Evaluation, assets: tuple[str, ...], values: Collection[str]) -> str:
     """Return the digest of what a look sees of an evaluation.
 
     Args:
         evaluation: the state.
-        assets: asset -> the values of partitions that are looked at; those that hold questions and
-            labels belong to every look.
+        assets: ends of the names of assets that are looked at; those that hold questions and labels
+            belong to every look.
+        values: of their partitions.
     """
-    digests = []
-    for entry in evaluation.entries:
-        chosen = assets.get(entry.asset)
-        if entry.asset in _SHARED or (chosen and chosen.issuperset(entry.partition.values())):
-            digests.append([str(entry.key), entry.digest])
+    digests = [
+        [str(entry.key), entry.digest]
+        for entry in evaluation.entries
+        if entry.asset in _SHARED
+        or (entry.asset.endswith(assets) and set(values).issuperset(entry.partition.values()))
+    ]
     return fingerprint(sorted(digests))
 
 
 class GateLooks:
-    """The looks of gates at one evaluation."""
+    """The looks of gates at one evaluation: which states were tested against it."""
 
     def __init__(self, settings: StoreSettings, root: Path, against: str) -> None:
         """Open those at the evaluation ``against`` of the experiment in folder ``root``."""
         self._settings, self._root, self._against = settings, root, against
         self._file = root / LOOKS / f"{against}.json"
 
-    def number(self, subject: Subject, state: str) -> int:
-        """Return which look at the subject this state is, or would be; the first is 1."""
+    def number(self, subject: Subject, state: str) -> tuple[int, bool]:
+        """Return which look at the subject this state is, from 1 on, and whether it is new."""
         looks = [look["state"] for look in self._looks() if look["subject"] == subject.name]
-        states = list(dict.fromkeys(looks))
-        return states.index(state) + 1 if state in states else len(states) + 1
+        states = list(dict.fromkeys([*looks, state]))
+        return states.index(state) + 1, state not in looks
 
-    def answer(self, subject: Subject, state: str, rules: Mapping[str, Any]) -> list[Row] | None:
-        """Return what a look at this state came to by these rules; None: there was none."""
-        wanted = canonical_json([subject.name, state, dict(rules)])
-        for look in self._looks():
-            if canonical_json([look["subject"], look["state"], look["rules"]]) == wanted:
-                return list(look["checks"])
-        return None
-
-    def add(
-        self, subject: Subject, state: str, rules: Mapping[str, Any], checks: Sequence[Row]
-    ) -> None:
-        """Keep a look and its answer."""
+    def add(self, subject: Subject, state: str) -> None:
+        """Keep that a state was looked at."""
         look = {
             "subject": subject.name,
             "metric": subject.metric,
             "state": state,
-            "rules": dict(rules),
-            "checks": list(checks),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
@@ -350,8 +340,8 @@ class GateLooks:
 
         lock = self._settings.locks / f"{LOOKS}-{self._root.name}.lock"
         with shared_lease(self._settings, f"a gate of {self._root.name}"), locked(lock):
-            text = sealed_json({"looks": [*self._looks(), look]})
-            self._settings.write_record(self._file, text, merged)
+            here = self._file.read_bytes() if self._file.exists() else None
+            self._settings.write_record(self._file, merged(here), merged)
 
     def _looks(self) -> list[Row]:
         return self._read(self._file.read_bytes()) if self._file.exists() else []

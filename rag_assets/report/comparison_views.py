@@ -152,36 +152,9 @@ def _changed(row: Row, a: str, b: str) -> Iterator[str]:
             before, after = (f"{rank} in {name}" for rank, name in zip(ranks, (a, b), strict=True))
             yield f"        {move['evidence']}: {before} -> {after}"
     else:
-        texts = {"right": right_text(row), **_answer_texts(row, a, b)}
+        answers = {a: answer_text(row["answer_a"]), b: answer_text(row["answer_b"])}
+        texts = {"right": right_text(row), **answers}
         yield from (f"        {name}: {text}" for name, text in texts.items())
-
-
-def _answer_texts(row: Row, a: str, b: str) -> dict[str, str]:
-    return {a: answer_text(row["answer_a"]), b: answer_text(row["answer_b"])}
-
-
-def changes_sheet(compared: Compared, rows: Sequence[Row], a: str, b: str) -> Sheet:
-    """Return all queries with their outcome, see :func:`.query_changes.change_rows`."""
-    title = _title(compared, f"{b} against {a}")
-    difference = Column("difference", "difference", SIGNED)
-    result = Column("outcome", "outcome", TEXT, is_whole=True, is_required=True)
-    if compared.source.is_of_answers:
-        lines = [{**row, "right": right_text(row), **_answer_texts(row, a, b)} for row in rows]
-        texts = (Column(name, name, TEXT, min_width=8) for name in ("right", a, b))
-        return Sheet(
-            title, (Column("query_id", "question", TEXT), result, difference, *texts), lines
-        )
-    columns = (
-        Column("query_id", "query", TEXT),
-        result,
-        difference,
-        Column("evidence", "evidence", TEXT),
-        *(Column(f"rank_{side}", name, "d") for side, name in (("a", a), ("b", b))),
-    )
-    outcomes = list({row["query_id"]: row["outcome"] for row in rows}.values())
-    counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("won", "tied", "lost"))
-    note = f"queries of {b}: {counts}; the last columns are ranks, - not retrieved"
-    return Sheet(title, columns, rows, notes=[note])
 
 
 def significance(view: View) -> Context | None:

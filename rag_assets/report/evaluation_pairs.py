@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,16 +27,11 @@ from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import Sheet
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons import difference, holm
-from rag_assets.statistics.intervals import largest_value, number_or_none
-from rag_assets.statistics.paired_differences import (
-    PairedDifferences,
-    look_level,
-    shared_evidence,
-)
+from rag_assets.statistics.comparisons import comparisons, holm
+from rag_assets.statistics.paired_differences import look_level, shared_evidence
 from rag_assets.statistics.paired_tests import POWER
 from rag_assets.statistics.shared_evidence import SharedEvidence
-from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
+from rag_assets.statistics.units import Resampling, counted_by_split
 
 Labels = dict[str, Counter[Any]]
 """Query -> its evidences, each with the documents, texts and grades that are alternatives."""
@@ -172,6 +166,13 @@ def _labels(result: EvaluationResult, *, quoted: bool) -> Labels:
     return labels
 
 
+_COMPARED = (
+    *("n", "n_clusters", "difference", "low", "high", "p_randomisation"),
+    *("won", "tied", "lost"),
+)
+"""Columns of a comparison that say how a retriever changed."""
+
+
 @dataclass(frozen=True)
 class EvaluationPair:
     """Two evaluations, seen through one metric and one split of the newer one.
@@ -245,37 +246,15 @@ class EvaluationPair:
         """
         if old not in self.old_cells or new not in self.new_cells:
             return None
-        tables = self.old_cells[old], self.new_cells[new]
-        for counted in counted_by_split(self.counting, tables):
-            before, after = (counted.values(table, self.metric.column) for table in tables)
-            if (~(np.isnan(before) | np.isnan(after))).any():
+        cells = {"old": self.old_cells[old], "new": self.new_cells[new]}
+        metric = self.metric.column, self.metric.cutoff or 0
+        compared = comparisons(cells, self.counting, metric, self.resampling, [("old", "new")])
+        for row in compared.to_pylist():
+            if row["n"]:
                 lead = {"retriever": new, "split": self.split, "metric": str(self.metric)}
-                return {**lead, **self._compared(counted, before, after)}
+                means = {"old": row["mean_a"], "new": row["mean_b"]}
+                return {**lead, **means, **{name: row[name] for name in _COMPARED}}
         return None
-
-    def _compared(self, counted: Counted, before: Floats, after: Floats) -> Row:
-        """Return the means and how sure their difference is.
-
-        The signed-rank test of other comparisons is left out: it takes seconds for 8 to 13 queries.
-        """
-        both = ~(np.isnan(before) | np.isnan(after))
-        gained, weights = (after - before)[both], counted.weights[both]
-        paired = PairedDifferences(counted, (after - before)[:, None])
-        low, high = paired.intervals(self.resampling.confidence, largest_value(before, after))
-        won, lost = int((gained > SAME).sum()), int((gained < -SAME).sum())
-        return {
-            "old": difference(before[both], weights),
-            "new": difference(after[both], weights),
-            "n": gained.size,
-            "n_clusters": int(np.count_nonzero(paired.units.weights)),
-            "difference": difference(gained, weights),
-            "low": number_or_none(low[0]),
-            "high": number_or_none(high[0]),
-            "p_randomisation": paired.p_values(self.resampling)[0],
-            "won": won,
-            "tied": gained.size - won - lost,
-            "lost": lost,
-        }
 
     def rows(self, names: Collection[str] = ()) -> list[Row]:
         """Return a row for each retriever that both evaluations have, of those wanted."""
@@ -367,6 +346,7 @@ class MetricSource(ABC):
         metric: with its cut-off.
         subject: who has a value: ``retriever`` or ``answerer``.
         questions: the asset that has the questions that count.
+        measured: ends of the names of assets whose content decides a value, beside the labels.
         is_paired: whether single questions have a value, so that pairs of them are tested.
         needs_labels: whether relevant evidence has to be labelled.
         fails_without_value: whether a gate fails where nothing can be measured.
@@ -374,6 +354,7 @@ class MetricSource(ABC):
 
     subject = "retriever"
     questions = "queries"
+    measured: tuple[str, ...] = ()
     is_paired = True
     needs_labels = False
     fails_without_value = True
@@ -479,11 +460,7 @@ class MetricSource(ABC):
             alpha: level of all looks together; the interval has confidence 1 - alpha.
         """
 
-    @abstractmethod
-    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Return asset -> values of partitions: all that the metric of these names depends on."""
-
-    def change_notes(self, pair: EvaluationPair, names: Collection[str]) -> Iterator[str]:
+    def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
         """Yield what else a gate says of a pair."""
         yield from ()
 

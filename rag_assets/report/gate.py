@@ -12,27 +12,26 @@ chance of at most ``alpha``. A retriever
   above the allowed drop;
 - else nobody **can tell**, and it is said how many more questions would tell.
 
-What was looked at before is not tested again: it gets the answer that it had. What answers
-otherwise although nothing changed, as a language model may, is a new state each time. An evaluation
+What was looked at before is no new look: it gets the same answer again. What answers otherwise
+although nothing changed, as a language model may, is a new state each time. An evaluation
 that is not complete always fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
-from rag_assets.report.drop_causes import Causes, CorpusChange, LostQuestion, Newcomer, causes_of
+from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
 from rag_assets.report.evaluation_pairs import (
     Couple,
     Drop,
     EvaluationPair,
     MetricSource,
-    question_texts,
 )
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import four_places, more_questions_text, rounded
@@ -85,7 +84,7 @@ class Look:
 
     Attributes:
         number: 1 is the first.
-        repeated: whether this state was looked at before, so that nothing was tested.
+        repeated: whether this state was looked at before.
         level: p has to be below it.
     """
 
@@ -120,23 +119,6 @@ class Check:
     more_questions: int | None = None
     questions_if_half: int | None = None
     causes: Causes | None = None
-
-    def as_row(self) -> Row:
-        """Return it as it is kept: without texts of questions, which only their files may hold."""
-        row = asdict(self)
-        for question in row["causes"]["lost"] if row["causes"] is not None else ():
-            del question["text"]
-        return row
-
-    @staticmethod
-    def of_row(row: Mapping[str, Any], texts: Mapping[str, str]) -> Check:
-        """Return one that was kept."""
-        drop, causes = row["drop"], row["causes"]
-        if causes is not None:
-            lost = (LostQuestion(**q, text=texts.get(q["query_id"], "")) for q in causes["lost"])
-            unjudged = (Newcomer(**one) for one in causes["newcomers"])
-            causes = Causes(**{**causes, "lost": tuple(lost), "newcomers": tuple(unjudged)})
-        return Check(**{**row, "drop": None if drop is None else Drop(**drop), "causes": causes})
 
 
 @dataclass(frozen=True, repr=False)
@@ -289,28 +271,24 @@ def _looked(
     pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules, names: EvaluationNames | None
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
-    if names is None:
-        return None, _checks(pair, chosen, rules)
-    anchor, level = pair.old.evaluation.evaluation_id, look_level(rules.alpha)
-    looks, subject = names.looks(anchor), Subject(str(pair.metric), pair.split, chosen)
-    measured = pair.source.measured(pair.new, [name for name, _ in chosen])
-    state = state_of(pair.new.evaluation, measured)
-    number = looks.number(subject, state)
-    stored = looks.answer(subject, state, asdict(rules))
-    if stored is not None:
-        texts = question_texts(pair.new)
-        return Look(number, True, level), [Check.of_row(row, texts) for row in stored]
     checks = _checks(pair, chosen, rules)
     tested = [check for check in checks if check.p_adjusted is not None]
-    if not tested:
+    if names is None or not tested:
         return None, checks
+    anchor, source = pair.old.evaluation.evaluation_id, pair.source
+    looks, subject = names.looks(anchor), Subject(str(pair.metric), pair.split, chosen)
+    values = [*(name for name, _ in chosen), str(pair.metric.cutoff), *pair.new.judges]
+    state = state_of(pair.new.evaluation, source.measured, values)
+    number, is_new = looks.number(subject, state)
+    look = Look(number, not is_new, look_level(rules.alpha))
     if number <= LOOKS:
-        looks.add(subject, state, asdict(rules), [check.as_row() for check in checks])
-        return Look(number, False, level), checks
+        if is_new:
+            looks.add(subject, state)
+        return look, checks
     # After the last look what did not change still passes.
     spent = f"{LOOKS} looks at {anchor} are used up"
     text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
-    return Look(number, False, level), [
+    return look, [
         Check(one.retriever, one.against, CANNOT_TELL, text, one.drop, causes=one.causes)
         if one in tested
         else one
@@ -427,7 +405,7 @@ def _notes(pair: EvaluationPair, names: Collection[str], *, is_earlier: bool) ->
     if not names:
         yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
         yield from (f"{name} is gone" for name in old if name not in new)
-    yield from pair.source.change_notes(pair, names)
+    yield from pair.source.change_notes(pair)
     count = len(set(pair.queries))
     labelled = len(set(pair.new.table_of(pair.source.questions)["query_id"].to_pylist()))
     if count < labelled:
@@ -518,4 +496,4 @@ def look_line(gate: Gate) -> str:
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
     line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
-    return f"{line}; looked at before, not tested again" if look.repeated else line
+    return f"{line}; this state was looked at before" if look.repeated else line

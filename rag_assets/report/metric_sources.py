@@ -11,31 +11,52 @@ none. p and the interval are those of :mod:`rag_assets.statistics.paired_differe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from rag_assets.answers.metrics import METRICS
+from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import comparable
-from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.errors import NotEstimable, NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.judges.calibration import (
+    JUDGED_CORRECT,
+    N_UNITS,
+    VERDICT,
+    Sample,
+    difference_row,
+    judged_answers,
+    mean_row,
+)
+from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.labels.sampling.label_pool import estimable_metric
-from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history import History, recorded_judge
 from rag_assets.report.evaluation_pairs import (
     NO_VALUES,
     Cells,
     Couple,
     Drop,
     Drops,
+    EstimatedSource,
     EvaluationPair,
     MetricSource,
     detectable_drop,
+    drops_one_by_one,
     is_answerer,
 )
-from rag_assets.report.judged_changes import JudgedAnswers
+from rag_assets.report.judged import (
+    calibrated_row,
+    differences_sheet,
+    how,
+    sample_of,
+    stored_rows,
+)
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sampled import SampledLabels
+from rag_assets.report.sheet import Sheet
+from rag_assets.schemas import ANSWER_VERDICTS
 from rag_assets.statistics.comparisons import difference
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences, look_p_values
@@ -50,17 +71,12 @@ class Retrieval(MetricSource):
     """A metric of retrievers that labels of evidence decide."""
 
     questions = "qrels"
+    measured = ("_runs", "metrics")
     needs_labels = True
 
     def cells(self, result: EvaluationResult) -> Cells:
         """Return the retrievers at the metric's cut-off."""
         return result.query_metrics(self.metric.cutoff or 0)
-
-    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Return the runs and the metrics at the cut-off."""
-        values = frozenset([*names, str(self.metric.cutoff)])
-        assets = {entry.asset for entry in result.evaluation.entries}
-        return {asset: values for asset in assets if asset.endswith(("_runs", "metrics"))}
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the means at the cut-off."""
@@ -125,6 +141,7 @@ class Answers(Retrieval):
 
     subject = "answerer"
     questions = "queries"
+    measured = ("answers", "answer_metrics")
     needs_labels = False
 
     def cells(self, result: EvaluationResult) -> Cells:
@@ -141,16 +158,187 @@ class Answers(Retrieval):
             problem = f"{self.metric} is not a mean of single questions"
             raise UsageError(f"{problem}; it cannot compare them")
 
-    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Return the answers and their metrics."""
-        return dict.fromkeys(("answers", "answer_metrics"), frozenset(names))
-
     def history(self, history: History, since: str) -> list[Row]:
         """Return the means of answerers, who stand where retrievers do."""
         return [
             {**row, "retriever": row["answerer"], "n_queries": row["n_questions"]}
             for row in history.answer_metric(self.metric.column, since)
         ]
+
+
+class JudgedAnswers(EstimatedSource):
+    """What a judge says of answers; it counts only as labels of people calibrate it."""
+
+    subject = "answerer"
+    measured = ("answers", "answer_metrics", "answer_verdicts")
+    fails_without_value = False  # what nothing calibrates yet is not worse for that
+
+    @property
+    def judge(self) -> str:
+        """The judge that the metric names; empty: it names none."""
+        return self.metric.measure.partition(":")[2]
+
+    def of_judge(self, judges: Sequence[str], experiment: str) -> JudgedAnswers:
+        """Return the metric with its judge: the one that is named, or the only one.
+
+        Raises:
+            NotEvaluated: there is no judge.
+            UsageError: there is no such judge, or several and none is named.
+        """
+        if not judges:
+            problem = "no judge judged the answers of the last evaluation of"
+            raise NotEvaluated(f"{problem} {experiment}")
+        if self.judge and self.judge not in judges:
+            raise UsageError(f"unknown judge {allowed_names(self.judge, judges)}")
+        if not self.judge:
+            _check_only_one(judges)
+        return JudgedAnswers(Metric(f"{JUDGED_CORRECT}:{self.judge or judges[0]}"))
+
+    def cells(self, result: EvaluationResult) -> Cells:
+        """Return the answerers, each with its verdicts."""
+        tables = self.judged(result, result.answer_labels)
+        return {
+            name: table.append_column(self.metric.column, table[VERDICT])
+            for name, table in tables.items()
+        }
+
+    def judged(self, result: EvaluationResult, labels: pa.Table) -> dict[str, pa.Table]:
+        """Return answerer -> table of :data:`rag_assets.judges.calibration.JUDGED`.
+
+        Args:
+            result: the evaluation; without verdicts of the judge these are missing.
+            labels: table of :data:`rag_assets.schemas.ANSWER_LABELS`, of any evaluation.
+        """
+        verdicts = self._verdicts(result)
+        return {
+            name: judged_answers(result.table(answers_key(name)), verdicts, labels)
+            for name in result.answer_metrics
+        }
+
+    def _verdicts(self, result: EvaluationResult) -> pa.Table:
+        key = answer_verdicts_key(self.judge)
+        return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
+
+    def check_single(self, remedy: str) -> None:
+        """Refuse it: nothing calibrates a single verdict."""
+        problem = "counts only after people's labels calibrate it"
+        raise UsageError(f"{self.metric} {problem}; it is {remedy}")
+
+    def history(self, history: History, since: str) -> list[Row]:
+        """Return the calibrated means of one judge; of the only one where none is named."""
+        rows = history.judged_metric(self.judge or None, JUDGED_CORRECT, since)
+        _check_only_one(list(dict.fromkeys(str(row["judge"]) for row in rows)))
+        return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
+
+    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+        """Compare calibrated means, with the labels of the newer evaluation for both.
+
+        Answers that are equal differ by 0, so a judge that was exchanged alone is no drop.
+        """
+        sample, labels = _sample(pair), pair.new.answer_labels
+        before, after = (self.judged(one, labels) for one in (pair.old, pair.new))
+
+        def drop_of(old: str, new: str) -> Drop | None:
+            if sample is None:
+                return None
+            both = before[old], after[new]
+            row = difference_row((old, new), JUDGED_CORRECT, both, sample, 1 - alpha)
+            if row["calibrated"] is None:
+                raise NotEstimable(f"{self.metric} is not calibrated: {row['reason']}")
+            mean = mean_row(new, JUDGED_CORRECT, after[new], sample, 1 - alpha)["calibrated"]
+            return _judged_drop(row, mean, alpha)
+
+        return drops_one_by_one(chosen, drop_of)
+
+    def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
+        """Yield that the judge is another one."""
+        results = (pair.old, pair.new)
+        old, new = (recorded_judge(one.root, one.evaluation, self.judge) for one in results)
+        if None not in (old, new) and old != new:
+            yield f"{self.judge} is another judge now"
+
+    def differences(
+        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
+    ) -> list[Row]:
+        """Return rows of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge.
+
+        Raises:
+            NotEvaluated: the evaluation has none, or none of these names.
+        """
+        split = result.chosen_split(split)
+        if names:
+            rows = self._difference(result, split, names)
+        else:
+            stored = stored_rows(result, "calibrated_differences")
+            rows = [row for row in stored if (row["by"], row["split"]) == (self.judge, split)]
+        if not rows:
+            problem = f"the last evaluation of {result.evaluation.experiment}"
+            raise NotEvaluated(
+                f"{problem} has no calibrated {self.metric} to compare; {how(result)}"
+            )
+        return rows
+
+    def _difference(self, result: EvaluationResult, split: str, names: Sequence[str]) -> list[Row]:
+        cells, sample = self.cells(result), sample_of(result, split)
+        a, b = names
+        if sample is None or a not in cells or b not in cells:
+            return []
+        levels = [
+            one.config["confidence"] for _, one in result.manifests_of("calibrated_differences")
+        ]
+        level = levels[0] if levels else 0.95
+        row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
+        return [{"by": self.judge, **calibrated_row(row)}]
+
+    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
+        """Return these rows as a table, and what they come to."""
+        return differences_sheet(rows, title)
+
+
+def _check_only_one(judges: Sequence[str]) -> None:
+    if len(judges) > 1:
+        names = ", ".join(f"{JUDGED_CORRECT}:{name}" for name in judges)
+        raise UsageError(f"{JUDGED_CORRECT} needs its judge: {names}")
+
+
+def _judged_drop(row: Row, mean: float | None, alpha: float) -> Drop:
+    """Return a calibrated difference, new - old, as the drop of a gate; ``mean`` is that of now."""
+    change, (p, error) = row["calibrated"], drop_test(row)
+    is_tested = row["low"] is not None and not row["low"] == row["high"] == 0
+    return Drop(
+        n=row["n"],
+        old=None if mean is None else mean - change,
+        new=mean,
+        change=change,
+        low=row["low"],
+        high=row["high"],
+        p=p if is_tested else None,
+        detectable=detectable_drop(error, int(row[N_UNITS]), alpha),
+        error=error,
+        n_units=int(row[N_UNITS]),
+        reason=row["reason"],
+    )
+
+
+def drop_test(row: Row) -> tuple[float, float | None]:
+    """Return the one-sided p of a drop and its standard error, by the t of the interval."""
+    from scipy.special import stdtr, stdtrit
+
+    if row["low"] is None or row["high"] == row["low"]:
+        return 1.0, None
+    freedom = row[N_UNITS] - 1
+    reach = float(stdtrit(freedom, (1 + row["confidence"]) / 2))
+    error = (row["high"] - row["low"]) / 2 / reach
+    return float(stdtr(freedom, row["calibrated"] / error)), error
+
+
+def _sample(pair: EvaluationPair) -> Sample | None:
+    """Return the questions that both evaluations have, of those that can be judged."""
+    sample = sample_of(pair.new, pair.split)
+    if sample is None:
+        return None
+    shared = np.array([one in pair.queries for one in sample.counted.query_ids], dtype=np.bool_)
+    return sample.only(shared) if shared.any() else None
 
 
 def source_of(metric: Metric) -> MetricSource:

@@ -28,44 +28,13 @@ def most_changed(compared: Compared, a: str, b: str, n: int) -> tuple[list[Row],
     the data says that nothing is right, and ``answer_a`` and ``answer_b`` what they answer (empty:
     refused; None: failed).
     """
-    gained = gains(compared, a, b)
-    won = [query for query in gained if outcome(gained[query]) == "won"][:n]
-    lost = [query for query in gained if outcome(gained[query]) == "lost"]
-    lost = sorted(lost, key=lambda query: (gained[query], query))[:n]
-    rows = _rows(compared, a, b, [*won, *lost])
-    return rows[: len(won)], rows[len(won) :]
-
-
-def change_rows(compared: Compared, a: str, b: str) -> list[Row]:
-    """Return all queries, what b won most first and the lost last, each with its ``outcome``.
-
-    Of answerers a row a query as above; of retrievers a row a query and relevant evidence, with
-    ``evidence``, ``rank_a`` and ``rank_b``.
-    """
-    gained = gains(compared, a, b)
-    rows = [
-        {"outcome": outcome(row["difference"]), **row}
-        for row in _rows(compared, a, b, list(gained))
-    ]
-    if compared.source.is_of_answers:
-        return rows
-    names = ("query_id", "outcome", "difference", "value_a", "value_b")
-    return [
-        {**{name: row[name] for name in names}, **move} for row in rows for move in row["moves"]
-    ]
-
-
-def gains(compared: Compared, a: str, b: str) -> dict[str, float]:
-    """Return query -> value of b minus that of a, where both have one; the most won first."""
     values_a, values_b = compared.values(a), compared.values(b)
     gained = {q: values_b[q] - values_a[q] for q in values_a.keys() & values_b.keys()}
-    ordered = sorted(gained, key=lambda q: (-gained[q] if abs(gained[q]) > SAME else 0.0, q))
-    return {q: gained[q] for q in ordered}
-
-
-def outcome(difference: float) -> str:
-    """Return what became of a query: ``won``, ``tied`` or ``lost``."""
-    return "tied" if abs(difference) <= SAME else "won" if difference > 0 else "lost"
+    ordered = sorted(gained, key=lambda query: (-abs(gained[query]), query))
+    won = [query for query in ordered if gained[query] > SAME][:n]
+    lost = [query for query in ordered if gained[query] < -SAME][:n]
+    rows = _rows(compared, a, b, [*won, *lost])
+    return rows[: len(won)], rows[len(won) :]
 
 
 def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[Row]:

@@ -6,7 +6,7 @@ columns are of complete labels. Everything speaks of *questions like these*, unl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -123,6 +123,8 @@ def sampled_notes(rows: Sequence[Row]) -> list[str]:
 class SampledLabels(EstimatedSource):
     """What a sample of labels estimates of retrievers, never mixed with complete labels."""
 
+    measured = ("_runs", "sampled_labels")
+
     def cells(self, result: EvaluationResult) -> Cells:
         """Return all retrievers where there is a sample; single questions have no value."""
         nothing = pa.table({self.metric.column: pa.array([], pa.float64())})
@@ -135,12 +137,6 @@ class SampledLabels(EstimatedSource):
         raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
 
     check_mean = check_single
-
-    def measured(self, result: EvaluationResult, names: Iterable[str]) -> dict[str, frozenset[str]]:
-        """Return the runs at the cut-off, and the labels."""
-        values = frozenset([*names, str(self.metric.cutoff)])
-        assets = {entry.asset for entry in result.evaluation.entries}
-        return {asset: values for asset in assets if asset.endswith(("_runs", "sampled_labels"))}
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the estimates."""

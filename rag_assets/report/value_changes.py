@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,15 +14,11 @@ from rag_assets.report.drop_causes import (
     CorpusChange,
     LostQuestion,
     causes_of,
-    newcomer_lines,
-    newcomers,
 )
-from rag_assets.report.evaluation_pairs import Couple, EvaluationPair, comparability, question_texts
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability, question_texts
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import EvaluationResult, pairs_of
-from rag_assets.statistics.comparisons import is_significant
-from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 from rag_assets.store.settings import StoreSettings
 
@@ -81,22 +77,14 @@ def pair_with(old: Evaluation, new: EvaluationResult) -> EvaluationPair | None:
     return Retrieval(new.primary).pair_on(older, new, shared) if shared else None
 
 
-def value_changes(pair: EvaluationPair, couples: Iterable[Couple] = ()) -> list[ValueChange]:
-    """Return the changes of a pair, the one that fell most first.
-
-    Args:
-        pair: two evaluations.
-        couples: by default each retriever that both have, with itself.
-    """
+def value_changes(pair: EvaluationPair) -> list[ValueChange]:
+    """Return the changes of the retrievers that both have, the one that fell most first."""
     corpus = CorpusChange(pair)
     changes = []
-    for new, old in couples or [(name, name) for name in pair.new_cells if name in pair.old_cells]:
-        row = pair.row(old, new)
-        if row is None:
-            continue
-        causes = causes_of(pair, (new, old), corpus) if row["lost"] else None
+    for row in pair.rows():
+        name = row["retriever"]
+        causes = causes_of(pair, (name, name), corpus) if row["lost"] else None
         lost, n_lost = ((), 0) if causes is None else (causes.lost, causes.n_lost)
-        name = new if old == new else f"{new} against {old}"
         means = row["old"], row["new"], row["p_randomisation"]
         changes.append(ValueChange(name, str(pair.metric), *means, lost, n_lost))
     return sorted(changes, key=lambda one: (one.new - one.old, one.retriever))
@@ -119,61 +107,21 @@ def last_other(names: EvaluationNames, now: Evaluation) -> Evaluation | None:
     return None
 
 
-def unjudged_since_anchor(settings: StoreSettings, experiment: str) -> list[str]:
-    """Return the lines on newcomers between the anchor and the current evaluation.
+def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
+    """Return what is lower than in the anchor, or the evaluation before; a line a retriever.
 
-    Empty where the two cannot be compared, or there is no anchor: it is a hint, no result.
+    Empty where nothing fell or nothing can be compared: it is a hint, no result.
     """
     with suppress(RagAssetsError):
         names = EvaluationNames(settings, experiment)
-        pair = pair_with(names.find(ANCHOR), EvaluationResult.current(names.root))
-        if pair is not None:
-            unjudged = newcomers(pair, pair.new_cells, CorpusChange(pair))
-            return list(newcomer_lines(unjudged, len(unjudged)))
+        old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
+        pair = pair_with(old, EvaluationResult.current(names.root))
+        return [
+            f"{change.text} (since {old.evaluation_id})"
+            for change in (value_changes(pair) if pair is not None else ())
+            if change.old - change.new > SAME
+        ]
     return []
-
-
-def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
-    """Return what is lower than it was, and than the baseline, a line a retriever.
-
-    Compared are the current evaluation and the anchor, or where none is pinned the one before; and
-    with the baseline those retrievers that are shown to be worse. Empty where nothing fell or
-    nothing can be compared: it is a hint, no result.
-    """
-    names, lines = EvaluationNames(settings, experiment), list[str]()
-    for part in (_baseline_lines, _older_lines):
-        # What cannot be read keeps nobody from telling the rest.
-        with suppress(RagAssetsError):
-            lines += part(names)
-    return lines
-
-
-def _older_lines(names: EvaluationNames) -> list[str]:
-    old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
-    pair = pair_with(old, EvaluationResult.current(names.root))
-    lines = _fallen(value_changes(pair)) if pair is not None else []
-    return [f"{line} (since {old.evaluation_id})" for line in lines]
-
-
-def _baseline_lines(names: EvaluationNames) -> list[str]:
-    """Return the retrievers that are shown to be worse than the baseline of an evaluation."""
-    new = EvaluationResult.current(names.root)
-    pair = pair_with(new.evaluation, new)
-    if pair is None:
-        return []
-    baseline = new.evaluation.baseline
-    couples = [
-        (row["retriever_a" if row["retriever_b"] == baseline else "retriever_b"], baseline)
-        for row in new.table(COMPARISONS_KEY).to_pylist()
-        if baseline in (row["retriever_a"], row["retriever_b"])
-        and row["split"] == pair.split
-        and is_significant(row)
-    ]
-    return _fallen(value_changes(pair, couples)) if couples else []
-
-
-def _fallen(changes: Iterable[ValueChange]) -> list[str]:
-    return [change.text for change in changes if change.old - change.new > SAME]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from rag_assets.assets.instance import open_instance
 from rag_assets.checks import asset_checks
 from rag_assets.errors import UsageError
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.value_changes import drop_lines
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -147,30 +146,6 @@ def test_a_failed_check_names_what_fell_and_the_worst_questions(
     for number in (0, 2):
         assert f'{QUERIES[number]["query_id"]} "{QUERIES[number]["text"]}" ' in lost
     assert re.search(r" \(since \d{8}T", lost)
-
-
-def test_a_retriever_below_the_baseline_is_named_with_both_values(tiny: Tiny) -> None:
-    """The table of comparisons is made to say so of one that is; the values are real."""
-    for number in (0, 2):
-        tiny.write_document(f"new{number}.md", f"{QUERIES[number]['text']} " * 3)
-    tiny.config["baseline"] = "bm25-whole"
-    tiny.write_config()
-    tiny.run()
-
-    def change(table: pa.Table) -> pa.Table:
-        rows = table.to_pylist()
-        for row in rows:
-            row["p_adjusted"] = 0.01 if "hybrid" in (row["retriever_a"], row["retriever_b"]) else 1
-        return COMPARISONS.from_rows(rows)
-
-    damage(tiny, COMPARISONS_KEY, change)
-    tiny.snapshot()
-    values = {r["retriever"]: r["ndcg"] for r in board(tiny)}
-    lines = drop_lines(tiny.settings, tiny.artifacts.name)
-    assert [" against " in one for one in lines] == [True] + [False] * (len(lines) - 1)
-    assert lines[0].startswith(
-        f"hybrid against bm25-whole: ndcg@5 {values['bm25-whole']:.4f} -> {values['hybrid']:.4f}"
-    )
 
 
 def board(tiny: Tiny) -> list[dict[str, Any]]:

@@ -76,8 +76,7 @@ BAD_DATA = {
 UNUSED = {
     ("leaderboard", "--latency", "--budget", "9"): "--budget does not apply to --latency, ",
     ("leaderboard", "--latency", "--split", "dev"): "--split does not apply to --latency, ",
-    ("compare", "--show", "3"): "--show belongs to two retrievers or answerers, without --moves",
-    ("compare", "a", "b", "--moves", "--show", "3"): "--show belongs to two retrievers or ",
+    ("compare", "--show", "3"): "--show belongs to two retrievers or answerers; name them",
     ("pool", "--import", "x.csv", "--depth", "3"): "--depth is of a sheet that is written; ",
     ("pool", "--feedback", "x.jsonl", "--seed", "3"): "--seed is of a sheet that is written; ",
     ("generate", "--import", "x.csv", "--out", "y", "--dry-run"): "--dry-run is of questions ",

@@ -234,30 +234,11 @@ def test_the_leaderboard_marks_what_is_near_the_best(tiny: Tiny, invoke: Invoke)
     assert any(line.split()[1:2] == ["ndcg@5"] and "95 % interval" in line for line in lines)
 
 
-def test_every_query_and_the_ranks_of_its_evidence(compare: Invoke, tiny: Tiny) -> None:
-    pair = parsed(compare("bm25", "bm25-whole", "--format", "json"))
-    rows = parsed(compare("bm25", "bm25-whole", "--moves", "--format", "json"))
-    outcomes = {row["query_id"]: row["outcome"] for row in rows}
-    counts = [list(outcomes.values()).count(name) for name in ("won", "tied", "lost")]
-    assert counts == [pair["won"], pair["tied"], pair["lost"]]
-    assert [row["difference"] for row in rows] == sorted(
-        (row["difference"] for row in rows), reverse=True
-    )
-    found = {r["evidence"]: (r["rank_a"], r["rank_b"]) for r in rows if r["query_id"] == "q5"}
-    ranks = tuple(first_rank(tiny, name, "q5", "crew.md") for name in ("bm25", "bm25-whole"))
-    assert found == {"crew.md": ranks, "lost.md": (None, None)}
-    heads = compare("bm25", "bm25-whole", "--moves", "--format", "csv").stdout.splitlines()[0]
-    columns = "query_id,outcome,difference,value_a,value_b,evidence,rank_a,rank_b"
-    assert heads == f"{columns},evaluation_id,started"
-    lines = compare("bm25", "bm25-whole", "--moves").stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert f"queries of bm25-whole: {pair['won']} won, {pair['tied']} tied" in "\n".join(lines)
-
-
-def test_moves_without_two_retrievers(compare: Invoke) -> None:
-    result = compare("--moves")
-    assert result.exit_code == 2
-    assert "--moves belongs to two retrievers" in result.stderr
+def test_every_query_that_moved(compare: Invoke) -> None:
+    pair = parsed(compare("bm25", "bm25-whole", "--show", 99, "--format", "json"))
+    moved = [[abs(row["difference"]) for row in pair[f"most_{side}"]] for side in ("won", "lost")]
+    assert [len(of_side) for of_side in moved] == [pair["won"], pair["lost"]]
+    assert moved == [sorted(of_side, reverse=True) for of_side in moved]
 
 
 YAML = """

@@ -280,7 +280,6 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
         assert connection.sql(sql).fetchall() == [(3 * relevant,)]
     for arguments in (
         ("compare", root, "bm25", "both", *store),
-        ("compare", root, "bm25", "both", "--moves", *store),
         ("gate", root, "--against", "baseline", "--max-drop", 1, *store),
         ("pool", root, "--out", tmp_path / "sheet.csv", *store),
     ):

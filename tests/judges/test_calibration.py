@@ -45,7 +45,7 @@ from rag_assets.labels.pooling.pool import PooledUnit
 from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
 from rag_assets.report.judged import missing_text
-from rag_assets.report.judged_changes import change_of, parts_of
+from rag_assets.report.metric_sources import drop_test
 from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS, RELEVANCE_VERDICTS
 from rag_assets.statistics.calibration import calibrated_difference, calibrated_mean, rogan_gladen
 from rag_assets.statistics.units import Counted
@@ -211,34 +211,10 @@ def test_another_judge_of_equal_answers_changes_nothing_that_counts(
     answers: dict[str, dict[str, str]],
 ) -> None:
     own = answers["fancy"]
-    before, after = judged(own, likes_fancy), judged(own, fair)
-    change = change_of(before, after, sample(), 0.95)
-    assert (change.row["calibrated"], change.row["low"], change.row["high"]) == (0, 0, 0)
-    assert change.p == 1.0
-    parts = parts_of(before, after, before, sample(), same_judge=False)
-    assert parts["n_answers_changed"] == 0
-    assert parts["by_judge"] == parts["change"] < -0.1
-    assert (parts["by_answers"], parts["by_both"]) == (0.0, 0.0)
-
-
-def test_a_change_is_split_into_answers_judge_and_both(answers: dict[str, dict[str, str]]) -> None:
-    old = dict.fromkeys(IDS, "wrong")
-    new = {**old, **{one: f"right {one}" for one in IDS[:40]}}
-    never, always = (lambda _answer, _n: False), (lambda _answer, _n: True)
-    same = parts_of(judged(old), judged(new), judged(old), sample(), same_judge=True)
-    assert same["change"] == same["by_answers"]
-    assert (same["by_judge"], same["by_both"], same["n_answers_changed"]) == (0, 0, 40)
-    # The new judge says yes to all. Nothing tells what it would say of the 40 answers before.
-    unknown = judged_answers(
-        answer_table(dict(old)), ANSWER_VERDICTS.empty(), ANSWER_LABELS.empty()
-    )
-    both = parts_of(judged(old, never), judged(new, always), unknown, sample(), same_judge=False)
-    assert (both["change"], both["by_judge"], both["by_both"]) == (1.0, 0.75, 0.25)
-    # It says what it would: then nothing is left to the answers.
-    crossed = parts_of(
-        judged(old, never), judged(new, always), judged(old, always), sample(), same_judge=False
-    )
-    assert (crossed["by_judge"], crossed["by_answers"], crossed["by_both"]) == (1.0, 0.0, 0.0)
+    both = judged(own, likes_fancy), judged(own, fair)
+    row = difference_row(("old", "new"), "m", both, sample(), 0.95)
+    assert (row["calibrated"], row["low"], row["high"]) == (0, 0, 0)
+    assert drop_test(row)[0] == 1.0
 
 
 def test_two_equal_systems_and_a_judge_that_likes_one() -> None:

@@ -21,7 +21,7 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.judged_changes import drop_test
+from rag_assets.report.metric_sources import drop_test
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.units import splits_counted
