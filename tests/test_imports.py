@@ -272,8 +272,6 @@ COMPUTES = {
     "evaluation_pairs",
     "gate",
     "metric_sources",
-    "query_changes",
-    "value_changes",
     "winner",
 }
 """Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""

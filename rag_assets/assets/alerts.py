@@ -14,7 +14,7 @@ from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.value_changes import drop_lines
+from rag_assets.report.drop_causes import drop_lines
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.settings import StoreSettings

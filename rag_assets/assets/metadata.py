@@ -29,12 +29,13 @@ from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
+from rag_assets.report.drop_causes import last_other
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import four_places, p_text
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.leaderboard import LEADING
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.value_changes import last_other, pair_with, value_changes, worst_questions
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
@@ -313,9 +314,8 @@ def _cell(value: object) -> str | int | float | bool | None:
 def result_of(pipeline: Pipeline) -> Metadata:
     """Return what stands above all else of a materialization of the leaderboard.
 
-    ``winner`` is Markdown, ``change`` a row for each retriever that the evaluation
-    before had too, the one that fell most first, ``worst_questions`` those of the best retriever:
-    what lost most comes first, then what has least.
+    ``winner`` is Markdown, ``change`` a row for each retriever that the evaluation before had too,
+    the one that fell most first.
     """
     now = snapshot(pipeline, started=datetime.now(UTC))
     view = View(EvaluationResult(pipeline.root, now))
@@ -327,45 +327,28 @@ def result_of(pipeline: Pipeline) -> Metadata:
     shown: Metadata = {"winner": dg.MetadataValue.md(text)}
     try:
         before = last_other(EvaluationNames(pipeline.settings, pipeline.root.name), now)
-        pair = pair_with(before, view.result) if before is not None else None
+        if before is not None:
+            old, source = EvaluationResult(pipeline.root, before), Retrieval(view.result.primary)
+            shown |= _change(source.pair(old, view.result, intersection=True))
     except RagAssetsError as error:
-        pair = None
         shown["change"] = dg.MetadataValue.text(one_line(f"not known: {error}"))
-    if pair is not None:
-        shown |= _change(pair)
-    return shown | _worst(view.result, winner.best, view.split, pair)
+    return shown
 
 
 def _change(pair: EvaluationPair) -> Metadata:
-    changes = value_changes(pair)
-    if not changes:
-        return {}
     rows: list[Mapping[str, str | int]] = [
         {
-            "retriever": one.retriever,
-            "before": four_places(one.old),
-            "now": four_places(one.new),
-            "change": f"{one.new - one.old:+.4f}",
-            "p": p_text(one.p),
-            "lost": one.n_lost,
+            "retriever": row["retriever"],
+            "before": four_places(row["old"]),
+            "now": four_places(row["new"]),
+            "change": f"{row['new'] - row['old']:+.4f}",
+            "p": p_text(row["p_randomisation"]),
+            "lost": row["lost"],
         }
-        for one in changes
+        for row in sorted(pair.changes(), key=lambda row: row["new"] - row["old"])
     ]
+    if not rows:
+        return {}
     started = pair.old.evaluation.started[:16].replace("T", " ")
     since = dg.MetadataValue.text(f"{started} UTC, by {pair.metric}")
     return {"change": _table(rows, _types(rows[0])), "change_since": since}
-
-
-def _worst(
-    result: EvaluationResult, retriever: str, split: str, pair: EvaluationPair | None
-) -> Metadata:
-    rows = [
-        {
-            "query_id": one_line(one.query_id),
-            "before": "" if one.old is None else four_places(one.old),
-            "now": four_places(one.new),
-            "question": one_line(one.text),
-        }
-        for one in worst_questions(result, retriever, split, pair)
-    ]
-    return {"worst_questions": _table(rows, _types(rows[0]))} if rows else {}

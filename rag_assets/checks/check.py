@@ -17,9 +17,14 @@ import pyarrow as pa
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.health.findings import ERROR, WARNING
-from rag_assets.pipeline.evaluation_names import anchor_id
 from rag_assets.pipeline.evaluation_record import configuration_of
-from rag_assets.pipeline.evaluations import FOLDER, Evaluation, read_evaluation
+from rag_assets.pipeline.evaluations import (
+    ANCHOR,
+    FOLDER,
+    Evaluation,
+    pointed,
+    read_evaluation,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -60,7 +65,7 @@ def anchor_of(pipeline: Pipeline) -> State | str:
     """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
     root = pipeline.root
     try:
-        pinned = anchor_id(root)
+        pinned = pointed(root / ANCHOR)
         if pinned is None:
             return NO_ANCHOR
         return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))

@@ -22,11 +22,10 @@ from rag_assets.report.comparison_views import (
     compared_sheet,
     pair_sheets,
 )
-from rag_assets.report.comparisons import Compared
+from rag_assets.report.comparisons import Compared, most_changed
 from rag_assets.report.evaluation_pairs import EstimatedSource
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.metric_sources import chosen_source
-from rag_assets.report.query_changes import most_changed
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown

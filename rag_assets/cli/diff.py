@@ -19,7 +19,7 @@ from rag_assets.cli.options import (
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
-from rag_assets.report.diff import answer_changes, changes_between, partition_changes
+from rag_assets.report.diff import answer_changes, changes_between
 from rag_assets.report.drop_causes import (
     CorpusChange,
     Newcomer,
@@ -159,7 +159,7 @@ def _means(
     added = (
         () if source.is_of_answers else newcomers(pair, whose or pair.new_cells, CorpusChange(pair))
     )
-    return _Means(comparable, pair, pair.rows(whose), added)
+    return _Means(comparable, pair, pair.changes(whose), added)
 
 
 def _named(one: _Means) -> list[dict[str, object]]:
@@ -201,7 +201,6 @@ def _json(
         "a": a.evaluation.evaluation_id,
         "b": b.evaluation.evaluation_id,
         "changes": [asdict(reason) for reason in changes_between(a, b)],
-        "partitions": partition_changes(a, b),
         "not_comparable": [asdict(reason) for reason in reasons],
         "n_shared_queries": len(every[0].comparable.shared) if every else 0,
         "metrics": of_retrieval,

@@ -27,11 +27,6 @@ from rag_assets.store.settings import StoreSettings
 
 EXIT_CODES: dict[Answer, int] = {PASS: 0, FAIL: 1, CANNOT_TELL: 4}
 
-_STRICT = (
-    "--strict is gone: a gate that cannot rule a drop out says `cannot tell` (exit code 4), and "
-    "--cannot-tell fail makes that a failure"
-)
-
 
 @click.command("gate")
 @path_argument
@@ -67,7 +62,6 @@ _STRICT = (
     type=click.Choice(("pass", "fail")),
     help='Take "cannot tell" as a pass or as a fail.',
 )
-@click.option("--strict", is_flag=True, hidden=True)
 @click.option(
     "--intersection",
     is_flag=True,
@@ -101,7 +95,6 @@ def command(
     max_drop: float,
     alpha: float,
     unknown: Literal["pass", "fail"] | None,
-    strict: bool,
     intersection: bool,
     junit_file: Path | None,
     form: str,
@@ -118,8 +111,6 @@ def command(
 
     Example: rag-assets gate data/handbook --against anchor --junit gate.xml
     """
-    if strict:
-        raise UsageError(_STRICT)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     root = settings.store / experiment.name

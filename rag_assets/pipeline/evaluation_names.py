@@ -14,7 +14,7 @@ import logging
 import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -53,22 +53,16 @@ MAX_IDS = 5
 def open_experiment(
     path: Path | str, settings: StoreSettings, *, take_over: bool = False
 ) -> Experiment:
-    """Load the experiment at ``path`` under the name that it has in the store.
+    """Load the experiment at ``path``, whose name in the store must be its own.
 
-    Without a `name` of its own it keeps the one that the store lists it by. With ``take_over``
-    the name now belongs to this experiment, whoever had it: it is a copy that goes on with the
-    evaluations of the original.
+    With ``take_over`` the name now belongs to this experiment, whoever had it: it is a copy that
+    goes on with the evaluations of the original.
 
     Raises:
         UsageError: another experiment, which still exists, has its name in the store.
         RagAssetsError: as for :func:`load_experiment`.
     """
     experiment = load_experiment(path)
-    if experiment.config.name is None:
-        listed = registered(settings).items()
-        names = [name for name, source in listed if is_source(source, experiment)]
-        if names and experiment.name not in names:
-            experiment = replace(experiment, name=names[-1])
     if take_over:
         register(experiment, settings, take_over=True)
     else:
@@ -221,8 +215,8 @@ class EvaluationNames:
         return History(self.root, self.settings.locks)
 
     def anchor_id(self) -> str | None:
-        """Return the id of the pinned evaluation, if there is one."""
-        return anchor_id(self.root)
+        """Return the id of the pinned evaluation, if there is one; a damaged file is refused."""
+        return pointed(self.root / ANCHOR)
 
     def _id_of(self, name: str) -> str:
         stored, experiment = snapshot_ids(self.root), self.root.name
@@ -255,15 +249,6 @@ class EvaluationNames:
         newest = ", ".join(stored[-MAX_IDS:]) or "none"
         allowed = f"{', '.join(NAMES)}, or the beginning or end of an id; newest: {newest}"
         raise UsageError(f"{experiment} has no evaluation '{name}'; allowed: {allowed}")
-
-
-def anchor_id(root: Path) -> str | None:
-    """Return the id of the evaluation that is pinned in an experiment's folder, if one is.
-
-    Raises:
-        StoreError: the file ``anchor`` is damaged.
-    """
-    return pointed(root / ANCHOR)
 
 
 Row = dict[str, Any]

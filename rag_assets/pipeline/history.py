@@ -496,23 +496,16 @@ class History:
         rows = self._files.table(["evaluation_id", "complete"]).to_pylist()
         return [row["evaluation_id"] for row in rows if row["complete"] or not complete]
 
-    def metric(
-        self, metric: str, top_k: int, retrievers: Sequence[str] = (), since: str = ""
-    ) -> list[Row]:
+    def metric(self, metric: str, top_k: int, since: str = "") -> list[Row]:
         """Return one row an evaluation, retriever and split that has the metric, the oldest first.
 
         Args:
             metric: its column in the query metrics.
             top_k: the cut-off.
-            retrievers: only these; all when empty.
             since: id of the oldest evaluation that is wanted.
         """
         which = "metric = ? AND top_k = ?"
-        values: list[object] = [metric, top_k]
-        if retrievers:
-            which += f" AND retriever IN ({', '.join('?' * len(retrievers))})"
-            values += retrievers
-        return self._ask("metrics", which, values, "retriever, split", since)
+        return self._ask("metrics", which, [metric, top_k], "retriever, split", since)
 
     def answer_metric(self, metric: str, since: str = "") -> list[Row]:
         """Return one row an evaluation, answerer and split that has the metric, likewise."""

@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import highest_value
-from rag_assets.report.comparisons import Compared, power_text
+from rag_assets.report.comparisons import Compared, answer_text, power_text, right_text
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
-from rag_assets.report.query_changes import answer_text, right_text
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
 from rag_assets.report.view import Context, View, shown_rows

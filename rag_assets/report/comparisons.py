@@ -1,35 +1,33 @@
 """Pairs of retrievers of one evaluation, compared on any of its metrics and splits.
 
-A verdict is what a comparison comes to, in one sentence that claims no more than was shown.
+A verdict is what a comparison comes to, in one sentence that claims no more than was shown. And
+the queries that two differ most on: ranks of what is relevant, or both answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, allowed_names
-from rag_assets.evaluation.metric_names import Metric, highest_value, is_gain
-from rag_assets.evaluation.query_facts import with_shared_documents
-from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.report.evaluation_pairs import Cells, MetricSource
+from rag_assets.evaluation.metric_names import highest_value, is_gain
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
+from rag_assets.report.evaluation_pairs import Cells, EvaluationPair, MetricSource
 from rag_assets.report.formats import p_text
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import Pairs, all_pairs, comparisons, is_significant
 from rag_assets.statistics.intervals import intervals
-from rag_assets.statistics.paired_differences import shared_evidence
-from rag_assets.statistics.shared_evidence import SharedEvidence
-from rag_assets.statistics.stage import COMPARISONS_KEY, SHARED
-from rag_assets.statistics.units import Resampling, counted_by_split
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.statistics.stage import COMPARISONS_KEY
+from rag_assets.statistics.units import SAME
 
 
 def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
@@ -83,19 +81,8 @@ def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
 _CLUSTER = "`statistics: {cluster: document}`"
 
 
-@dataclass(frozen=True)
-class Compared:
-    """An evaluation, seen through one metric and one split.
-
-    Attributes:
-        result: the evaluation.
-        source: the metric: of retrieval with its cut-off, or of answers.
-        split: ``all``, ``dev`` or ``test``.
-    """
-
-    result: EvaluationResult
-    source: MetricSource
-    split: str
+class Compared(EvaluationPair):
+    """Two and two of one evaluation, seen through one metric and one split."""
 
     @classmethod
     def of(
@@ -108,15 +95,15 @@ class Compared:
             UsageError: there is no such split, or single questions have no share in the metric.
         """
         source = source or Retrieval(result.primary)
-        source.check_mean()
         source.check_single("compared by `rag-assets compare` and `judged_differences`")
         source.check(result)
-        return cls(result, source, result.counted_split(split))
+        ids = frozenset(result.queries["query_id"].to_pylist())
+        return cls(result, result, source, result.counted_split(split), ids)
 
     @property
-    def metric(self) -> Metric:
-        """The metric, with its cut-off."""
-        return self.source.metric
+    def result(self) -> EvaluationResult:
+        """The evaluation."""
+        return self.new
 
     @property
     def column(self) -> str:
@@ -128,63 +115,24 @@ class Compared:
         """Retriever -> query metrics at the cut-off, in the order of the experiment."""
         return self.source.cells(self.result)
 
-    @cached_property
-    def counting(self) -> pa.Table:
-        """What of each query of the split counts."""
-        counting = counting_of(self.result.table)
-        return counting.filter(pc.equal(counting["split"], self.split))
-
-    @cached_property
-    def tested_counting(self) -> pa.Table:
-        """The same with the documents that queries share, where tests allow for them."""
-        if not self._config.get(SHARED):
-            return self.counting
-        return with_shared_documents(self.counting, self.result.table(QRELS_KEY))
-
-    @cached_property
-    def evidence(self) -> SharedEvidence | None:
-        """What the queries share; None: nothing, or clusters stand for it."""
-        counted = next(counted_by_split(self.tested_counting, self.cells.values()), None)
-        return None if counted is None else shared_evidence(counted)
-
     @property
     def caveat(self) -> str | None:
         """What limits a claim because queries share documents; None: nothing does."""
         return None if self.evidence is None else self.evidence.caveat()
 
-    @property
-    def _key(self) -> ArtifactKey:
-        return ANSWER_COMPARISONS_KEY if self.source.is_of_answers else COMPARISONS_KEY
-
-    @cached_property
-    def _config(self) -> Mapping[str, Any]:
-        """How the evaluation's own comparisons were computed; empty where it has none."""
-        manifest = self.result.manifest(self._key)
-        return manifest.config if manifest is not None else {}
-
-    @property
-    def resampling(self) -> Resampling:
-        """How intervals and the randomisation test of the evaluation were resampled.
-
-        Raises:
-            NotEvaluated: the evaluation has no comparisons.
-        """
-        config = self._config
-        if not config:
-            name = self.result.evaluation.experiment
-            problem = f"the last evaluation of {name} compared no {self.source.subject}s"
-            raise NotEvaluated(f"{problem}; evaluate at least two")
-        return Resampling(config["confidence"], config["resamples"], config["seed"])
-
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
         """Pair -> p after Holm's correction over all pairs by the metric."""
-        is_stored = self.metric == self.result.primary or self.source.is_of_answers
-        stored = self.result.table(self._key).to_pylist() if is_stored else ()
-        of_split = [
-            row for row in stored if (row["split"], row["metric"]) == (self.split, self.column)
-        ]
-        rows = of_split if is_stored else self._compared(all_pairs(list(self.cells))).to_pylist()
+        key = ANSWER_COMPARISONS_KEY if self.source.is_of_answers else COMPARISONS_KEY
+        is_primary = self.metric == self.result.primary or self.source.is_of_answers
+        if is_stored := is_primary and self.result.has(key):
+            rows = [
+                row
+                for row in self.result.table(key).to_pylist()
+                if (row["split"], row["metric"]) == (self.split, self.column)
+            ]
+        else:
+            rows = self._compared(all_pairs(list(self.cells))).to_pylist()
         a, b = (f"{self.source.subject if is_stored else 'retriever'}_{side}" for side in "ab")
         return {
             frozenset((row[a], row[b])): row["p_adjusted"]
@@ -209,7 +157,7 @@ class Compared:
 
     def _compared(self, pairs: Pairs) -> pa.Table:
         metric = (self.column, self.metric.cutoff or 0)
-        return comparisons(self.cells, self.tested_counting, metric, self.resampling, pairs)
+        return comparisons(self.cells, self.counting, metric, self.resampling, pairs)
 
     def verdict(self, row: Row) -> str:
         """Return what one of the rows comes to, in one sentence."""
@@ -263,7 +211,7 @@ class Compared:
         if n_queries is None:
             return notes
         beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
-        if self.evidence is None:  # not compared, or long ago
+        if self.evidence is None:
             return [*notes, f"{beginning}; {_CLUSTER} takes those that share documents together"]
         allowed = "p and the interval of a difference allow for that"
         caveat = "" if self.caveat is None else f"; {self.caveat}"
@@ -284,3 +232,136 @@ class Compared:
         pairs = {pair for pair in zip(*columns, strict=True) if pair[0] in clusters}
         documents = {document_id for _, document_id in pairs}
         return len(pairs) / len(documents) if len(pairs) > len(documents) else None
+
+
+Ranks = dict[tuple[str, str], int]
+"""(query, evidence) -> the rank of the first unit that satisfies it."""
+
+
+def most_changed(compared: Compared, a: str, b: str, n: int) -> tuple[list[Row], list[Row]]:
+    """Return the ``n`` queries that b wins most, and those that it loses most, largest first.
+
+    Each has ``query_id``, ``text``, ``value_a``, ``value_b`` and ``difference``. For retrievers
+    ``moves`` has each relevant evidence with its ``rank_a`` and ``rank_b`` (None: the deepest run
+    does not have it). For answerers ``golds`` are the right answers, ``unanswerable`` is whether
+    the data says that nothing is right, and ``answer_a`` and ``answer_b`` what they answer (empty:
+    refused; None: failed).
+    """
+    values_a, values_b = compared.values(a), compared.values(b)
+    gained = {q: values_b[q] - values_a[q] for q in values_a.keys() & values_b.keys()}
+    ordered = sorted(gained, key=lambda query: (-abs(gained[query]), query))
+    won = [query for query in ordered if gained[query] > SAME][:n]
+    lost = [query for query in ordered if gained[query] < -SAME][:n]
+    rows = _rows(compared, a, b, [*won, *lost])
+    return rows[: len(won)], rows[len(won) :]
+
+
+def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[Row]:
+    values_a, values_b = compared.values(a), compared.values(b)
+    texts = pairs_of(compared.result.queries, "query_id", "text")
+    details = _answers if compared.source.is_of_answers else _moves
+    of_query = details(compared, a, b, query_ids)
+    return [
+        {
+            "query_id": query,
+            "text": texts[query],
+            "value_a": values_a[query],
+            "value_b": values_b[query],
+            **of_query[query],
+            "difference": values_b[query] - values_a[query],
+        }
+        for query in query_ids
+    ]
+
+
+def _answers(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
+    result = compared.result
+    answers_a, answers_b = (
+        pairs_of(result.table(answers_key(name)), "query_id", "answer") for name in (a, b)
+    )
+    golds = pairs_of(result.table(QUERY_FACTS_KEY), "query_id", "answers")
+    return {
+        query: {
+            "golds": tuple(golds[query]),
+            "unanswerable": not golds[query] and result.answerable[query] is False,
+            "answer_a": answers_a.get(query),
+            "answer_b": answers_b.get(query),
+        }
+        for query in query_ids
+    }
+
+
+def answer_text(answer: str | None) -> str:
+    """Return an answer in one line, as people read it."""
+    if answer is None:
+        return "(failed)"
+    return " ".join(answer.split()) or "(refused)"
+
+
+def right_text(row: Row) -> str:
+    """Return what is right, of a row of answerers."""
+    missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
+    return " | ".join(row["golds"]) or missing
+
+
+def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
+    chosen = set(query_ids)
+    cutoff = compared.metric.cutoff or 0
+    ranks = {name: _ranks(compared.result, name, cutoff, chosen) for name in (a, b)}
+    return {
+        query: {
+            "moves": tuple(
+                {
+                    "evidence": label,
+                    "rank_a": ranks[a].get((query, evidence)),
+                    "rank_b": ranks[b].get((query, evidence)),
+                }
+                for evidence, label in labels.items()
+            )
+        }
+        for query, labels in _labels(compared.result, chosen).items()
+    }
+
+
+def _ranks(
+    result: EvaluationResult, retriever: str, cutoff: int, query_ids: Collection[str]
+) -> Ranks:
+    """Return ranks in the run that was scored, and of what lies deeper, in the deepest one."""
+    keys = result.run_keys(retriever)
+    scored, deepest = (result.table(keys[top_k]) for top_k in (cutoff, max(keys)))
+    rank_of: dict[tuple[str, str], int] = {}
+    for run, first in ((scored, 1), (deepest, cutoff + 1)):
+        for row in _of_queries(run, query_ids):
+            if row["rank"] >= first:
+                rank_of.setdefault((row["query_id"], row["unit_id"]), row["rank"])
+    ranks: Ranks = {}
+    for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids):
+        rank = rank_of.get((row["query_id"], row["unit_id"]))
+        if rank is not None and row["grade"] > 0:
+            place = (row["query_id"], row["evidence_id"])
+            ranks[place] = min(rank, ranks.get(place, rank))
+    return ranks
+
+
+def _labels(result: EvaluationResult, query_ids: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return query -> evidence -> its documents; two that share them have their own id behind."""
+    documents: dict[str, dict[str, dict[str, None]]] = {query: {} for query in query_ids}
+    for row in _of_queries(result.table(QRELS_KEY), query_ids):
+        if row["grade"] > 0:
+            of_query = documents[row["query_id"]]
+            of_query.setdefault(row["evidence_id"], {})[row["document_id"]] = None
+    labels = {}
+    for query_id, evidences in documents.items():
+        names = {evidence: " or ".join(ids) for evidence, ids in evidences.items()}
+        every = list(names.values())
+        labels[query_id] = {
+            evidence: f"{name} ({evidence})" if every.count(name) > 1 else name
+            for evidence, name in names.items()
+        }
+    return labels
+
+
+def _of_queries(table: pa.Table, query_ids: Collection[str]) -> list[Row]:
+    ids = pa.array(sorted(query_ids), pa.string())
+    rows: list[Row] = table.filter(pc.is_in(table["query_id"], ids)).to_pylist()
+    return rows

@@ -1,4 +1,4 @@
-"""What differs between two evaluations, and why: the reasons of a plan, partitions, and answers.
+"""What differs between two evaluations, and why: what was changed, and which answers.
 
 An answer is made from a question, a context and a generator. Which of them differ is known exactly:
 texts are compared with texts, and what a generator is, down to the bytes of its files, stands in
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
-from rag_assets.engine.recipe import Recipe
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.pipeline.history import history_table
-from rag_assets.pipeline.reasons import FILE, Reason, Wanted, row_changes, version_changes
+from rag_assets.pipeline.reasons import FILE, Reason, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.report.comparisons import answer_text
 from rag_assets.report.evaluation_pairs import has_documents, is_answerer, question_texts
 from rag_assets.report.formats import interval_name
 from rag_assets.report.history import (
@@ -26,7 +25,6 @@ from rag_assets.report.history import (
     LABELS_REMOVED,
     evaluation_changes,
 )
-from rag_assets.report.query_changes import answer_text
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import ArtifactKey, Manifest
@@ -37,7 +35,7 @@ _SOURCES = ("documents", "queries", "qrels")
 def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """Return what was changed from ``a`` to ``b``: sources, configuration, code and packages.
 
-    What only follows from these is not among them, see :func:`partition_changes`.
+    What only follows from these is not among them.
     """
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
     return list(dict.fromkeys([*sources, *setting_changes(a, b)]))
@@ -79,31 +77,6 @@ def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason
                 yield Reason("files of the model changed")
 
 
-def partition_changes(a: EvaluationResult, b: EvaluationResult) -> list[Row]:
-    """Return a row for each partition that differs: asset, partition, what became of it, reasons.
-
-    ``became`` is ``added``, ``removed``, ``changed``, or ``same content``: made otherwise, and
-    equal; reasons are mappings of ``what``, ``old`` and ``new``.
-    """
-    digests = [{e.key: e.digest for e in one.evaluation.entries} for one in (a, b)]
-    rows = []
-    for key, old, new in _changed(a, b):
-        if key not in digests[0] or key not in digests[1]:
-            became, reasons = ("added" if key in digests[1] else "removed"), []
-        else:
-            became = "same content" if digests[0][key] == digests[1][key] else "changed"
-            reasons = _reasons(old, new)
-        rows.append(
-            {
-                "asset": key.asset,
-                "partition": dict(key.partition),
-                "became": became,
-                "reasons": [asdict(reason) for reason in reasons],
-            }
-        )
-    return rows
-
-
 def _changed(
     a: EvaluationResult, b: EvaluationResult
 ) -> Iterator[tuple[ArtifactKey, Manifest | None, Manifest | None]]:
@@ -118,13 +91,6 @@ def _changed(
 
 def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest | None:
     return result.manifest_of(entry) if entry is not None else None
-
-
-def _reasons(old: Manifest | None, new: Manifest | None) -> list[Reason]:
-    if old is None or new is None:
-        return [Reason("an artifact of it was cleaned away")]
-    recipe = Recipe(new.asset, new.code_version, new.config, new.inputs, new.versions)
-    return list(Wanted(recipe).differences(old))
 
 
 MAX_REASONS = 20

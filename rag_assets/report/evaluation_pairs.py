@@ -28,9 +28,8 @@ from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import Sheet
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import comparisons, holm
-from rag_assets.statistics.paired_differences import look_level, shared_evidence
+from rag_assets.statistics.paired_differences import SharedEvidence, look_level, shared_evidence
 from rag_assets.statistics.paired_tests import POWER
-from rag_assets.statistics.shared_evidence import SharedEvidence
 from rag_assets.statistics.units import Resampling, counted_by_split
 
 Labels = dict[str, Counter[Any]]
@@ -211,8 +210,9 @@ class EvaluationPair:
         counting = counting_of(self.new.table)
         if self.new.has_metrics:
             counting = with_shared_documents(counting, self.new.table(QRELS_KEY))
-        chosen = pc.is_in(counting["query_id"], pa.array(sorted(self.queries), pa.string()))
-        return counting.filter(pc.and_(chosen, pc.equal(counting["split"], self.split)))
+        counting = counting.filter(pc.equal(counting["split"], self.split))
+        ids = pa.array(sorted(self.queries), pa.string())
+        return counting.filter(pc.is_in(counting["query_id"], ids))
 
     @cached_property
     def evidence(self) -> SharedEvidence | None:
@@ -236,7 +236,7 @@ class EvaluationPair:
         """Retriever -> query metrics of the newer evaluation at the cut-off."""
         return self.source.cells_with(self.new)
 
-    def row(self, old: str, new: str) -> Row | None:
+    def change(self, old: str, new: str) -> Row | None:
         """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
 
         Returns:
@@ -256,10 +256,10 @@ class EvaluationPair:
                 return {**lead, **means, **{name: row[name] for name in _COMPARED}}
         return None
 
-    def rows(self, names: Collection[str] = ()) -> list[Row]:
+    def changes(self, names: Collection[str] = ()) -> list[Row]:
         """Return a row for each retriever that both evaluations have, of those wanted."""
         both = [name for name in self.new_cells if name in self.old_cells]
-        rows = [self.row(name, name) for name in both if not names or name in names]
+        rows = [self.change(name, name) for name in both if not names or name in names]
         return [row for row in rows if row is not None]
 
 
@@ -400,11 +400,11 @@ class MetricSource(ABC):
                 of = "answers" if self.is_of_answers else "retrieval"
                 raise UsageError(f"{name} is {kind}, and {self.metric} is a metric of {of}")
 
-    def check_single(self, remedy: str) -> None:  # noqa: B027 (most have them)
+    def check_single(self, remedy: str = "") -> None:  # noqa: B027 (most have them)
         """Refuse a metric of which single questions have no value that counts.
 
         Raises:
-            UsageError: it is such a metric; ``remedy`` says where it is what.
+            UsageError: it is such a metric; ``remedy`` says where else it is compared.
         """
 
     def pair(
@@ -436,19 +436,13 @@ class MetricSource(ABC):
             NotEvaluated: no cell of the newer evaluation has the metric.
             UsageError: there is no such split, or single questions have no share in the metric.
         """
-        self.check_mean()
+        if self.is_paired:
+            self.check_single()
         pair = EvaluationPair(old, new, self, new.counted_split(split), queries)
         if not pair.new_cells:
             name = new.evaluation.evaluation_id
             raise NotEvaluated(f"evaluation {name} has no cell of {self.metric}")
         return pair
-
-    def check_mean(self) -> None:  # noqa: B027 (most are)
-        """Refuse a metric that is no mean of single questions.
-
-        Raises:
-            UsageError: it is such a metric.
-        """
 
     @abstractmethod
     def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:

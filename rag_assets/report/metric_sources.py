@@ -80,7 +80,7 @@ class Retrieval(MetricSource):
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the means at the cut-off."""
-        return history.metric(self.metric.column, self.metric.cutoff or 0, since=since)
+        return history.metric(self.metric.column, self.metric.cutoff or 0, since)
 
     def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
         """Test all retrievers of a look together."""
@@ -152,7 +152,7 @@ class Answers(Retrieval):
             for key, table in result.answer_metrics.items()
         }
 
-    def check_mean(self) -> None:
+    def check_single(self, remedy: str = "") -> None:
         """Refuse a metric that is no mean of single questions."""
         if not METRICS[self.metric.measure].is_mean:
             problem = f"{self.metric} is not a mean of single questions"
@@ -219,7 +219,7 @@ class JudgedAnswers(EstimatedSource):
         key = answer_verdicts_key(self.judge)
         return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
 
-    def check_single(self, remedy: str) -> None:
+    def check_single(self, remedy: str = "") -> None:
         """Refuse it: nothing calibrates a single verdict."""
         problem = "counts only after people's labels calibrate it"
         raise UsageError(f"{self.metric} {problem}; it is {remedy}")

@@ -136,8 +136,6 @@ class SampledLabels(EstimatedSource):
         problem = f"{self.metric} is estimated over all questions together, not a question each"
         raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
 
-    check_mean = check_single
-
     def history(self, history: History, since: str) -> list[Row]:
         """Return the estimates."""
         rows = history.judged_metric("", str(self.metric).removeprefix(SAMPLED), since)

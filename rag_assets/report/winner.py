@@ -261,7 +261,7 @@ def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
         members = members_by(TAG, seen.result.table_of)
     except (KeyError, IndexError):
         return []
-    counted = next(iter(counted_by_split(seen.tested_counting, seen.cells.values())), None)
+    counted = next(iter(counted_by_split(seen.counting, seen.cells.values())), None)
     others = [name for name in seen.cells if name != best]
     if counted is None or best not in seen.cells or not others:
         return []

@@ -78,7 +78,7 @@ class Counted:
     """The answerable queries of one split, in the order of their ids; arrays of shape (queries,).
 
     ``documents`` are the relevant ones of each query, where tests allow for those that are shared
-    (:mod:`rag_assets.statistics.shared_evidence`); else None.
+    (:mod:`rag_assets.statistics.paired_differences`); else None.
     """
 
     split: str

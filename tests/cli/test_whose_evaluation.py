@@ -138,21 +138,6 @@ def test_yaml_files_of_one_folder_are_experiments_of_their_own(
     assert sorted(file.parent.name for file in store.glob("*/current")) == ["x", "y"]
 
 
-def test_a_source_that_is_listed_keeps_its_name(tmp_path: Path, invoke: Invoke) -> None:
-    """As one without a name had that of its folder before, whatever its file is called."""
-    data, store = write_beir(tmp_path / "data"), tmp_path / "store"
-    file = write(tmp_path / "g", data, name="g", file="x.yaml")
-    assert invoke("evaluate", file, "--store", store).exit_code == 0
-    write(tmp_path / "g", data, name=None, file="x.yaml")
-    settings = StoreSettings.resolve(store)
-    assert open_experiment(file, settings).name == "g"
-    assert invoke("leaderboard", file, "--store", store).exit_code == 0
-    write(tmp_path / "g", data, name="renamed", file="x.yaml")
-    assert open_experiment(file, settings).name == "renamed"
-    elsewhere = open_experiment(tmp_path / "g" / "x.yaml", StoreSettings.resolve(data))
-    assert elsewhere.config.name == "renamed"
-
-
 def test_a_copy_of_experiment_and_store_goes_on_once_it_is_said(
     tmp_path: Path, invoke: Invoke
 ) -> None:

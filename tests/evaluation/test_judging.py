@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.schemas import CHUNKS, QRELS
-from rag_assets.statistics.paired_differences import PairedDifferences, shared_evidence
-from rag_assets.statistics.shared_evidence import SharedEvidence
+from rag_assets.statistics.paired_differences import (
+    PairedDifferences,
+    SharedEvidence,
+    shared_evidence,
+)
 from rag_assets.statistics.units import Counted, Floats, Resampling
 
 Span = tuple[int, int]

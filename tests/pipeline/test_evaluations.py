@@ -14,7 +14,7 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current, read_evaluation
-from rag_assets.report.diff import changes_between, partition_changes
+from rag_assets.report.diff import changes_between
 from rag_assets.report.evaluation_pairs import comparability
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
@@ -159,13 +159,7 @@ def diff(tiny: Tiny, *options: str) -> Result:
 
 def test_a_parameter(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.4)
-    results = again(tiny)
-    assert texts(results) == ["bm25.k1 1.2 -> 0.4"]
-    rows = partition_changes(*results)
-    (index,) = [row for row in rows if row["asset"] == "lexical_index"]
-    assert index["partition"] == {"retriever": "bm25"}
-    assert index["reasons"] == [{"what": "k1", "old": "1.2", "new": "0.4"}]
-    assert "documents" not in {row["asset"] for row in rows}
+    assert texts(again(tiny)) == ["bm25.k1 1.2 -> 0.4"]
 
 
 def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
@@ -173,10 +167,8 @@ def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
     tiny.write_config()
     results = again(tiny)
     assert texts(results) == ["retriever new added", "retriever shallow removed"]
-    became = {row["became"] for row in partition_changes(*results) if "new" in str(row)}
-    assert "added" in became
     queries = comparability(*results).chosen(intersection=False)
-    rows = Retrieval(results[1].primary).pair_on(*results, queries).rows()
+    rows = Retrieval(results[1].primary).pair_on(*results, queries).changes()
     assert "new" not in {row["retriever"] for row in rows}
 
 
@@ -214,7 +206,7 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
         "1 labelled query with another text",
     ]
     assert found.shared == {"q2", "q3", "q4", "q5"}
-    rows = Retrieval(parse_metric("mrr@3")).pair_on(*results, found.shared).rows(["bm25"])
+    rows = Retrieval(parse_metric("mrr@3")).pair_on(*results, found.shared).changes(["bm25"])
     old, new = (
         {row["query_id"]: row["mrr"] for row in one.query_metrics(3)["bm25"].to_pylist()}
         for one in results
@@ -229,7 +221,7 @@ def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tin
     queries = comparability(result, result).chosen(intersection=False)
     pair = Retrieval(result.primary).pair_on(result, result, queries)
     for expected in result.table(COMPARISONS_KEY).to_pylist():
-        found = pair.row(expected["retriever_a"], expected["retriever_b"])
+        found = pair.change(expected["retriever_a"], expected["retriever_b"])
         assert found is not None
         assert (found.pop("old"), found.pop("new")) == (expected["mean_a"], expected["mean_b"])
         own = {"retriever": expected["retriever_b"], "metric": "ndcg@5"}
@@ -270,7 +262,6 @@ def test_json_has_everything(tiny: Tiny) -> None:
     assert found["changes"] == [{"what": "bm25.k1", "old": "1.2", "new": "0.4"}]
     assert found["not_comparable"] == []
     assert {row["metric"] for row in found["metrics"]} == {"mrr@5"}
-    assert len(found["partitions"]) == len(partition_changes(*results))
 
 
 def test_an_unknown_retriever(tiny: Tiny) -> None:

@@ -456,10 +456,6 @@ def test_who_cannot_tell_says_so(known: Known, tmp_path: Path) -> None:
         told = command(known, *against, "--cannot-tell", option, "--junit", str(file))
         assert told.exit_code == code
         assert ElementTree.parse(file).find("testsuite").get("skipped") == skipped  # type: ignore[union-attr]
-    strict = command(known, *against, "--strict")
-    assert strict.exit_code == 2
-    assert "--strict is gone" in strict.stderr
-    assert "--strict" not in command(known, "--help").stdout
 
 
 def test_the_anchor_command(known: Known) -> None:

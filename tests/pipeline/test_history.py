@@ -114,8 +114,8 @@ def test_a_metric_over_time(tiny: Tiny) -> None:
     tiny.replace("judgments.jsonl", "A dog needs a ticket of 10 crowns.", "Children under six")
     tiny.run()
     tiny.snapshot()
-    rows = history_of(tiny).metric("ndcg", 5, ["bm25-whole"])
-    values = [row["value"] for row in rows]
+    rows = history_of(tiny).metric("ndcg", 5)
+    values = [row["value"] for row in rows if row["retriever"] == "bm25-whole"]
     assert values == [first["bm25-whole", 5], board_of(tiny)["bm25-whole", 5]]
 
 
