@@ -107,7 +107,7 @@ def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
     assert names(tiny).find("anchor") == pinned
     old = EvaluationResult(tiny.artifacts, pinned)
     new = EvaluationResult.current(tiny.artifacts)
-    assert len(Retrieval(new.primary).pair_on(old, new, {"q1", "q2"}).rows()) == 5
+    assert len(Retrieval(new.primary).pair_on(old, new, {"q1", "q2"}).changes()) == 5
 
 
 def test_unfinished_files_go(tiny: Tiny) -> None:
