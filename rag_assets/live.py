@@ -30,10 +30,10 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.retrieval.base import Retriever
 from rag_assets.retrieval.external.base import ALWAYS
 from rag_assets.retrieval.external.called_code import version_of_loaded
 from rag_assets.retrieval.external.python import CodeRetriever
-from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.dataset import RowError
 from rag_assets.sources.fields import type_name
 from rag_assets.sources.labelled_folder import JUDGMENTS, NAMES, QUERIES

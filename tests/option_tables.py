@@ -23,13 +23,14 @@ from rag_assets.retrieval.base import (
     EmbeddingRetriever,
     ImportedRetriever,
     LexicalRetriever,
+    Rm3Expansion,
+    WindowExpansion,
 )
 from rag_assets.retrieval.dense.embedding import HnswOptions
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
 from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.retrieval.retriever import Rm3Expansion, WindowExpansion
 from tests.walked_page import DOCS
 
 PAGES = ("retrievers.md", "query_sets.md", "index_texts.md")

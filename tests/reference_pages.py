@@ -20,7 +20,7 @@ from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.cli import main as program
 from rag_assets.cli.main import SUMMARIES
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.compute.compute import ComputeConfig
 from rag_assets.evaluation import returned_texts
 from rag_assets.evaluation.measure import Measure
 from rag_assets.evaluation.measures import MEASURE_TYPES

@@ -38,7 +38,7 @@ from rag_assets.labels.generation.question_files import (
     write_folder,
 )
 from rag_assets.labels.generation.question_options import SAME_LANGUAGE
-from rag_assets.llm.endpoint import MODEL_VARIABLE
+from rag_assets.llm.client import MODEL_VARIABLE
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.atomic import write_text

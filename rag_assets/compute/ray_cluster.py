@@ -9,12 +9,12 @@ import os
 import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from rag_assets.compute.options import ComputeConfig
 from rag_assets.errors import ComputeUnavailable, ModelUnavailable, RagAssetsError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.signal_handlers import sigterm_guard
@@ -45,12 +45,15 @@ _connected: list[str] = []
 """The address to which ``connect`` connected this process, if it did."""
 
 
+@dataclass(frozen=True)
 class RayCluster:
-    """What this process has computed in a cluster."""
+    """What this process has computed in a cluster; the options of ``compute`` say by whom."""
 
-    def __init__(self, options: ComputeConfig) -> None:
-        """Reach nothing yet."""
-        self._options = options
+    address: str
+    workers: int | None
+    cpus: float
+    gpus: float
+    shard_rows: int
 
     def map(
         self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
@@ -63,13 +66,12 @@ class RayCluster:
                 of packages, or too many workers died over a block.
             RagAssetsError: as the work raised it.
         """
-        options = self._options
-        connect(options.address)
+        connect(self.address)
         import ray
 
         run = ray.remote(
-            num_cpus=options.cpus,
-            num_gpus=options.gpus,
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
             scheduling_strategy="SPREAD",
             max_retries=MAX_LOSSES - 1,
             max_calls=0,  # else a process with a card ends after each block, and its model
@@ -90,21 +92,21 @@ class RayCluster:
 
     def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
         """Put a value into the cluster's memory, from which each node that needs it takes it."""
-        connect(self._options.address)
+        connect(self.address)
         import ray
 
         return ray.put(value)
 
     def n_parts(self, n_rows: int) -> int:
         """Return 1 for what is small; else as many as there are workers, or more, smaller ones."""
-        if n_rows <= self._options.shard_rows:
+        if n_rows <= self.shard_rows:
             return 1
-        connect(self._options.address)
-        return max(-(-n_rows // self._options.shard_rows), min(self._n_workers(), n_rows))
+        connect(self.address)
+        return max(-(-n_rows // self.shard_rows), min(self._n_workers(), n_rows))
 
     def _n_workers(self) -> int:
         """Return how many workers are wanted, or fit into the cluster as it is now."""
-        return self._options.workers or self._n_fitting()
+        return self.workers or self._n_fitting()
 
     def _n_fitting(self) -> int:
         """Return how many workers fit into the cluster.
@@ -115,13 +117,13 @@ class RayCluster:
         import ray
 
         resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        needs = {"CPU": self._options.cpus, "GPU": self._options.gpus}
+        needs = {"CPU": self.cpus, "GPU": self.gpus}
         fits = min(int(resources.get(name, 0) // need) for name, need in needs.items() if need)
         if not fits:
             present = ", ".join(f"{resources.get(name, 0):g} {name}" for name in needs)
             raise ComputeUnavailable(
-                f"the Ray cluster has no room for a worker with {self._options.cpus:g} cpus and "
-                f"{self._options.gpus:g} gpus: it has {present}"
+                f"the Ray cluster has no room for a worker with {self.cpus:g} cpus and "
+                f"{self.gpus:g} gpus: it has {present}"
             )
         return fits
 

@@ -52,11 +52,10 @@ def measure_latency(
         return
     search = None if served else ranker.searcher(context, retriever, top_k, depth, sample)
     part = served if search is None else Part(time_each(sample, search))
-    for cached in (False, True):
-        before = ranker.parts_before(context, retriever, top_k, cached=cached) if part else None
-        if part is not None and before is not None:
-            details: Details = {"asset": "rankings", "retriever": retriever, "cached": cached}
-            keep_part(context, LATENCY, fingerprint, added([part, *before]), **details)
+    before = ranker.parts_before(context, retriever, top_k) if part else None
+    if part is not None and before is not None:
+        details: Details = {"asset": "rankings", "retriever": retriever, "cached": False}
+        keep_part(context, LATENCY, fingerprint, added([part, *before]), **details)
 
 
 def measure_cell(
@@ -81,7 +80,7 @@ def measure_cell(
     whole = None
     if getattr(context.experiment.retrievers[retriever], "candidates", "top_k") == "top_k":
         search = ranker.searcher(context, retriever, top_k, depth, sample)
-        before = ranker.parts_before(context, retriever, top_k, cached=False)
+        before = ranker.parts_before(context, retriever, top_k)
         if search is not None and before is not None:
             whole = added([Part(time_each(sample, search)), *before])
     whole = whole or kept_part(context, LATENCY, ranking)
@@ -100,11 +99,9 @@ def keep_part(
         context.measurements.add(what, fingerprint, seconds, n, **more)
 
 
-def kept_part(
-    context: StageContext, what: str, fingerprint: str, *, cached: bool = False
-) -> Part | None:
+def kept_part(context: StageContext, what: str, fingerprint: str) -> Part | None:
     """Return what was kept."""
-    sample = context.measurements.find(what, fingerprint, cached=cached)
+    sample = context.measurements.find(what, fingerprint)
     if not sample or not sample["samples_ms"] or not sample["amount"]:
         return None
     cost = sample["cost"]

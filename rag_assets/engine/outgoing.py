@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import llm_client, retriever_client
-from rag_assets.llm.budget import Budget
 from rag_assets.llm.client import ChatRequest
-from rag_assets.llm.completions import Estimate, estimate
+from rag_assets.llm.completions import Budget, Estimate, estimate
 from rag_assets.store.artifacts import ArtifactKey
 
 LLM_CALLS, TEXTS, PAIRS = "llm_calls", "texts", "pairs"

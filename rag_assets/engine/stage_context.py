@@ -185,9 +185,7 @@ class SingleSearches(Protocol):
     ) -> Search | None:
         """Return a function that ranks one of these queries; None where nothing is computed."""
 
-    def parts_before(
-        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
+    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         """Return what comes before the search; None where it is not known."""
 
 

@@ -33,7 +33,7 @@ from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.external.base import UNCHUNKED
+from rag_assets.retrieval.base import UNCHUNKED
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import OVERLAPS
 from rag_assets.store.artifacts import ArtifactKey

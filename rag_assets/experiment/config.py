@@ -20,7 +20,7 @@ from pydantic import (
 from rag_assets.answers.generators import GENERATOR_TYPES, Generator
 from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.compute.compute import ComputeConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.judges.base import Judge
@@ -29,10 +29,8 @@ from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Options
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES, QuerySet
-from rag_assets.retrieval.base import ORIGINAL
-from rag_assets.retrieval.external.base import UNCHUNKED
+from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, Retriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
-from rag_assets.retrieval.retriever import Retriever
 from rag_assets.sources.formats import FORMATS
 
 

@@ -35,9 +35,9 @@ from rag_assets.labels.question_marks import (
 )
 from rag_assets.labels.sampling.judgment_log import design_file
 from rag_assets.options import FileOptions
-from rag_assets.retrieval.base import BaseRetriever, ImportedRetriever
+from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
-from rag_assets.retrieval.external.base import UNCHUNKED, ExternalRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.formats import unread_files, unread_labels

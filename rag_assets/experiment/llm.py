@@ -7,9 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rag_assets.llm.budget import Limits
-from rag_assets.llm.client import ChatModel
-from rag_assets.llm.endpoint import DEFAULT_BASE_URL, NO_MODEL, address_of, model_named
+from rag_assets.llm.client import DEFAULT_BASE_URL, NO_MODEL, ChatModel, address_of, model_named
+from rag_assets.llm.completions import Limits
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.secrets import host_of, is_loopback
 

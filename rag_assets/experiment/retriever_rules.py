@@ -15,14 +15,13 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.experiment.config import RetrieverConfig
 from rag_assets.options import KeyProblem, Location
+from rag_assets.retrieval.base import MAX_DERIVED, RERANKED, SECOND, UNCHUNKED
 from rag_assets.retrieval.derived import (
     DerivedRetriever,
     FusedRetriever,
     RerankedRetriever,
     Tune,
 )
-from rag_assets.retrieval.external.base import UNCHUNKED
-from rag_assets.retrieval.retriever import MAX_DERIVED, RERANKED, SECOND
 
 LEVEL_RULE = (
     "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "

@@ -42,11 +42,10 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import Progress
-from rag_assets.retrieval.base import LexicalRetriever
+from rag_assets.retrieval.base import LexicalRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import index_key, load_units
 from rag_assets.retrieval.lexical.analyzers import AUTO
 from rag_assets.retrieval.lexical.words import WordIndex
-from rag_assets.retrieval.retriever import Searcher
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 

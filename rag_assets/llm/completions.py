@@ -3,6 +3,10 @@
 Only distinct requests that are not stored are asked, as many at a time as the model allows, and
 each reply is on the disk before its place is given to another request. So a process that is killed
 repeats at most that many.
+
+A budget says what an evaluation may spend: a number of calls, and money. A call is a request that
+is answered or fails; attempts that the server turned away (rate limits) belong to the same call.
+Costs are in the unit of the prices, which is the user's own.
 """
 
 from __future__ import annotations
@@ -11,41 +15,187 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Self, TypeVar
 
-from rag_assets.llm.budget import Budget, Limits, prompt_tokens_at_most
+from pydantic import Field, model_validator
+
+from rag_assets.errors import RagAssetsError
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion
 from rag_assets.llm.replies import Journal, ReplyStore, request_text
+from rag_assets.options import Number, Options
 from rag_assets.progress import Advance
 from rag_assets.servers.client import Outage
 from rag_assets.servers.failures import Failed
 
+Result = TypeVar("Result")
 
-class Counts(NamedTuple):
-    """How far it is, in distinct requests.
+MILLION = 1_000_000
+MESSAGE_TOKENS = 16
+"""Most tokens that a chat format puts around a message; a generous guess."""
 
-    Attributes:
-        done: answered, now or before.
-        failed: asked in vain.
-        remaining: not asked yet, or on their way.
-        cost: of the budget so far, in the unit of its prices; None without prices.
-    """
 
-    done: int
-    failed: int
-    remaining: int
-    cost: float | None
+class BudgetReached(RagAssetsError):
+    """The next request does not fit ``max_calls`` or ``max_cost``; what was answered is kept."""
+
+    exit_code = 3
+
+
+class Limits(Options):
+    """What may be spent on a language model; prices are money a million tokens."""
+
+    max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_cost: Annotated[Number, Field(ge=0)] | None = None
+    prompt_price: Annotated[Number, Field(ge=0)] | None = None
+    completion_price: Annotated[Number, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _prices_belong_together(self) -> Self:
+        if (self.prompt_price is None) != (self.completion_price is None):
+            raise ValueError("prompt_price and completion_price belong together; give both")
+        if self.max_cost is not None and not self.priced:
+            raise ValueError(
+                "max_cost needs prompt_price and completion_price, in money per million tokens"
+            )
+        return self
 
     @property
-    def total(self) -> int:
-        """All of them."""
-        return self.done + self.failed + self.remaining
+    def priced(self) -> bool:
+        """Whether both prices are known."""
+        return self.prompt_price is not None and self.completion_price is not None
 
-    def after(self, answer: Answer) -> Counts:
-        """Return the counts when one more request has an answer, or failed."""
-        is_failure = isinstance(answer, Failed)
-        done, failed = self.done + (not is_failure), self.failed + is_failure
-        return Counts(done, failed, self.remaining - 1, self.cost)
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return what so many tokens cost; 0 without prices."""
+        prompt = prompt_tokens * (self.prompt_price or 0.0)
+        return (prompt + completion_tokens * (self.completion_price or 0.0)) / MILLION
+
+    def cost_at_most(self, request: ChatRequest) -> float:
+        """Return more than a request will cost: a token for each byte, and the longest answer."""
+        return self.cost(prompt_tokens_at_most(request), request.max_tokens)
+
+
+class Budget:
+    """The limits of one evaluation, and what it has spent."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        """Begin with nothing spent; without limits it only counts."""
+        self.limits = limits or Limits()
+        self.calls = 0
+        self.cost = 0.0
+        self.tokens = 0  # of requests and answers, as far as the server tells
+        self._sent: list[ChatRequest] = []
+
+    def reserve(self, request: ChatRequest) -> bool:
+        """Count a request that is sent now; False, and not counted, where it may not fit.
+
+        It is held for the most that it can cost until :meth:`spend` says what it did.
+        """
+        limits = self.limits
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            return False
+        if limits.max_cost is not None:
+            held = sum(map(limits.cost_at_most, (*self._sent, request)))
+            if self.cost + held > limits.max_cost:
+                return False
+        self.calls += 1
+        self._sent.append(request)
+        return True
+
+    def spend(self, request: ChatRequest, answer: Answer) -> None:
+        """Count what a request cost; where the server tells no usage, the most that it can have."""
+        self._sent.remove(request)
+        if isinstance(answer, Failed):
+            self.cost += self.limits.cost_at_most(request) if answer.maybe_paid else 0.0
+        elif answer.prompt_tokens is None or answer.completion_tokens is None:
+            self.cost += self.limits.cost_at_most(request)
+        else:
+            self.cost += self.limits.cost(answer.prompt_tokens, answer.completion_tokens)
+            self.tokens += answer.prompt_tokens + answer.completion_tokens
+
+    def reached(self, answered: int, missing: int) -> BudgetReached:
+        """Return the error for requests that do not fit any more."""
+        limits = self.limits
+        out_of_calls = limits.max_calls is not None and self.calls >= limits.max_calls
+        limit = f"max_calls {limits.max_calls}" if out_of_calls else f"max_cost {limits.max_cost}"
+        spent = f"{self.calls} calls" + (f", cost {self.cost:.4g}" if limits.priced else "")
+        return BudgetReached(
+            f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are there "
+            f"and kept, {missing} are missing; run again to ask only for those, or raise the limit"
+        )
+
+
+class CallLimit:
+    """``max_calls`` of a server that is no language model: of embeddings, or a reranker."""
+
+    def __init__(self, max_calls: int | None) -> None:
+        """Begin with no request; None: any number is allowed."""
+        self._max_calls = max_calls
+        self._calls = 0
+
+    def results(
+        self, works: Sequence[tuple[Callable[[], Result], int]], width: int
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (number of a piece of work, its result), several at a time, while requests fit.
+
+        What a piece raises is raised when the results of the others beside it were given.
+
+        Args:
+            works: what asks a server, and how many requests it takes.
+            width: pieces at a time.
+
+        Raises:
+            BudgetReached: the next one does not fit.
+        """
+        done = 0
+        with ThreadPoolExecutor(width, thread_name_prefix="requests") as pool:
+            while done < len(works):
+                block = works[done : done + width]
+                sent = [pool.submit(work) for work, n in block[: self._n_fitting(block)]]
+                wait(sent)
+                for number, future in enumerate(sent, start=done):
+                    if future.exception() is None:
+                        yield number, future.result()
+                for future in sent:
+                    future.result()
+                done += len(sent)
+
+    def _n_fitting(self, works: Sequence[tuple[object, int]]) -> int:
+        """Count the requests of the first pieces of work that fit; return how many pieces."""
+        for n_pieces, (_, n_requests) in enumerate(works):
+            if self._max_calls is not None and self._calls + n_requests > self._max_calls:
+                if n_pieces:
+                    return n_pieces
+                raise BudgetReached(
+                    f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
+                    "requests); answers are stored, run again to get only the rest, or raise the "
+                    "limit"
+                )
+            self._calls += n_requests
+        return len(works)
+
+
+def taken(
+    answers: Mapping[str, Sequence[Completion]], limits: Limits
+) -> tuple[dict[str, float], float | None]:
+    """Return query id -> what its answers took when they were given, and what a query costs.
+
+    The cost is None without prices, or where a server told no usage.
+    """
+    seconds, cost = dict[str, float](), 0.0
+    is_known = limits.priced and bool(answers)
+    for query_id, completions in answers.items():
+        times = [answer.seconds for answer in completions if answer.seconds is not None]
+        if len(times) == len(completions):
+            seconds[query_id] = sum(times)
+        for answer in completions:
+            is_known &= answer.prompt_tokens is not None and answer.completion_tokens is not None
+            cost += limits.cost(answer.prompt_tokens or 0, answer.completion_tokens or 0)
+    return seconds, cost / len(answers) if is_known else None
+
+
+def prompt_tokens_at_most(request: ChatRequest) -> int:
+    """Return a bound: no tokenizer makes more tokens than UTF-8 bytes."""
+    lengths = [len(message.content.encode()) + MESSAGE_TOKENS for message in request.messages]
+    return sum(lengths) + MESSAGE_TOKENS
 
 
 @dataclass(frozen=True)
@@ -80,17 +230,6 @@ def estimate(
     return Estimate(len(distinct) - len(missing), len(missing), cost, tokens)
 
 
-def shown_by(advance: Advance) -> Callable[[Counts], None]:
-    """Return a progress callback that shows its counts in a bar."""
-
-    def show(counts: Counts) -> None:
-        notes = [f"{counts.failed} failed"] if counts.failed else []
-        notes += [f"cost {counts.cost:.4g}"] if counts.cost is not None else []
-        advance(counts.done + counts.failed, counts.total, ", ".join(notes))
-
-    return show
-
-
 class Completions:
     """A model with the store of its replies and its budget."""
 
@@ -100,7 +239,7 @@ class Completions:
         store: ReplyStore,
         budget: Budget | None = None,
         *,
-        progress: Callable[[Counts], None] | None = None,
+        progress: Advance | None = None,
     ) -> None:
         """Ask ``model`` for what ``store`` does not hold.
 
@@ -108,7 +247,7 @@ class Completions:
             model: who answers.
             store: where every reply is stored as it arrives.
             budget: asked before each request; shared by all that one evaluation does.
-            progress: called at the beginning and after each request.
+            progress: told how many distinct requests are done, how many failed, and the cost.
         """
         self.model = model
         self.store = store
@@ -118,7 +257,7 @@ class Completions:
     @property
     def served_models(self) -> list[str]:
         """The names that the server gave the model, by the first stored reply of each."""
-        return [served.name for served in self.store.served(self.model.identity)]
+        return self.store.served_models(self.model.identity)
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Return the answer to each request, in order; raises as :meth:`complete`."""
@@ -144,20 +283,21 @@ class Completions:
         stored = self.store.get(identity, [requests[first] for first in equal])
         replies = dict(zip(equal, stored, strict=True))
         missing = [first for first, reply in replies.items() if reply is None]
-        counts = Counts(len(equal) - len(missing), 0, len(missing), None)
-        self._tell(counts)
+        n_stored = len(equal) - len(missing)
+        self._tell(n_stored, 0, len(equal))
         for first, reply in replies.items():
             if reply is not None:
                 yield from ((number, reply) for number in equal[first])
         with self.store.journal(identity) as journal:
-            for first, answer in self._ask(requests, missing, journal, counts):
+            for first, answer in self._ask(requests, missing, journal, n_stored):
                 yield from ((number, answer) for number in equal[first])
 
     def _ask(
-        self, requests: Sequence[ChatRequest], missing: Sequence[int], journal: Journal, at: Counts
+        self, requests: Sequence[ChatRequest], missing: Sequence[int], journal: Journal, n_done: int
     ) -> Iterator[tuple[int, Answer]]:
         """Yield answers of the model as they arrive; the journal has each before."""
         waiting, outage = deque(missing), Outage("LLM")
+        n_failed, n_all = 0, n_done + len(missing)
         sent: dict[Future[Answer], int] = {}
         width = self.model.concurrency
         with ThreadPoolExecutor(width, thread_name_prefix="llm") as pool:
@@ -166,14 +306,15 @@ class Completions:
                     number = waiting.popleft()
                     sent[pool.submit(self._stored_answer, requests[number], journal)] = number
                 if not sent:
-                    raise self.budget.reached(at.done, len(waiting))
+                    raise self.budget.reached(n_done, len(waiting))
                 arrived, _ = wait(sent, return_when=FIRST_COMPLETED)
                 for future in [future for future in sent if future in arrived]:
                     number, answer = sent.pop(future), future.result()
                     self.budget.spend(requests[number], answer)
-                    at = at.after(answer)
-                    self._tell(at)
-                    outage.note(answer if isinstance(answer, Failed) else None)
+                    failed = answer if isinstance(answer, Failed) else None
+                    n_done, n_failed = n_done + (failed is None), n_failed + (failed is not None)
+                    self._tell(n_done, n_failed, n_all)
+                    outage.note(failed)
                     outage.check()
                     yield number, answer
 
@@ -183,7 +324,8 @@ class Completions:
             journal.add(request, answer)
         return answer
 
-    def _tell(self, counts: Counts) -> None:
+    def _tell(self, n_done: int, n_failed: int, n_all: int) -> None:
         if self._progress is not None:
-            is_priced = self.budget.limits.priced
-            self._progress(counts._replace(cost=self.budget.cost if is_priced else None))
+            notes = [f"{n_failed} failed"] if n_failed else []
+            notes += [f"cost {self.budget.cost:.4g}"] if self.budget.limits.priced else []
+            self._progress(n_done + n_failed, n_all, ", ".join(notes))

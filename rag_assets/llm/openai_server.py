@@ -1,4 +1,4 @@
-"""Chat models and embeddings behind a server that speaks the OpenAI protocol, by ``openai``.
+"""Chat models and embeddings behind a server that speaks the OpenAI protocol.
 
 A text that was embedded before is looked up. An answer's vectors are ordered by their ``index``,
 as the protocol says.
@@ -6,17 +6,18 @@ as the protocol says.
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rag_assets.errors import ModelUnavailable, NotServed, UsageError
-from rag_assets.llm.budget import CallLimit
+from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now
+from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
     Progress,
@@ -29,27 +30,12 @@ from rag_assets.models.cache_fill import (
 from rag_assets.models.token_counts import in_batches
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
 from rag_assets.servers.failures import Failed, malformed
-from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
-
-if TYPE_CHECKING:
-    from openai import OpenAI
 
 
 class OpenAICompatible(ModelClient):
     """A chat model behind a server."""
-
-    def __init__(
-        self, options: ServedModelOptions, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
-        """Read the key from its environment variable; nothing is sent yet.
-
-        Raises:
-            UsageError: the package ``openai`` is not installed, or the variable is not set.
-        """
-        super().__init__(options, sleep=sleep)
-        self._client = open_client(self.server)
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -73,55 +59,29 @@ class OpenAICompatible(ModelClient):
             **{name: value for name, value in optional.items() if value is not None},
         }
         started = time.perf_counter()
-        completion = _completion(self._client.chat.completions.create(**body))
+        completion = _completion(self.post("/chat/completions", body))
         return completion._replace(seconds=time.perf_counter() - started, time=now())
 
 
-def open_client(server: Server) -> OpenAI:
-    """Return a client of the package ``openai``; nothing is sent yet.
-
-    Raises:
-        UsageError: the package is not installed.
-    """
-    try:
-        import openai
-    except ImportError as error:
-        raise UsageError(
-            "a model behind a server needs the package openai: pip install 'rag-assets[api]'"
-        ) from error
-    import httpx2
-
-    # Key, user and query are added on the way. Retries are ours: theirs have no settings.
-    transport: Any = Transport(httpx2, server)
-    carried = httpx2.Client(transport=transport, trust_env=False)
-    return openai.OpenAI(
-        api_key="unused", base_url=server.place, http_client=carried, max_retries=0
-    )
-
-
-def _completion(response: Any) -> Completion:  # noqa: ANN401  (servers send what they like)
-    """Return the first choice of a response, checked: the package believes what it is sent.
+def _completion(answer: Any) -> Completion:  # noqa: ANN401 (servers send what they like)
+    """Return the first choice of an answer.
 
     Raises:
         ServerFailure: it is not what the protocol says.
     """
-    choices = getattr(response, "choices", None)
+    choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise malformed("it has no list of choices")
-    choice = choices[0]
-    message = choice.message
-    refusal = getattr(message, "refusal", None)
-    filtered = choice.finish_reason == "content_filter"
-    text = refusal or message.content
-    usage = getattr(response, "usage", None)
-    names = ("prompt_tokens", "completion_tokens")
-    prompt, written = (token_count(getattr(usage, name, None)) for name in names)
-    reason = str(choice.finish_reason or STOP)
-    if refusal or filtered:
+    message, reason = choices[0]["message"], str(choices[0].get("finish_reason") or STOP)
+    refusal = message.get("refusal")
+    text = refusal or message.get("content")
+    if refusal or reason == "content_filter":
         text, reason = str(text or ""), REFUSAL
     if not isinstance(text, str):
         raise malformed("it has no text")
-    served = getattr(response, "model", None)
+    usage = answer.get("usage") or {}
+    prompt, written = (token_count(usage.get(n)) for n in ("prompt_tokens", "completion_tokens"))
+    served = answer.get("model")
     served = served if isinstance(served, str) and served else None
     f"{text}{reason}{served}".encode()  # half a character of JSON, such as \ud800, is no text
     return Completion(text, prompt, written, reason, served_model=served)
@@ -154,7 +114,7 @@ def embed_cached(
         float32, shape (len(texts), dimension); shape (0, 0) for no texts.
 
     Raises:
-        UsageError: the package ``openai`` is not installed, or the key's variable is not set.
+        UsageError: the key's variable is not set.
         ModelUnavailable: the server does not answer as it should.
         BudgetReached: ``max_calls`` allow no more.
         DataError: it gives NaN, or what no similarity is defined for, for a text.
@@ -193,13 +153,12 @@ class OpenAIEmbeddings(ModelClient):
             sleep: waits between attempts.
 
         Raises:
-            UsageError: the package ``openai`` is not installed, or the variable is not set.
+            UsageError: the variable is not set, or holds what no header can.
         """
         super().__init__(options, max_mebibytes=_MAX_MEBIBYTES, sleep=sleep)
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._calls = CallLimit(options.max_calls)
-        self._client = open_client(self.server)
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Vectors]]:
         """Yield (number of the first text of a request, vectors), a few requests at a time.
@@ -225,20 +184,25 @@ class OpenAIEmbeddings(ModelClient):
         return vectors
 
     def _attempt(self, texts: list[str]) -> Vectors:
-        optional: dict[str, Any] = (
-            {} if self._dimensions is None else {"dimensions": self._dimensions}
-        )
-        response: Any = self._client.embeddings.create(
-            model=self.options.model, input=texts, **optional
-        )
-        rows = {row.index: row.embedding for row in response.data}
-        if sorted(rows) != list(range(len(texts))) or len(response.data) != len(texts):
-            raise ValueError(f"{len(response.data)} vectors for {len(texts)} texts")
+        body: dict[str, Any] = {"model": self.options.model, "input": texts}
+        body["encoding_format"] = "base64"  # a quarter of the bytes, where a server knows it
+        if self._dimensions is not None:
+            body["dimensions"] = self._dimensions
+        answer = self.post("/embeddings", body)
+        rows = {row["index"]: _vector(row["embedding"]) for row in answer["data"]}
+        if sorted(rows) != list(range(len(texts))) or len(answer["data"]) != len(texts):
+            raise ValueError(f"{len(answer['data'])} vectors for {len(texts)} texts")
         vectors: Vectors = np.array([rows[row] for row in range(len(texts))], dtype=np.float32)
         if vectors.ndim != 2 or not vectors.size:
             raise ValueError("the vectors are empty")
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             given = vectors.shape[1]
             raise ValueError(f"vectors of {given} dimensions, not the {self._dimensions} asked for")
-        self.count_tokens(getattr(getattr(response, "usage", None), "total_tokens", None))
+        self.count_tokens((answer.get("usage") or {}).get("total_tokens"))
         return vectors
+
+
+def _vector(given: Any) -> Any:  # noqa: ANN401 (servers send what they like)
+    if isinstance(given, str):
+        return np.frombuffer(base64.b64decode(given, validate=True), "<f4")
+    return given

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,22 +55,6 @@ _SCHEMA = pa.schema(
 _REPLY = _SCHEMA.names[1:]
 
 _log = logging.getLogger(__name__)
-
-
-class Served(NamedTuple):
-    """A model that answered under the name that was asked for.
-
-    Attributes:
-        name: as the server gives it, such as ``gpt-4o-mini-2024-07-18``.
-        first: when its first stored reply came, in ISO 8601, UTC.
-        last: likewise its last one.
-        replies: how many are stored.
-    """
-
-    name: str
-    first: str
-    last: str
-    replies: int
 
 
 class ReplyStore:
@@ -109,15 +93,15 @@ class ReplyStore:
             if journal.close():
                 self._settle(journal.path)
 
-    def served(self, identity: Mapping[str, str]) -> list[Served]:
-        """Return who answered when the model ``identity`` was asked for, by the first reply.
+    def served_models(self, identity: Mapping[str, str]) -> list[str]:
+        """Return the names that the server gave the model ``identity``, by the first reply of each.
 
         More than one name means that the server exchanged the model behind the one that is asked
         for: replies of both do not belong into one evaluation. Servers that give no name, and
         replies of versions that did not store it, are left out.
         """
         of_model = f'{{"model":{canonical_json(dict(identity))},'
-        times: dict[str, list[str]] = {}
+        first: dict[str, str] = {}
         columns = ["request", "served_model", "time"]
         journals = pa.Table.from_arrays(_columns([*self._journal_rows()]), schema=_SCHEMA)
         for table in (journals, *self._cache.tables(columns)):
@@ -126,9 +110,8 @@ class ReplyStore:
             rows = table.filter(pc.starts_with(table["request"], of_model)).select(columns)
             for _, name, when in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 if name is not None:
-                    times.setdefault(name, []).append(when or "")
-        served = [Served(name, min(all), max(all), len(all)) for name, all in times.items()]
-        return sorted(served, key=lambda model: (model.first, model.name))
+                    first[name] = min(when or "", first.get(name, when or ""))
+        return sorted(first, key=lambda name: (first[name], name))
 
     def settle(self) -> None:
         """Make segments of the journals that killed processes left.

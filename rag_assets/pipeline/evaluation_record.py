@@ -49,7 +49,7 @@ from rag_assets.pipeline.failed_queries import (
 )
 from rag_assets.pipeline.history import COMPACTED, HistoryFiles, history_table, is_compacted
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.retriever import Retriever
+from rag_assets.retrieval.base import Retriever
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.atomic import remove, write_text
 from rag_assets.store.locks import check_lease

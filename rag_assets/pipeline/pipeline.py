@@ -46,9 +46,8 @@ from rag_assets.store.locks import shared_lease
 from rag_assets.store.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from rag_assets.llm.budget import Budget
     from rag_assets.llm.client import ChatModel
-    from rag_assets.llm.completions import Completions
+    from rag_assets.llm.completions import Budget, Completions
     from rag_assets.llm.replies import ReplyStore
 
 _log = logging.getLogger(__name__)
@@ -187,7 +186,7 @@ class Pipeline:
 
     def chat_model(self, llm: str | None = None) -> ChatModel:
         """Return a language model of the experiment, opened once."""
-        from rag_assets.llm.budget import Budget
+        from rag_assets.llm.completions import Budget
 
         if llm not in self._chat_models:
             config = self.experiment.language_model(llm)
@@ -207,12 +206,11 @@ class Pipeline:
     @contextmanager
     def completions(self, label: str, total: int, llm: str | None = None) -> Iterator[Completions]:
         """Open a language model with its replies; its budget holds for the whole evaluation."""
-        from rag_assets.llm.completions import Completions, shown_by
+        from rag_assets.llm.completions import Completions
 
         model = self.chat_model(llm)
         with self.progress(label, total) as advance:
-            show = shown_by(advance)
-            yield Completions(model, self.replies, self._budgets[llm], progress=show)
+            yield Completions(model, self.replies, self._budgets[llm], progress=advance)
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed."""

@@ -45,10 +45,11 @@ from rag_assets.retrieval.external.stage import (
     ExternalRankings,
     ExternalRuns,
     ExternalUnits,
+    ImportedRankings,
+    ImportedRuns,
     chunk_keys,
 )
 from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns, Tuning
-from rag_assets.retrieval.imported_stage import ImportedRankings, ImportedRuns
 from rag_assets.retrieval.lexical.stage import (
     LexicalIndexes,
     LexicalQueries,

@@ -26,7 +26,7 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_facts import DOCUMENT_FIELDS, document_fields
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.budget import taken
+from rag_assets.llm.completions import taken
 from rag_assets.query_sets.query_set import (
     ANSWERS,
     ComputedQuerySet,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.query_set import PromptedQuerySet
-from rag_assets.report.formats import rough
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet
 from rag_assets.retrieval.base import BaseRetriever
@@ -33,12 +32,9 @@ def latency_rows(
     - ``p50_ms``, ``p95_ms``, ``p99_ms``: of single queries one at a time, with all that they need:
       what models take to write and to encode them, searching, fusing and reranking. A server's
       part is that of its requests when they were made. ``n_timed`` is their number.
-    - ``concurrency``: how many queries a search that is not ours is asked at once, and
-      ``concurrent_p50_ms``, ``concurrent_p95_ms``, ``concurrent_p99_ms``: of single queries then.
+    - ``concurrency``: how many queries a search that is not ours is asked at once.
     - ``query_cost``: money that servers take for a query, on average; 0 where none is asked, None
       where a part of it is not known.
-    - ``known_p50_ms``, ``known_p95_ms``, ``known_p99_ms``: the same with known vectors; None for
-      a retriever without an embedding model.
     - ``index_seconds``: building the index, with analysing its texts and without embedding;
       ``index_bytes``: its size on disk.
     - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
@@ -58,7 +54,7 @@ def latency_rows(
             "retriever": name,
             "queries_per_second": measured.queries_per_second(name),
             **measured.latency(name),
-            **measured.concurrent(name),
+            "concurrency": measured.concurrency(name),
             **measured.index(name),
             **measured.embedded(name),
             "rerank_seconds": measured.rerank_seconds(name),
@@ -112,19 +108,16 @@ class _Measured:
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
-        alone, cached = (self._find("latency", ranking, cached=one) for one in (False, True))
+        alone = self._find("latency", ranking)
         row: Row = {name: alone.get(name) if alone else None for name in _PERCENTILES}
         row["n_timed"] = alone["amount"] if alone else None
         cost = alone["cost"] if alone and alone["amount"] else None
         row["query_cost"] = cost / alone["amount"] if alone and cost is not None else None
-        return row | {f"known_{n}": cached.get(n) if cached else None for n in _PERCENTILES}
+        return row
 
-    def concurrent(self, retriever: str) -> Row:
+    def concurrency(self, retriever: str) -> int | None:
         config = self._experiment.retrievers[retriever]
-        n_at_once = config.concurrency if isinstance(config, ExternalRetriever) else None
-        measured = self._of(ANSWER, ASKED, retriever) if n_at_once else None
-        times = {f"concurrent_{n}": measured.get(n) if measured else None for n in _PERCENTILES}
-        return {"concurrency": n_at_once, **times}
+        return config.concurrency if isinstance(config, ExternalRetriever) else None
 
     def index(self, retriever: str) -> Row:
         for asset in _INDEXES:
@@ -205,7 +198,6 @@ def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
         Column("p50_ms", "p50\nms", ROUGH),
         Column("p95_ms", "p95\nms", ROUGH),
         Column("p99_ms", "p99\nms", ROUGH),
-        Column("known_p50_ms", "known\np50", ROUGH),
         Column("index_seconds", "index\ns", ROUGH),
         Column("index_megabytes", "index\nMB", ROUGH),
         Column("texts", "embed-\nded", "s"),
@@ -213,8 +205,7 @@ def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
     )
     notes = [
         "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.",
-        "known p50: with known vectors, in ms. embedded: new texts of all; the others were cached.",
-        *_at_once(rows),
+        "embedded: new texts of all; the others were cached.",
     ]
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
     first = Sheet(title, columns, [_line(row) for row in rows], notes=notes, is_narrow=True)
@@ -241,13 +232,3 @@ def _line(row: Row) -> Row:
         "index_megabytes": None if size is None else size / 1_000_000,
         "texts": None if new is None else f"{new}/{new + row['n_from_cache']}",
     }
-
-
-def _at_once(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each search that is asked several queries at once."""
-    for row in rows:
-        if (row["concurrency"] or 0) > 1:
-            times = [row[f"concurrent_{name}"] for name in _PERCENTILES]
-            texts = ", ".join("-" if time is None else rough(time) for time in times)
-            lead = f"{row['retriever']}, {row['concurrency']} queries at once"
-            yield f"{lead}: p50, p95 and p99 of {texts} ms"

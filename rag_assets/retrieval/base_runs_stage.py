@@ -27,9 +27,8 @@ from rag_assets.options import MAX_DEPTH
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
-from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.base import BaseRetriever, Searcher
 from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.retrieval.search_steps_stage import (
     factors_of,
@@ -120,10 +119,8 @@ class BaseRuns(RunsStage):
         units = config.variant_candidates if _has_variants(queries) else depth
         return lambda query_id: ranking.hits(rows[query_id], units)
 
-    def parts_before(
-        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
-        return None if cached else writing_parts(context, retriever)
+    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
+        return writing_parts(context, retriever)
 
     @abstractmethod
     def asked(self, queries: pa.Table) -> Any:  # noqa: ANN401 (whatever the family searches for)

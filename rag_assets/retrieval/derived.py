@@ -10,9 +10,9 @@ import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from rag_assets.options import Depth, Number, Options
+from rag_assets.retrieval.base import FUSED, RERANKED, Retriever, Role
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.retriever import FUSED, RERANKED, Retriever, Role
 from rag_assets.retrieval.workspace import Workspace
 
 TUNED = "tuned"

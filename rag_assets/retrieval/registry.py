@@ -7,10 +7,14 @@ A package adds a type by an entry point of the group ``rag_assets.retrievers``: 
 from __future__ import annotations
 
 from rag_assets.plugins import Kind, Members, members
-from rag_assets.retrieval.base import EmbeddingRetriever, ImportedRetriever, LexicalRetriever
+from rag_assets.retrieval.base import (
+    EmbeddingRetriever,
+    ImportedRetriever,
+    LexicalRetriever,
+    Retriever,
+)
 from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
-from rag_assets.retrieval.retriever import Retriever
 
 FAMILIES: tuple[type[Retriever], ...] = (
     LexicalRetriever,

@@ -87,16 +87,9 @@ class RunsStage(Stage):
         """Return a function that ranks one of these queries; None where nothing is computed."""
         return None
 
-    def parts_before(
-        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
-        """Return what each query takes before this retriever's own search.
-
-        Returns:
-            What comes before; None where a part of it was not measured, or where ``cached`` makes
-            no difference.
-        """
-        return None if cached else []
+    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
+        """Return what each query takes before the search; None: a part was not measured."""
+        return []
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the ranking."""
@@ -230,22 +223,13 @@ class DerivedRuns(RunsStage):
         candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
         return candidates if isinstance(candidates, int) else top_k
 
-    def parts_before(
-        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
-        found: list[Part] = []
-        any_cached, written = False, set[str]()
+    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
+        parts, written = list[Part](), set[str]()
         for name in context.experiment.inputs(retriever):
             stage = self._families[context.experiment.family(name)]
             candidates = self.candidates(context.experiment, retriever, top_k)
             ranking = context.rankings.measured(stage, name, top_k, candidates)
-            if ranking is None:
-                return None
-            part = None
-            if cached:
-                part = kept_part(context, LATENCY, ranking, cached=True)
-                any_cached |= part is not None
-            part = part or kept_part(context, LATENCY, ranking)
+            part = kept_part(context, LATENCY, ranking) if ranking is not None else None
             if part is None:
                 return None
             if isinstance(context.experiment.retrievers[name], BaseRetriever):
@@ -253,8 +237,8 @@ class DerivedRuns(RunsStage):
                 if query_set in written:
                     part = without(part, writing_parts(context, name) or [])
                 written.add(query_set)
-            found.append(part)
-        return found if any_cached or not cached else None
+            parts.append(part)
+        return parts
 
     def rankings_by_query(
         self, context: StageContext, retriever: str, top_k: int, query_ids: Sequence[str]

@@ -5,21 +5,22 @@ Whatever a model is served by, the same options say where it is and how often it
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
 from rag_assets.errors import ModelUnavailable, NotServed, UsageError
 from rag_assets.options import Number, Options
-from rag_assets.servers.failures import Failed, ServerFailure, answered
+from rag_assets.servers.failures import Failed, ServerFailure, answered, malformed
 from rag_assets.servers.secrets import key_of
-from rag_assets.servers.transport import MEBIBYTE, Server
+from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 
 MAX_WAIT = 60.0
 """Seconds before a retry; a server that wants to be left alone for longer is not asked again."""
@@ -192,8 +193,11 @@ class ModelClient:
         Raises:
             UsageError: the variable is not set, or holds what no header can.
         """
+        import httpx2
+
         self.options = options
         self.server = options.server(max_mebibytes)
+        self._transport = Transport(httpx2, self.server)
         self._retries = Retries(options.retries, options.backoff, self.server, sleep)
         self._token_counts: list[int] = []
 
@@ -211,6 +215,22 @@ class ModelClient:
     def concurrency(self) -> int:
         """How many requests it may be given at a time."""
         return self.options.concurrency
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def post(self, path: str, body: object) -> Any:  # noqa: ANN401 (JSON)
+        """Return the JSON that answers one that is sent to a path, once.
+
+        Raises:
+            ServerFailure: there is no answer within the bounds, or it is an error or no JSON.
+        """
+        try:
+            return json.loads(self._transport.post(path, body))
+        except ValueError:
+            problem = malformed("it is no JSON")
+        raise problem  # out here, nothing is its context
 
     def result(self, ask: Callable[[], Result]) -> Result | Failed:
         """Return what an attempt gives, or why this request has no result.

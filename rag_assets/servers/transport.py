@@ -1,11 +1,10 @@
 """How requests are sent: to one server, within a time and a size, and with its credentials.
 
-The libraries that speak a protocol (``openai``, ``qdrant-client``) send by httpx, or by
-its successor httpx2, which is the same from outside. Here is the part of these that carries a
-request, by the connections of httpcore, on which both stand: these take a network of ours, which
-bounds the time of a whole request. No library gets to know a credential: they are added to the
-request on its way, and taken out of what comes back, so none can stand in a line of a log or in an
-error.
+Our clients send by httpx2, ``qdrant-client`` by httpx, which is the same from outside. Here is the
+part of these that carries a request, by the connections of httpcore, on which both stand: these
+take a network of ours, which bounds the time of a whole request. No library gets to know a
+credential: they are added to the request on its way, and taken out of what comes back, so none can
+stand in a line of a log or in an error.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ class Transport:
         self._connections.close()
 
     def __del__(self) -> None:
-        """Close what nobody closed: a client of ``openai`` lives as long as its model."""
+        """Close what nobody closed: a client of a model lives as long as the model."""
         # One that could not be opened has none; at the end of a process half of Python is gone.
         with suppress(AttributeError, TypeError):
             self._connections.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping
-from inspect import getsourcelines
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from rag_assets.code_versions.closure import Closure
 from rag_assets.code_versions.source_modules import Definition
 from rag_assets.code_versions.versions import PACKAGE_DIR, CodeVersions
-from rag_assets.llm.completions import Counts, shown_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.testing.retrievers import DOCUMENTS, QUERIES
@@ -38,20 +36,10 @@ def missing(tracer: Tracer, pipeline: Pipeline) -> Mapping[str, list[Place]]:
         stage = STAGES[name]
         codes = {tuple(stage.code(pipeline.experiment, k)) for k in stage.keys(pipeline.experiment)}
         covered = {place for code in codes for place in lines(VERSIONS.closure(code))}
-        outside = sorted(ran(tracer, name) - covered)
+        outside = sorted(tracer.executed[name] - covered)
         if outside:
             found[name] = outside
     return found
-
-
-def ran(tracer: Tracer, stage: str) -> set[Place]:
-    """Return what ran in a stage, but for what a progress bar shows, which is no result."""
-    shown = set()
-    for one in (shown_by, Counts.__dict__["total"].fget):
-        source, first = getsourcelines(one)
-        numbers = range(first, first + len(source))
-        shown |= {("llm/completions.py", number) for number in numbers}
-    return tracer.executed[stage] - shown
 
 
 def lines(closure: Closure) -> Iterator[Place]:

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rag_assets.compute.compute import compute_of, release_workers
-from rag_assets.compute.options import ComputeConfig
+from rag_assets.compute.compute import ComputeConfig, compute_of, release_workers
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.experiment import load_experiment

@@ -29,7 +29,7 @@ from rag_assets.judges.verdicts_stage import (
     judge_fingerprint,
     relevance_verdicts_key,
 )
-from rag_assets.llm.budget import BudgetReached
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.sources.stage import QUERIES_KEY

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import UserDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,10 +66,6 @@ async def awaited(query: str) -> list[tuple[str, int, int]]:
     return [("storm", 0, 10)]
 
 
-def batch(queries: Sequence[str], k: int) -> list[list[str]]:
-    return [["bikes"] for _ in queries]
-
-
 @pytest.fixture(scope="module")
 def result() -> EvaluationTable:
     """One evaluation of a retriever of every kind."""
@@ -79,7 +75,6 @@ def result() -> EvaluationTable:
             "function": first_of_all,
             "object": Own(),
             "awaited": awaited,
-            "batch": {"call": batch, "batch": True},
             "texts": {"call": lambda query, k: ["in a storm."], "returns": "texts"},
             "bm25": {"type": "bm25"},
             "search": lambda query, k: [(JUDGMENTS[of[query]][0], 0.5)],
@@ -95,7 +90,7 @@ def test_values_are_those_that_follow_from_what_was_returned(result: EvaluationT
     values = board(result)
     assert values["function"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert board(result, "hit_rate")["function"] == pytest.approx(2 / 3)
-    alone = {name: values[name] for name in ("object", "awaited", "batch", "texts")}
+    alone = {name: values[name] for name in ("object", "awaited", "texts")}
     assert alone == dict.fromkeys(alone, pytest.approx(1 / 3))
     assert values["bm25"] == values["search"] == values["tfidf"] == 1.0
     assert values["both"] > values["function"]

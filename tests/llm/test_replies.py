@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from rag_assets.cli.main import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
-from rag_assets.llm.replies import ReplyStore, Served, read_journal
+from rag_assets.llm.replies import ReplyStore, read_journal
 from rag_assets.store.canonical import canonical_json
 from rag_assets.store.content_cache import SegmentHits
 from tests.llm.asking_child import answer_all
@@ -101,7 +101,7 @@ def test_replies_of_older_versions_are_read(tmp_path: Path) -> None:
     other_prompt = ChatRequest((Message("user", "a"),), template="test/2")
     asked = [asking("a"), asking("a", sample=1), other_prompt]
     assert store.get(MODEL, asked) == [old, None, None]
-    assert store.served(MODEL) == []
+    assert store.served_models(MODEL) == []
 
 
 def test_a_reply_is_there_before_its_writer_ends(tmp_path: Path) -> None:
@@ -175,15 +175,12 @@ def test_the_name_of_the_served_model(tmp_path: Path) -> None:
 
     store_replies(tmp_path, MODEL, [served(2, "tiny-1"), served(1, "tiny-1"), served(3, None)])
     store = ReplyStore(tmp_path)
-    first = Served("tiny-1", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", 2)
-    assert store.served(MODEL) == [first]
+    assert store.served_models(MODEL) == ["tiny-1"]
     store_replies(tmp_path, {**MODEL, "model": "tiny-big"}, [served(4, "another")])
-    assert store.served(MODEL) == [first]
+    assert store.served_models(MODEL) == ["tiny-1"]
     with store.journal(MODEL) as journal:
-        journal.add(*served(5, "tiny-2"))
-        when = "2026-01-05T00:00:00Z"
-        assert store.served(MODEL) == [first, Served("tiny-2", when, when, 1)]
-    assert [one.name for one in store.served(MODEL)] == ["tiny-1", "tiny-2"]
+        journal.add(*served(5, "tiny-0"))
+        assert store.served_models(MODEL) == ["tiny-1", "tiny-0"]
 
 
 def _write(folder: Path, writer: int) -> None:

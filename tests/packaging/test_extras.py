@@ -15,12 +15,10 @@ from packaging.utils import canonicalize_name
 
 from rag_assets.compute.ray_cluster import connect
 from rag_assets.errors import RagAssetsError
-from rag_assets.llm.openai_server import open_client
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.lexical.analyzers import check_analyzer
-from rag_assets.servers.transport import Server
 from rag_assets.sources.document_files import read_file, read_pdf
 from rag_assets.store import remote
 from tests.conftest import REPOSITORY
@@ -33,10 +31,8 @@ PART_OF = {"pydantic_core": "pydantic"}
 
 
 SEARCH = SqlRetriever(type="sql", query="SELECT :query AS id", dsn_env="DSN", revision="1")
-SERVER = Server("http://127.0.0.1:9", timeout=1.0, silence=1.0)
 
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
-    ("openai", "api", lambda: open_client(SERVER)),
     ("qdrant_client", "qdrant", qdrant._client),
     ("selectolax", "documents", lambda: read_file(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),

@@ -114,7 +114,6 @@ def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server:
     assert p50["bm25"] < PAUSE < min(p50["hyde"], p50["asked"])
     assert PAUSE < p50["both"] < 2 * PAUSE, "the query set is written once for both"
     assert p50["scored"] > p50["bm25"]
-    assert p50["vectors"] > float(str(found["vectors"]["known_p50_ms"]))
     costs = {name: row["query_cost"] for name, row in found.items()}
     assert costs == {
         "bm25": 0.0,

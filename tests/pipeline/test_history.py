@@ -34,7 +34,7 @@ from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.report.diff import changes_between
 from rag_assets.report.history import MetricHistory, evaluation_changes
 from rag_assets.report.result import EvaluationResult
-from rag_assets.retrieval.retriever import Retriever
+from rag_assets.retrieval.base import Retriever
 from rag_assets.schemas import HISTORY
 from tests.pipeline.made_history import evaluation_id, made_rows
 from tests.tiny_experiment import Tiny, planned

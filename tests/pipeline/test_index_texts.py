@@ -22,7 +22,7 @@ from rag_assets.evaluation.contexts_stage import contexts_key, retriever_context
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.experiment_pool import readable_texts
-from rag_assets.llm.budget import BudgetReached
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again

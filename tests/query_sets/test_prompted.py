@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, UsageError
-from rag_assets.llm.budget import Budget, BudgetReached, Limits
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import Budget, BudgetReached, Completions, Limits
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import (
     Unusable,

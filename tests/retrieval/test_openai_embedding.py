@@ -12,7 +12,7 @@ import pytest
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
 from rag_assets.experiment import load_experiment
-from rag_assets.llm.budget import BudgetReached
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.dense.embedding import OpenAIEmbedding
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import Workspace

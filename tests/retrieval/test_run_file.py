@@ -13,7 +13,7 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.run_files import write_run
-from rag_assets.retrieval.imported_stage import rankings_key
+from rag_assets.retrieval.external.stage import imported_key
 from rag_assets.retrieval.run_file import RunFileRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import CHUNKS, QUERIES
@@ -273,7 +273,7 @@ def test_what_the_manifest_says(bm25_only: Tiny) -> None:
     file.write_text(f"{text}q77 Q0 x 1 1.0 t\n", encoding="utf-8")
     bm25_only.configure("file", type="run_file", path="run.trec", chunking="parts")
     bm25_only.run()
-    manifest = bm25_only.pipeline().artifact(rankings_key("file")).manifest
+    manifest = bm25_only.pipeline().artifact(imported_key("file")).manifest
     assert manifest.facts["notes"] == [
         "1 queries of the file are not in the experiment and are left out"
     ]

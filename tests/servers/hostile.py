@@ -40,11 +40,6 @@ Encoding = Callable[[str], str]
 Answer = Callable[["Handler"], None]
 
 
-def _mixed(text: str) -> str:
-    """Percent-encode, with small letters and capitals in turn."""
-    return "".join(f"%{ord(c):02x}" if at % 2 else f"%{ord(c):02X}" for at, c in enumerate(text))
-
-
 ENCODINGS: Mapping[str, Encoding] = {
     "plain": str,
     "capitals": str.upper,
@@ -52,15 +47,8 @@ ENCODINGS: Mapping[str, Encoding] = {
     "URL, small letters": lambda text: re.sub(
         "%..", lambda found: found[0].lower(), quote(text, safe="")
     ),
-    "URL, each character": _mixed,
-    "URL twice": lambda text: quote(quote(text, safe=""), safe=""),
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
-    "base64 for URLs": lambda text: base64.urlsafe_b64encode(f"x{text}".encode()).decode(),
     "JSON": lambda text: json.dumps(text).replace("/", "\\/"),
-    "JSON, each character": lambda text: "".join(f"\\u{ord(c):04x}" for c in text),
-    "Python": lambda text: repr(text.encode()),
-    "hexadecimal": lambda text: text.encode().hex(),
-    "HTML": lambda text: text.replace("&", "&amp;").replace('"', "&quot;").replace("/", "&#x2F;"),
 }
 
 

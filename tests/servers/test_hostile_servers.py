@@ -89,7 +89,7 @@ def test_no_redirect_is_followed(name: str) -> None:
 
 
 def test_no_library_knows_a_credential(caplog: pytest.LogCaptureFixture) -> None:
-    for library in ("httpx", "httpx2", "openai"):
+    for library in ("httpx", "httpx2"):
         caplog.set_level(logging.DEBUG, library)
     with Hostile(echo(str, 200)) as server:
         for name in CLIENTS:

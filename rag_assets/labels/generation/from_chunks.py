@@ -23,10 +23,8 @@ from rag_assets.labels.generation.question_generation import (
     question_requests,
 )
 from rag_assets.labels.generation.question_options import SAME_LANGUAGE, QuestionOptions
-from rag_assets.llm.budget import Budget, Limits
-from rag_assets.llm.client import ChatModel
-from rag_assets.llm.completions import Completions, Estimate, estimate, shown_by
-from rag_assets.llm.endpoint import MODEL_VARIABLE, endpoint_from_environment
+from rag_assets.llm.client import MODEL_VARIABLE, ChatModel, endpoint_from_environment
+from rag_assets.llm.completions import Budget, Completions, Estimate, Limits, estimate
 from rag_assets.llm.templates import Template
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.servers.secrets import is_loopback
@@ -94,7 +92,7 @@ def generate_from_chunks(pipeline: Pipeline, asking: Asking) -> Generation:
     budget = Budget(_limits(pipeline.experiment, asking))
     model = _model(pipeline, asking.model)
     with pipeline.progress("ask for questions", chunks.num_rows) as advance:
-        completions = Completions(model, pipeline.replies, budget, progress=shown_by(advance))
+        completions = Completions(model, pipeline.replies, budget, progress=advance)
         questions = generate_questions(chunks, asking, completions)
     if not questions.questions.num_rows:
         lost = ", ".join(f"{n} {reason}" for reason, n in reasons(questions)) or "there was none"

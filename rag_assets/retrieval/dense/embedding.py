@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.llm.budget import MILLION
-from rag_assets.llm.completions import Estimate
-from rag_assets.llm.endpoint import DEFAULT_BASE_URL
+from rag_assets.llm.client import DEFAULT_BASE_URL
+from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.models.cache_fill import Progress, Vectors
 from rag_assets.models.encoder import Encoder, Kind
@@ -24,7 +23,7 @@ from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
 from rag_assets.package_versions import version
-from rag_assets.retrieval.base import EmbeddingRetriever
+from rag_assets.retrieval.base import EmbeddingRetriever, Role, Searcher
 from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
@@ -33,7 +32,6 @@ from rag_assets.retrieval.dense.vector_index import (
     save_vectors,
     vectors_on_disk,
 )
-from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.models.cache_fill import Vectors, checked_lengths
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
+from rag_assets.retrieval.base import Searcher
 from rag_assets.retrieval.dense.vector_index import (
     BLOCK,
     Similarity,
@@ -31,7 +32,6 @@ from rag_assets.retrieval.dense.vector_index import (
     dense_matrix,
     save_vectors,
 )
-from rag_assets.retrieval.retriever import Searcher
 
 GRAPH_FILE = "hnsw.faiss"
 

@@ -29,9 +29,9 @@ from rag_assets.options import Number
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.base import Role, Searcher
 from rag_assets.retrieval.dense.embedding import DenseRetriever
 from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, VectorIndex, dense_matrix
-from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address
 from rag_assets.servers.failures import ServerFailure, answered

@@ -20,9 +20,9 @@ from rag_assets.models.cache_fill import SparseVector
 from rag_assets.models.encoder import SparseTextEncoder
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
+from rag_assets.retrieval.base import Role, Searcher
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
-from rag_assets.retrieval.retriever import Role, Searcher
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 

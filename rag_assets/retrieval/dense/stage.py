@@ -43,14 +43,13 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
 from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
-from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
     save_units,
     search_kinds,
 )
 from rag_assets.retrieval.dense.vector_index import sharded
-from rag_assets.retrieval.retriever import Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
 from rag_assets.retrieval.workspace import UsageTotals, Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
@@ -205,15 +204,10 @@ class EmbeddingRuns(BaseRuns):
     def sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
         return sharded(searcher, context.compute)
 
-    def parts_before(
-        self, context: StageContext, retriever: str, top_k: int, *, cached: bool
-    ) -> list[Part] | None:
+    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         written = writing_parts(context, retriever)
-        if cached or written is None:
-            return written
-        config = _config(context, retriever)
-        encoded = _encoding_part(context, retriever, config)
-        return None if encoded is None else [*written, encoded]
+        encoded = _encoding_part(context, retriever, _config(context, retriever))
+        return None if encoded is None or written is None else [*written, encoded]
 
 
 def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:

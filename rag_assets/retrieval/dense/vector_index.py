@@ -49,7 +49,7 @@ from rag_assets.models.cache_fill import (
 )
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
-from rag_assets.retrieval.retriever import Searcher
+from rag_assets.retrieval.base import Searcher
 from rag_assets.schemas import QUERY_VECTORS
 
 Similarity = Literal["cosine", "dot", "euclidean"]

@@ -22,14 +22,13 @@ from pydantic import model_validator
 from rag_assets.errors import DataError
 from rag_assets.input_files import read_bytes, suffix
 from rag_assets.models.cache_fill import Vectors, as_wanted
-from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Role
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
     dense_table,
     save_vectors,
 )
-from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Workspace
 
 ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import Field, model_validator
@@ -19,8 +18,8 @@ from rag_assets.models.known_prompts import Prompts, prompts_of
 from rag_assets.models.loading import PACKAGES
 from rag_assets.options import Depth, Number, Options
 from rag_assets.package_versions import version
+from rag_assets.retrieval.base import BASE, Retriever, Role
 from rag_assets.retrieval.external.hits import QueryResult, Rejected
-from rag_assets.retrieval.retriever import BASE, Retriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace, measured
 from rag_assets.servers.client import Outage
 from rag_assets.servers.failures import ServerFailure
@@ -31,17 +30,8 @@ Search = Callable[[Sequence[str], int], Iterator[QueryResult]]
 ``concurrency`` queries are asked at once. A query that fails is a result with an ``error``.
 """
 
-UNCHUNKED = "own"
-"""In place of a chunking: a search has chunks of its own, which it returns as texts or spans."""
-
 ALWAYS = "always"
 """The revision of a search that is asked again in each evaluation."""
-
-
-class RevisionFile(Options):
-    """A file whose content says which state of the search is asked."""
-
-    file: Path
 
 
 class RevisionQuery(Options):
@@ -57,7 +47,7 @@ class Connection(Protocol):
         """Return an answer and the seconds until it came; raises ServerFailure if there is none.
 
         Args:
-            values: ``query``, ``queries`` of a call for several, ``vector`` and ``k``.
+            values: ``query``, ``vector`` and ``k``.
         """
 
     def line(self, reason: str) -> str:
@@ -72,43 +62,37 @@ class ExternalRetriever(Retriever, ABC):
 
     ``chunking`` names the chunks that its ids are of; without it, ids are those of documents, and
     texts and spans are chunks of its own. What the search holds cannot be seen from here, so
-    ``revision`` says it: a text, ``{file: path}``, of a database ``{sql: query}``, or ``always``,
-    which asks again in each evaluation. As long as it is the same, and the queries are, stored
+    ``revision`` says it: a text, of a database ``{sql: query}``, or ``always``, which asks again in
+    each evaluation. As long as it is the same, and the queries are, stored
     answers are believed. ``k`` hits are asked for, or as many as anything reads.
     ``concurrency`` queries are asked at once, each for ``timeout`` seconds at most.
     """
 
     family: ClassVar[str] = "external"
     level: ClassVar[int] = BASE
-    search_options: ClassVar[frozenset[str]] = frozenset(
-        {"revision", "concurrency", "timeout", "k"}
-    )
     needs_revision: ClassVar[bool] = True
     """True if the state of the search cannot be derived from files or code."""
     answers_sql: ClassVar[bool] = False
     """True if its revision may be a query."""
 
     chunking: str | None = None
-    revision: Annotated[str, Field(min_length=1)] | RevisionFile | RevisionQuery | None = None
-    k: Depth | None = None
-    concurrency: Annotated[int, Field(ge=1, le=256, strict=True)] = 1
-    timeout: Annotated[Number, Field(gt=0, le=3600)] = 60.0
+    revision: Annotated[
+        Annotated[str, Field(min_length=1)] | RevisionQuery | None, Role.NOTHING
+    ] = None
+    k: Annotated[Depth | None, Role.NOTHING] = None
+    concurrency: Annotated[int, Field(ge=1, le=256, strict=True), Role.NOTHING] = 1
+    timeout: Annotated[Number, Field(gt=0, le=3600), Role.NOTHING] = 60.0
 
     @model_validator(mode="after")
     def _says_its_revision(self) -> Self:
         if self.needs_revision and self.revision is None:
             raise ValueError(
                 "needs `revision`, since we cannot see what is searched: a text that "
-                "you change with it, {file: path}, or always"
+                "you change with it, or always"
             )
         if isinstance(self.revision, RevisionQuery) and not self.answers_sql:
             raise ValueError("revision: {sql: ...} asks a database; this search is not a database")
         return self
-
-    @property
-    def queries_per_request(self) -> int:
-        """How many queries a request has."""
-        return 1
 
     @abstractmethod
     def connect(self) -> Connection:
@@ -120,8 +104,8 @@ class ExternalRetriever(Retriever, ABC):
         """
 
     @abstractmethod
-    def read(self, answer: Any, k: int) -> Sequence[QueryResult]:  # noqa: ANN401
-        """Return the result of each query of a request; raises Rejected if there are none."""
+    def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
+        """Return what an answer says; raises Rejected if it is no list of hits."""
 
     def vectors(self, texts: Sequence[str], workspace: Workspace) -> Sequence[object]:
         """Return the vector of each text, None without an embedding model."""
@@ -136,34 +120,24 @@ class ExternalRetriever(Retriever, ABC):
     def _search(
         self, connection: Connection, workspace: Workspace, texts: Sequence[str], k: int
     ) -> Iterator[QueryResult]:
-        vectors = self.vectors(texts, workspace)
-        outage, size = Outage(), self.queries_per_request
+        vectors, outage = self.vectors(texts, workspace), Outage()
 
-        def results(first: int) -> Sequence[QueryResult]:
-            request = texts[first : first + size]
-            values = {"query": request[0], "queries": list(request), "k": k}
-            values["vector"] = vectors[first]
+        def result(number: int) -> QueryResult:
             if outage.reason is not None:
-                return [QueryResult(error=f"not asked: {outage.reason}")] * len(request)
+                return QueryResult(error=f"not asked: {outage.reason}")
+            values = {"query": texts[number], "vector": vectors[number], "k": k}
             try:
                 answer, seconds = connection.ask(values)
                 outage.note(None)
-                answers = self.read(answer, k)
+                result = self.read(answer, k)._replace(seconds=seconds)
             except (ServerFailure, Rejected) as problem:
                 if isinstance(problem, ServerFailure):
                     outage.note(problem)
-                answers = [QueryResult(error=str(problem))] * len(request)
-            return [
-                # What one query of several took is not known.
-                result._replace(seconds=seconds if len(request) == 1 else None)
-                if result.error is None
-                else QueryResult(error=connection.line(result.error))
-                for result in answers
-            ]
+                result = QueryResult(error=str(problem))
+            return QueryResult(error=connection.line(result.error)) if result.error else result
 
         with ThreadPoolExecutor(self.concurrency, thread_name_prefix="rag_assets search") as pool:
-            for request in pool.map(results, range(0, len(texts), size)):
-                yield from request
+            yield from pool.map(result, range(len(texts)))
 
     @abstractmethod
     def describe_for_plan(self) -> Sequence[str]:
@@ -183,20 +157,9 @@ class ExternalRetriever(Retriever, ABC):
         """Return the revision as it is now; called by an evaluation, never by what only looks."""
         return datetime.now(UTC).isoformat(timespec="microseconds")
 
-    def files(self) -> Mapping[str, Path]:
-        files, revision = super().files(), self.revision
-        return {**files, "revision": revision.file} if isinstance(revision, RevisionFile) else files
-
-    def with_files(self, files: Mapping[str, Path]) -> Self:
-        rest = {option: file for option, file in files.items() if option != "revision"}
-        moved = super().with_files(rest)
-        if not isinstance(self.revision, RevisionFile):
-            return moved
-        return moved.model_copy(update={"revision": RevisionFile(file=files["revision"])})
-
     def ranking_config(self) -> Mapping[str, Any]:
         """Return the options that determine what is found."""
-        return self.described(exclude=self.search_options)
+        return self.described()
 
 
 class QueryEmbedding(Options):

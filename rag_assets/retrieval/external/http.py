@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
@@ -22,7 +22,8 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.plain_text import shortened
-from rag_assets.retrieval.external.base import ExternalRetriever, ServedRetriever
+from rag_assets.retrieval.base import Role
+from rag_assets.retrieval.external.base import ServedRetriever
 from rag_assets.retrieval.external.hits import (
     FIELDS,
     ONE_OF_THREE,
@@ -107,12 +108,6 @@ class HttpRetriever(ServedRetriever):
     part of a fingerprint.
     """
 
-    search_options: ClassVar[frozenset[str]] = ExternalRetriever.search_options | {
-        "requests_per_second",
-        "retries",
-        "backoff",
-    }
-
     type: Literal["http"]
     url: Annotated[str, AfterValidator(_checked_url)]
     method: Literal["POST", "GET"] = "POST"
@@ -129,9 +124,9 @@ class HttpRetriever(ServedRetriever):
     score: JmesPath | None = None
     source: JmesPath | None = None
     error: JmesPath | None = None
-    requests_per_second: Annotated[Number, Field(gt=0)] | None = None
-    retries: Annotated[int, Field(ge=0, le=20, strict=True)] = 2
-    backoff: Annotated[Number, Field(ge=0)] = 1.0
+    requests_per_second: Annotated[Annotated[Number, Field(gt=0)] | None, Role.NOTHING] = None
+    retries: Annotated[int, Field(ge=0, le=20, strict=True), Role.NOTHING] = 2
+    backoff: Annotated[Number, Field(ge=0), Role.NOTHING] = 1.0
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -162,7 +157,7 @@ class HttpRetriever(ServedRetriever):
     def connect(self) -> HttpConnection:
         return HttpConnection(self)
 
-    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
+    def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
         if self.error is not None:
             message = _value_at(f"`error: {self.error}`", self.error, answer)
             if message not in (None, False, "", [], {}):
@@ -176,7 +171,7 @@ class HttpRetriever(ServedRetriever):
             place = f"hit {rank}: `"
             fields = {n: _value_at(f"{place}{labels[n]}`", path, row) for n, path in paths.items()}
             hits.append(hit_of(fields, rank, labels))
-        return [QueryResult(hits)]
+        return QueryResult(hits)
 
 
 def _value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)

@@ -17,7 +17,6 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -30,58 +29,43 @@ from rag_assets.retrieval.external.called_code import Call, load, source_version
 from rag_assets.retrieval.external.hits import QueryResult, Rejected, hits_of
 from rag_assets.servers.failures import late
 
-BATCH_QUERIES = 100
-"""Queries of one call with ``batch: true``."""
-
 MAX_REASON = 300
 """Characters of what a user's code says went wrong."""
 
 Ask = Callable[[Any, int], object]
-"""Takes a query, or with ``batch`` several, and the number of hits wanted."""
+"""Takes a query and the number of hits wanted."""
 
 
 class CodeRetriever(ExternalRetriever):
-    """A search in Python that is asked in this process.
-
-    A function of (query, k), of (queries, k) with ``batch``, or of the query alone; an object with
-    ``invoke`` (LangChain), ``retrieve`` (LlamaIndex) or ``run`` (Haystack); or a class or a
-    function that gives one. ``options`` are its keyword arguments.
-    """
+    """A search in Python that is asked in this process; see :class:`PythonRetriever`."""
 
     needs_revision: ClassVar[bool] = False
 
     type: Literal["python"]
     call: Annotated[str, Field(min_length=1)]
     options: dict[str, Any] = Field(default_factory=dict)
-    batch: Annotated[bool, Field(strict=True)] = False
     returns: Literal["ids", "texts"] = "ids"
 
     @abstractmethod
     def load(self) -> object:
         """Return the function, the class or the object; raises whatever its code raises."""
 
-    @property
-    def queries_per_request(self) -> int:
-        return BATCH_QUERIES if self.batch else 1
-
     def connect(self) -> CalledCode:
         return CalledCode(self)
 
-    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
-        results: list[QueryResult] = answer
-        return results
+    def read(self, answer: QueryResult, k: int) -> QueryResult:
+        return answer
 
 
 class PythonRetriever(CodeRetriever):
     """A search in your own Python code.
 
     ``call`` is ``package.module:name`` of an installed module, or ``path/to/file.py:name`` relative
-    to the YAML file. It names a function of (query, k), of (queries, k) with ``batch``, or of the
-    query alone; an object with ``invoke`` (LangChain), ``retrieve`` (LlamaIndex) or ``run``
-    (Haystack); or a class or a function without arguments that gives one. ``options`` are its
-    keyword arguments. Hits are ids, spans, texts, or documents of these frameworks; ``returns``
-    says what a plain text is. Without a ``revision`` the source that it can reach in its package is
-    one, together with the documents.
+    to the YAML file. It names a function of (query, k) or of the query alone; an object with
+    ``invoke`` (LangChain), ``retrieve`` (LlamaIndex) or ``run`` (Haystack); or a class or a
+    function without arguments that gives one. ``options`` are its keyword arguments. Hits are ids,
+    spans, texts, or documents of these frameworks; ``returns`` says what a plain text is. Without a
+    ``revision`` the source that it can reach in its package is one, together with the documents.
     """
 
     @field_validator("call")
@@ -161,17 +145,17 @@ class CalledCode:
     def line(self, reason: str) -> str:
         return reason
 
-    def ask(self, values: Mapping[str, Any]) -> tuple[list[QueryResult], float]:
-        job, timeout = self._put(partial(self._results, values)), self._config.timeout
+    def ask(self, values: Mapping[str, Any]) -> tuple[QueryResult, float]:
+        job, timeout = self._put(partial(self._result, values)), self._config.timeout
         started = time.perf_counter()
         try:
-            results: list[QueryResult] = job.done.result(timeout)
+            result: QueryResult = job.done.result(timeout)
         except TimeoutError:
             job.is_left = not job.done.done()
             if job.is_left:
                 self._start()
             raise late(timeout) from None
-        return results, time.perf_counter() - started
+        return result, time.perf_counter() - started
 
     def _put(self, work: Callable[[], Any]) -> _Job:
         job = _Job(work)
@@ -190,29 +174,18 @@ class CalledCode:
             if job.is_left:
                 return
 
-    def _results(self, values: Mapping[str, Any]) -> list[QueryResult]:
+    def _result(self, values: Mapping[str, Any]) -> QueryResult:
         """Call the code, and read what it returns: that of a generator is code too."""
-        batch, queries, k = self._config.batch, values["queries"], values["k"]
+        k = values["k"]
         try:
-            answer: Any = self._ask(queries if batch else values["query"], k)
+            answer: Any = self._ask(values["query"], k)
             if inspect.isawaitable(answer):
                 answer = self._wait_for(answer)
-            lists = islice(answer, len(queries) + 1) if batch else [answer]
-            results = [self._result(hits, k) for hits in lists]
-        except BaseException as error:  # whatever a user's code raises, in this thread
-            return [QueryResult(error=reason_of(error))] * len(queries)
-        if len(results) == len(queries):
-            return results
-        number = len(results) if len(results) < len(queries) else f"more than {len(queries)}"
-        problem = f"returned {number} lists of hits for {len(queries)} queries"
-        return [QueryResult(error=problem)] * len(queries)
-
-    def _result(self, answer: object, k: int) -> QueryResult:
-        try:
             return QueryResult(hits_of(answer, k, as_texts=self._config.returns == "texts"))
-        except BaseException as error:  # whatever a generator, or a foreign object, raises
-            is_ours = isinstance(error, Rejected)
-            return QueryResult(error=str(error) if is_ours else reason_of(error))
+        except Rejected as error:
+            return QueryResult(error=str(error))
+        except BaseException as error:  # whatever a user's code raises, in this thread
+            return QueryResult(error=reason_of(error))
 
     def _wait_for(self, value: Awaitable[Any]) -> Any:  # noqa: ANN401 (what the code gives)
         """Wait for a coroutine in the one event loop that all of them share."""
@@ -265,8 +238,8 @@ def _asking(target: Any, config: CodeRetriever) -> Ask | str:  # noqa: ANN401 (a
         target, options = target(**options), {}
     for name in ("invoke", "retrieve", "run"):
         if not inspect.isroutine(target) and callable(getattr(target, name, None)):
-            if options or config.batch:
-                return f"is an object with `{name}`, which takes no `options` and no `batch`"
+            if options:
+                return f"is an object with `{name}`, which takes no `options`"
             return _by_run(target) if name == "run" else _by_method(target, name)
     if callable(target) and _takes(target, 2, options):
         return partial(target, **options)

@@ -203,7 +203,7 @@ class SqlRetriever(ServedRetriever):
     def _database(self, sql: str) -> Database:
         return Postgres(self, sql) if self.database is None else DuckDBFile(self, sql)
 
-    def read(self, answer: Any, k: int) -> list[QueryResult]:  # noqa: ANN401
+    def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
         columns = answer.columns
         unknown = [name for name in columns if name not in FIELDS]
         if unknown or len(set(columns)) < len(columns) or not is_one_of_three(columns):
@@ -215,7 +215,7 @@ class SqlRetriever(ServedRetriever):
             {n: str(v) if isinstance(v, UUID) else v for n, v in zip(columns, row, strict=True)}
             for row in answer.rows[:k]
         )
-        return [QueryResult([hit_of(row, rank, labels) for rank, row in enumerate(rows, 1)])]
+        return QueryResult([hit_of(row, rank, labels) for rank, row in enumerate(rows, 1)])
 
 
 class DuckDBFile:

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from rag_assets.chunking.stage import Chunks, chunks_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.latency_sample import keep_part, kept_part, percentiles, timed_queries
-from rag_assets.engine.measurements import Percentiles
+from rag_assets.engine.latency_sample import keep_part, kept_part, timed_queries
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
@@ -29,13 +28,12 @@ from rag_assets.retrieval.external.base import (
     ALWAYS,
     ExternalRetriever,
     QueryEmbedding,
-    RevisionFile,
     Search,
 )
 from rag_assets.retrieval.external.called_code import require_allowed
 from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.units import located, notes, own_units, unit_run
-from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -79,7 +77,7 @@ class ExternalRankings(_SearchStage):
         config = context.experiment.retrievers[key["retriever"]]
         if not isinstance(config, ExternalRetriever):
             return config.described()
-        named = config.files()  # that of the revision, and called source, count by what they say
+        named = config.files()  # a called source counts by what it says
         searched = [name for name in config.file_options if name in named]
         files = {name: context.file_digest(named[name]) for name in searched}
         return {
@@ -153,12 +151,7 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
     if (recipe := context.recipe(key)) is not None:
         name, asset = recipe.fingerprint, key.asset
         keep_part(context, SINGLE, name, Part(times, None), asset=asset, retriever=retriever)
-        # What each took as several were asked at once, but for the first, cold ones.
-        warm = [result for result in results.values() if not result.error][config.concurrency :]
-        took = {str(n): 1000 * r.seconds for n, r in enumerate(warm) if r.seconds is not None}
-        spread = percentiles(took) if took else Percentiles()
-        amounts = seconds, len(new)
-        context.measurements.add(ANSWER, name, *amounts, **spread, asset=asset, retriever=retriever)
+        context.measurements.add(ANSWER, name, seconds, len(new), asset=asset, retriever=retriever)
     differed = [name for name, hits in again.items() if hits != _unscored(results[name])]
     facts = {
         ANSWERED: started.isoformat(timespec="seconds"),
@@ -262,8 +255,6 @@ def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
     """Return what is known of the state that a search is asked in; nobody is asked for it."""
     if config.asks_revision:
         return context.revisions.of(config.ranking_config())
-    if isinstance(config.revision, RevisionFile):
-        return context.file_digest(config.revision.file)
     return str(config.revision) if config.revision is not None else None
 
 
@@ -325,6 +316,57 @@ class ExternalRuns(RunsStage):
         return located_ranking(context, retriever)._replace(served=served)
 
 
+class ImportedRankings(FamilyStage):
+    """Rankings that were read from run files."""
+
+    name = "imported_rankings"
+    family = "imported"
+    schema = RUNS
+    row = "One retrieved unit of one query, as the file has it."
+    group = "runs"
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [key for key in super().keys(experiment) if not experiment.locates(key["retriever"])]
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        chunking = experiment.chunking_of(key["retriever"])
+        return [
+            Input("queries", QUERIES_KEY, "ids"),
+            Input("chunks", chunks_key(chunking), "spans"),
+        ]
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
+        return {**config.described(), "judge": context.experiment.judge}
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        queries = context.artifact(QUERIES_KEY).table()
+        chunking = context.experiment.chunking_of(key["retriever"])
+        chunks = context.artifact(chunks_key(chunking)).table()
+        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
+        ranking = config.read(queries, chunks, judge=context.experiment.judge)
+        return TableProduct(ranking.table, ranking.facts, ranking.failures)
+
+
+class ImportedRuns(RunsStage):
+    """Runs that were read from files: the top_k results of each query."""
+
+    name = "imported_runs"
+    family = "imported"
+    ends_known = False
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        name = key["retriever"]
+        is_located = experiment.locates(name)
+        return [Input("rankings", hits_key(name) if is_located else imported_key(name))]
+
+    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+        if context.experiment.locates(retriever):
+            return located_ranking(context, retriever)
+        artifact = context.artifact(imported_key(retriever))
+        return Ranked(artifact.table(), artifact.manifest.failures)
+
+
 def located_ranking(context: StageContext, retriever: str) -> Ranked:
     """Return the ranking of judged units of a retriever whose hits were located."""
     hits = context.artifact(hits_key(retriever))
@@ -334,6 +376,11 @@ def located_ranking(context: StageContext, retriever: str) -> Ranked:
 def rankings_key(retriever: str) -> ArtifactKey:
     """Return what a search returned."""
     return ArtifactKey.of("external_rankings", retriever=retriever)
+
+
+def imported_key(retriever: str) -> ArtifactKey:
+    """Return what was read for an imported retriever."""
+    return ArtifactKey.of("imported_rankings", retriever=retriever)
 
 
 def hits_key(retriever: str) -> ArtifactKey:

@@ -58,10 +58,10 @@ from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats
+from rag_assets.retrieval.base import Rm3Expansion, Searcher, WindowExpansion
 from rag_assets.retrieval.lexical.analyzers import analyze_all
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs, TokenCounts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
-from rag_assets.retrieval.retriever import Rm3Expansion, Searcher, WindowExpansion
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 

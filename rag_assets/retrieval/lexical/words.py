@@ -17,7 +17,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex, load_columns
-from rag_assets.retrieval.base import LexicalRetriever
+from rag_assets.retrieval.base import LexicalRetriever, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     AUTO,
@@ -28,7 +28,6 @@ from rag_assets.retrieval.lexical.analyzers import (
     check_analyzer,
 )
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, Analysis, SortedTexts
-from rag_assets.retrieval.retriever import Searcher
 
 PROGRESS_EVERY = 100
 """Queries between two reports of progress."""

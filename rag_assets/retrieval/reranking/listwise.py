@@ -26,18 +26,31 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from rag_assets.llm.budget import MESSAGE_TOKENS, Budget, Limits, prompt_tokens_at_most, taken
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Completion
-from rag_assets.llm.completions import Completions
-from rag_assets.llm.endpoint import API_KEY_VARIABLE, DEFAULT_BASE_URL
+from rag_assets.llm.client import (
+    API_KEY_VARIABLE,
+    DEFAULT_BASE_URL,
+    LENGTH,
+    REFUSAL,
+    Answer,
+    ChatRequest,
+    Completion,
+)
+from rag_assets.llm.completions import (
+    MESSAGE_TOKENS,
+    Budget,
+    Completions,
+    Limits,
+    prompt_tokens_at_most,
+    taken,
+)
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
+from rag_assets.retrieval.base import Role
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import Candidates, Scores
-from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.failures import Failed

@@ -26,6 +26,7 @@ from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_mo
 from rag_assets.models.model_files import declared_max_seq_length, json_object
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import in_batches, token_counts
+from rag_assets.retrieval.base import Role
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
@@ -35,7 +36,6 @@ from rag_assets.retrieval.reranking.candidates import (
     pairs_of,
     scores_by_query,
 )
-from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 from rag_assets.store.canonical import fingerprint
 

@@ -10,7 +10,6 @@ Each pair is paid for once: a score is kept by query and document.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter, defaultdict
@@ -22,8 +21,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from rag_assets.llm.budget import CallLimit
+from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import Rows, Values
+from rag_assets.retrieval.base import Role
 from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
@@ -32,11 +32,9 @@ from rag_assets.retrieval.reranking.candidates import (
     pairs_of,
     scores_by_query,
 )
-from rag_assets.retrieval.retriever import Role
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address, ModelClient, Outage, ServedModelOptions
 from rag_assets.servers.failures import Failed
-from rag_assets.servers.transport import Transport
 from rag_assets.store.canonical import fingerprint
 
 PATH = "/rerank"
@@ -152,15 +150,8 @@ class RerankEndpoint(ModelClient):
         Raises:
             UsageError: the variable is not set, or holds what no header can.
         """
-        import httpx2
-
         super().__init__(options, sleep=sleep)
         self._dialect = dialect
-        self._transport = Transport(httpx2, self.server)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
 
     def score(self, query: str, documents: Sequence[str]) -> Scores | Failed:
         """Return one score a document, or why there are none; it is asked again where that helps.
@@ -175,7 +166,7 @@ class RerankEndpoint(ModelClient):
         if self._dialect == "cohere":
             body = {"query": query, "documents": list(documents), "top_n": len(documents)}
             body["model"] = self.options.model
-        answer = json.loads(self._transport.post(PATH, body))
+        answer = self.post(PATH, body)
         rows = answer["results"] if isinstance(answer, Mapping) else answer
         scores = {_index(row["index"], len(documents)): _score(row) for row in rows}
         if len(rows) != len(documents) or len(scores) != len(documents):

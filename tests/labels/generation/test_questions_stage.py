@@ -34,7 +34,7 @@ from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.generation.question_files import review_sheet
 from rag_assets.labels.generation.question_options import QuestionOptions
 from rag_assets.labels.question_marks import REFUSED, QuestionMark
-from rag_assets.llm.budget import BudgetReached
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline

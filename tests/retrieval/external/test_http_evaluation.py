@@ -20,7 +20,7 @@ from rag_assets.store.artifacts import ArtifactKey
 from tests.retrieval.external.engines import VARIABLES, Index, elasticsearch
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.retrieval.external.test_http_recipes import RECIPES
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.tiny_experiment import DOCUMENTS, Tiny
 
 pytest.importorskip("rag_assets.retrieval.external.stage", reason="needs the stage of searches")
 
@@ -107,20 +107,6 @@ def test_an_index_with_chunks_of_its_own_is_judged_on_evidence(
         best = max(row["hit_rate"] for row in rows)
         assert best == 1.0  # each evidence is a paragraph, and so is each passage of the index
         assert {row["n_failed"] for row in rows} == {0}
-
-
-def test_each_query_is_asked_once_and_once_more_for_its_latency(
-    tiny: Tiny, server: Loopback
-) -> None:
-    assert "mine" in rag_assets(tiny, "evaluate")
-    asked = [request.body["q"] for request in server.received]
-    texts = [str(query["text"]) for query in QUERIES]
-    assert (asked[:6], sorted(asked[6:])) == (texts, sorted(texts))
-    rag_assets(tiny, "evaluate")
-    assert len(server.received) == 12
-    tiny.configure("mine", revision="2")
-    rag_assets(tiny, "evaluate")
-    assert len(server.received) == 24
 
 
 def test_embedding_the_query_is_part_of_the_latency(

@@ -72,8 +72,6 @@ TWO = [["one", "2"], ["two", "2"], ["three", "2"]]
         ("def f(query):\n    return [query, '2']", {}),
         ("async def f(query, k):\n    return [query, str(k)]", {}),
         ("def f(query, k, *, end):\n    return [query, end]", {"options": {"end": "2"}}),
-        ("def f(queries, k):\n    return [[q, str(k)] for q in queries]", {"batch": True}),
-        ("async def f(queries, k):\n    return ([q, str(k)] for q in queries)", {"batch": True}),
         ("class f:\n    def __call__(self, query, k):\n        return [query, str(k)]", {}),
         (
             "class f:\n    def __init__(self, end):\n        self.end = end\n"
@@ -170,7 +168,6 @@ def f(query, k):
 """
 
 
-@pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize(
     ("hostile", "problem"),
     [
@@ -191,36 +188,16 @@ def f(query, k):
         ("return endless()", "no answer within 1 s"),
     ],
 )
-def test_hostile_code_fails_its_query_only(
-    asked: Asked, hostile: str, problem: str, batch: bool
-) -> None:
-    code = HOSTILE.replace("{hostile}", hostile)
-    if batch:
-        code = f"{code}\none = f\ndef f(queries, k): return (one(q, k) for q in queries)"
-    results = asked(code, batch=batch, timeout=1)
+def test_hostile_code_fails_its_query_only(asked: Asked, hostile: str, problem: str) -> None:
+    results = asked(HOSTILE.replace("{hostile}", hostile), timeout=1)
     assert problem in str(results[1].error)
     assert len(str(results[1].error)) < 1000
-    if not batch:
-        assert [one.error for one in results if one is not results[1]] == [None, None]
+    assert [one.error for one in results if one is not results[1]] == [None, None]
 
 
 def test_a_coroutine_that_exits_leaves_the_event_loop_to_the_others(asked: Asked) -> None:
     code = "async def f(query, k):\n    if query == 'two': raise SystemExit(3)\n    return [query]"
     assert [one.error for one in asked(code)] == [None, "SystemExit: 3", None]
-
-
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        ("yield queries\n    raise OSError('gone')", "OSError: gone"),
-        ("raise OSError('down')", "OSError: down"),
-        ("return [[], []]", "returned 2 lists of hits for 3 queries"),
-        ("return ([] for _ in range(9))", "returned more than 3 lists of hits for 3 queries"),
-    ],
-)
-def test_a_batch_fails_as_a_whole(asked: Asked, body: str, problem: str) -> None:
-    results = asked(f"def f(queries, k):\n    {body}", batch=True)
-    assert [result.error for result in results] == [problem] * 3
 
 
 def test_it_is_loaded_once_for_all_that_is_asked(asked: Asked) -> None:
@@ -321,8 +298,8 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
         ),
         (
             "class C:\n    def invoke(self, query):\n        pass\nf = C()",
-            {"batch": True},
-            "is an object with `invoke`, which takes no `options` and no `batch`",
+            {"options": {"a": 1}},
+            "is an object with `invoke`, which takes no `options`",
         ),
         (
             "class C:\n    def run(self, query_embedding, top_k):\n        pass\nf = C()",

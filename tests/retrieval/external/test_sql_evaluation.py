@@ -163,25 +163,6 @@ def test_the_content_of_a_duckdb_file_counts(tiny: Tiny) -> None:
     assert asked_at(tiny) != first
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"query": "DROP TABLE a"}, "`retrievers.mine.query`: must be a query that only reads"),
-        ({"dsn_env": "host=h password=abc-1"}, "`retrievers.mine.dsn_env`: names an environment"),
-        ({"database": "nowhere.duckdb", "dsn_env": None}, "nowhere.duckdb"),
-        ({"revision": None}, "`retrievers.mine`: needs `revision`"),
-    ],
-)
-def test_a_wrong_option_is_named_with_its_line(
-    tiny: Tiny, options: dict[str, Any], problem: str
-) -> None:
-    tiny.configure("mine", **options)
-    printed = " ".join(rag_assets(tiny, "validate", code=2).split())
-    assert problem in printed
-    assert "experiment.yaml:" in printed
-    assert "abc-1" not in printed
-
-
 class Paragraphs(Tiny):
     """The paragraphs of SQuAD, some of its questions, and their vectors in Postgres."""
 

@@ -18,11 +18,11 @@ from rank_bm25 import BM25Okapi
 
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.array_folder import ArrayFolder
+from rag_assets.retrieval.base import Rm3Expansion
 from rag_assets.retrieval.lexical import bm25 as module
 from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, Variant, expanded
 from rag_assets.retrieval.lexical.tokens import ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
-from rag_assets.retrieval.retriever import Rm3Expansion
 from tests.retrieval.lexical.index_of_texts import bm25, build_index
 
 VARIANTS = get_args(Variant)

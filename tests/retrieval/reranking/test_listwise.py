@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError
-from rag_assets.llm.budget import BudgetReached
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.listwise import Listwise, read_permutation, windows

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.llm.budget import BudgetReached
+from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.server import RerankApi
