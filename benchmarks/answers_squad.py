@@ -30,7 +30,7 @@ from data_sets import find
 from span_reader import Example, SpanReader, train
 
 from rag_assets.answers.answer_text import words
-from rag_assets.answers.best_sentence import best_sentence
+from rag_assets.answers.extractive import best_sentence
 from rag_assets.answers.metrics import token_f1
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.statistics.intervals import resampled_means

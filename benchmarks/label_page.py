@@ -24,8 +24,8 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.pool import label_pool
 from rag_assets.labels.sampling.design import new_design
-from rag_assets.labels.sampling.label_pool import label_pool
 
 DEPTH, CANDIDATES = 10, 30
 WORDS = 200

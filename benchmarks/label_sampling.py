@@ -31,10 +31,10 @@ import click
 import numpy as np
 
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, decisions, looks
 from rag_assets.labels.sampling.design import Design, disagreement, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
-from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.sample_stage import sampled_passages
 from rag_assets.pipeline.evaluation_names import open_to_read

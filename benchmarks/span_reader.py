@@ -46,7 +46,7 @@ from span_tokens import (
     rarity,
 )
 
-from rag_assets.answers.best_sentence import NO_ANSWER, SpanAnswer
+from rag_assets.answers.extractive import NO_ANSWER, SpanAnswer
 
 _BATCH, _EPOCHS, _RATE = 16, 3, 0.1
 

@@ -29,8 +29,8 @@ from rag_assets.experiment import config
 from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.judges.registry import JUDGE_TYPES
-from rag_assets.labels.generation.question_options import QuestionOptions
-from rag_assets.labels.health.findings import FINDINGS
+from rag_assets.labels.findings import FINDINGS
+from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.page import environment as glossary

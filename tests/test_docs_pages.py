@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rag_assets.experiment.config import ChecksConfig, DriftConfig
-from rag_assets.labels.generation.question_generation import REASONS
+from rag_assets.labels.question_generation import REASONS
 from rag_assets.sources import FORMATS
 from rag_assets.sources.writers import WRITERS
 from tests.forked import Forks

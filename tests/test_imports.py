@@ -193,12 +193,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report*",),
     (
         "checks*",
-        "judges.beside_people",
+        "judges.people",
         "judges.check",
-        "judges.drawn_answers",
         "judges.verdict_export",
         "labels.experiment_pool",
-        "labels.generation.from_chunks",
         "retrieval.ask",
     ),
     ("pipeline*",),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from rag_assets.answers.answer_text import cited_units
-from rag_assets.answers.best_sentence import SpanAnswer, best_sentence
+from rag_assets.answers.extractive import SpanAnswer, SpanModel, best_sentence
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -240,8 +240,6 @@ class ExtractiveGenerator(Generator):
         """
         if self.model is None:
             return {"type": self.type}
-        from rag_assets.answers.span_model import SpanModel
-
         identity = dict(SpanModel(self.model).identity)
         return {"type": self.type, "refuse": self.refuse, "model": identity}
 
@@ -249,8 +247,6 @@ class ExtractiveGenerator(Generator):
         """Copy the best span, or the best sentence where there is no model."""
         if self.model is None:
             return GeneratorAnswers([_copied(best_sentence(q.text, q.context)) for q in questions])
-        from rag_assets.answers.span_model import SpanModel
-
         model = SpanModel(self.model)
         answers = []
         for question in questions:

@@ -9,7 +9,6 @@ are ignored. Both may be ``.gz``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -20,13 +19,12 @@ from msgspec import UNSET, Meta, UnsetType
 from rag_assets.errors import DataError
 from rag_assets.input_files import suffix
 from rag_assets.sources.fields import Id, Place, Text, checked_id, note, type_name
-from rag_assets.sources.row_files import read_declared, read_object, read_text
+from rag_assets.sources.row_files import read_declared, read_object
 from rag_assets.sources.tables import UniqueIds
 
 MISSING = "no prediction"
 """The error of a question that a file lacks."""
 
-_STRING = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?', re.DOTALL)
 MAX_UNIT = 2**31 - 1
 MAX_SCORE = 1e300
 
@@ -78,8 +76,8 @@ def read_answers(path: Path) -> dict[str, dict[str, Any]]:
     """Read a file as question -> columns of :data:`rag_assets.schemas.ANSWERS`.
 
     Raises:
-        DataError: it cannot be read, has another form, or a question stands twice; names the file,
-            the line and the key.
+        DataError: it cannot be read, has another form, or a question stands twice in lines; names
+            the file, the line and the key.
     """
     if suffix(path) == ".jsonl":
         return _of_lines(path)
@@ -110,16 +108,6 @@ def read_na_probs(path: Path) -> dict[str, float]:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    """Return the object of a file, in which no question stands twice."""
-    text = read_text(path)
-    lines: dict[str, int] = {}
-    for match in _STRING.finditer(text):
-        if match[2] is not None:  # a key, no value
-            key, line = match[1][1:-1], text.count("\n", 0, match.start()) + 1
-            if key in lines:
-                problem = f"question '{key}' stands already on line {lines[key]}"
-                raise DataError(problem, file=path, line=line, key=key)
-            lines[key] = line
     return read_object(path, "one object, question to value")
 
 

@@ -28,9 +28,15 @@ from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.check import stored_check
 from rag_assets.judges.llm import LlmJudge
 from rag_assets.judges.verdicts_stage import judge_fingerprint
-from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.findings import ERROR, Finding, reading_problems, rows
-from rag_assets.labels.health.unusable_labels import dangling_ids, queries_without_relevant
+from rag_assets.labels.duplicates import duplicate_documents, duplicate_queries
+from rag_assets.labels.findings import (
+    ERROR,
+    Finding,
+    dangling_ids,
+    queries_without_relevant,
+    reading_problems,
+    rows,
+)
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.external.stage import chunk_keys

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.health.findings import ERROR, WARNING
+from rag_assets.labels.findings import ERROR, WARNING
 from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.evaluations import (
     ANCHOR,

@@ -29,7 +29,7 @@ from rag_assets.checks.check import (
 )
 from rag_assets.engine.recipe import failures_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.health.findings import WARNING, Finding, findings_table
+from rag_assets.labels.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
@@ -309,7 +309,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
     the same in every other one.
 
     Returns:
-        Table of :data:`rag_assets.labels.health.findings.FINDINGS`, and which retrievers and
+        Table of :data:`rag_assets.labels.findings.FINDINGS`, and which retrievers and
         answerers were not compared, with the reason.
     """
     experiment = pipeline.experiment

@@ -27,27 +27,25 @@ from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment.hosts import circle_warnings
-from rag_assets.labels.health.duplicates import (
+from rag_assets.labels.duplicates import (
     duplicate_documents,
     duplicate_queries,
     near_duplicate_documents,
+    near_duplicates,
     unjudged_twins,
 )
-from rag_assets.labels.health.findings import (
+from rag_assets.labels.findings import (
+    DEFAULT_THRESHOLD,
     ERROR,
     WARNING,
     Finding,
-    findings_table,
-    reading_problems,
-    rows,
-)
-from rag_assets.labels.health.near_duplicates import near_duplicates
-from rag_assets.labels.health.unusable_labels import (
-    DEFAULT_THRESHOLD,
     dangling_ids,
+    findings_table,
     judged_at_k,
     label_churn,
     queries_without_relevant,
+    reading_problems,
+    rows,
     unmatched_filters,
     unreachable_evidence,
 )
@@ -66,7 +64,7 @@ class Validation:
     """What was found.
 
     Attributes:
-        findings: table of :data:`rag_assets.labels.health.findings.FINDINGS`, errors first.
+        findings: table of :data:`rag_assets.labels.findings.FINDINGS`, errors first.
         rows: how many documents, queries and judgments could be read.
         skipped: what was not checked, each with its reason.
         notes: what the readers found odd and no finding tells, each after the name of its table.
@@ -89,7 +87,7 @@ class Validation:
 
 
 def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD) -> Validation:
-    """Run every check of :mod:`rag_assets.labels.health` on an experiment.
+    """Run every check of labels on an experiment.
 
     Args:
         pipeline: the experiment and its store.
@@ -301,7 +299,7 @@ class _Checked:
             self.tables.append(
                 findings_table(
                     finding._replace(message=f"{since}: {finding.message}")
-                    for finding in rows(churn.findings)
+                    for finding in rows(churn)
                     if finding.query_id in asked
                 )
             )

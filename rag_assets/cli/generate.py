@@ -2,149 +2,155 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import click
-from pydantic import ValidationError
+import pyarrow as pa
 
-from rag_assets.cli.options import (
-    Decorated,
-    Integer,
-    Number,
-    path_argument,
-    refuse_given,
-    store_option,
-)
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.cli.options import path_argument, refuse_given, store_option
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_line, print_note
+from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import load_experiment
-from rag_assets.experiment.hosts import host_notes
-from rag_assets.labels.generation.from_chunks import (
-    Asking,
-    Generation,
-    asked_host,
-    estimate_generation,
-    generate_from_chunks,
-    is_model_named,
-    reasons,
+from rag_assets.experiment.hosts import host_notes, llm_client
+from rag_assets.experiment.llm import LlmConfig
+from rag_assets.labels.question_generation import (
+    GeneratedQuestions,
+    generate_questions,
+    question_requests,
 )
-from rag_assets.labels.generation.question_files import (
+from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.question_tables import (
     check_free,
-    check_new_file,
     read_review,
     review_sheet,
     write_folder,
 )
-from rag_assets.labels.generation.question_options import SAME_LANGUAGE
-from rag_assets.llm.client import MODEL_VARIABLE
+from rag_assets.llm.client import endpoint_from_environment
+from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
 FILE = click.Path(path_type=Path)
-_DEFAULT = Asking()
-
-_ASKING = (
-    click.option(
-        "--chunking", metavar="NAME", help="Use the chunks of this chunking, if there are several."
-    ),
-    click.option(
-        "--chunks", type=Integer(min=1), metavar="N", help="Use only N chunks, drawn with --seed."
-    ),
-    click.option(
-        "--n",
-        type=Integer(min=1),
-        default=_DEFAULT.n,
-        show_default=True,
-        help="Questions for each chunk.",
-    ),
-    click.option(
-        "--language",
-        default=SAME_LANGUAGE,
-        show_default=True,
-        help="Language of the questions, as named in the prompt.",
-    ),
-    click.option(
-        "--prompt", "template", type=FILE, help="Your own prompt file, instead of the built-in one."
-    ),
-    click.option(
-        "--temperature",
-        type=Number(min=0),
-        default=_DEFAULT.temperature,
-        show_default=True,
-        help="Temperature of the model; 0 is the least random.",
-    ),
-    click.option(
-        "--seed",
-        type=Integer(min=0),
-        default=_DEFAULT.seed,
-        show_default=True,
-        help="Seed of the draw and of the model.",
-    ),
-    click.option(
-        "--max-tokens",
-        type=Integer(min=1),
-        default=_DEFAULT.max_tokens,
-        show_default=True,
-        help="At most this many tokens in an answer.",
-    ),
-    click.option("--model", help="Name of the model at the server."),
-)
-_LIMITS = (
-    click.option("--max-calls", type=Integer(min=0), help="Send at most this many requests."),
-    click.option("--max-cost", type=Number(min=0), help="Spend at most this much."),
-    click.option("--prompt-price", type=Number(min=0), help="Price of a million prompt tokens."),
-    click.option(
-        "--completion-price", type=Number(min=0), help="Price of a million answer tokens."
-    ),
-)
-_FILTERS = (
-    click.option(
-        "--min-words",
-        type=int,
-        default=_DEFAULT.min_words,
-        show_default=True,
-        help="Drop questions with fewer words.",
-    ),
-    click.option(
-        "--max-copied",
-        type=Number(min=0),
-        default=_DEFAULT.max_copied,
-        show_default=True,
-        metavar="SHARE",
-        help="Drop questions that copy more than this share from the chunk.",
-    ),
-    click.option(
-        "--near-duplicate",
-        type=Number(min=0),
-        default=_DEFAULT.near_duplicate,
-        show_default=True,
-        metavar="SHARE",
-        help="Two questions with this share of words in common count as one.",
-    ),
-)
 
 
-def _with(*options: Decorated) -> Decorated:
-    def decorate(command: Decorated) -> Decorated:
-        for option in reversed(options):
-            command = option(command)
-        return command
+class Generation(NamedTuple):
+    """What came of the chunks.
 
-    return decorate
+    Attributes:
+        found: the questions, those dropped, and the chunks without one.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        n_chunks: chunks that were asked about.
+        n_calls: requests that were sent; all other answers were in the cache.
+        cost: of these requests, in the unit of the prices; None without prices.
+    """
+
+    found: GeneratedQuestions
+    documents: pa.Table
+    n_chunks: int
+    n_calls: int
+    cost: float | None
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Return (what, how many) of dropped questions, then of chunks that gave none."""
+        return _reasons(self.found)
+
+
+class Asking(NamedTuple):
+    """Chunks of an experiment, and how a language model is asked about them."""
+
+    pipeline: Pipeline
+    options: QuestionOptions
+    llm: LlmConfig
+
+    @classmethod
+    def of(cls, path: Path, store: Path | None) -> Asking:
+        """Open the experiment at ``path``, which needs neither queries nor labels.
+
+        Raises:
+            UsageError: no model is named, several chunkings are there and none is chosen, or the
+                model's answers are lists of texts, of which a question is only one.
+        """
+        settings = StoreSettings.resolve(store)
+        experiment = open_experiment(path, settings)
+        names = list(experiment.chunkings)
+        options = experiment.questions
+        if options is None and len(names) > 1:
+            problem = f"{experiment.name} has several chunkings; choose one of {', '.join(names)}"
+            raise UsageError(f"{problem} (`questions: {{chunking: {names[0]}}}`)")
+        options = options or QuestionOptions(chunking=names[0])
+        llm = experiment.language_model(options.llm)
+        if llm is None:
+            llm = LlmConfig(api_key_env=endpoint_from_environment().api_key_env)
+            config = experiment.config.model_copy(update={"llm": llm})
+            experiment = replace(experiment, config=config)
+        if llm.sequences > 1:
+            problem = f"`llm` writes {llm.sequences} `sequences`, and `generate` reads one"
+            raise UsageError(f"{problem}; give `sequences: 1`")
+        return cls(Pipeline(experiment, settings, progress_bar), options, llm)
+
+    def host_notes(self) -> list[str]:
+        """Return a line where chunks go to a host that is not named, or without a limit."""
+        client = llm_client(self.pipeline.experiment, self.options.llm)
+        return host_notes([client] if client is not None and not client.is_local else [])
+
+    def chunks(self) -> pa.Table:
+        """Bring documents and chunks up to date, and return those that are asked about."""
+        key = chunks_key(str(self.options.chunking))
+        for one in (DOCUMENTS_KEY, key):
+            self.pipeline.materialize(one.asset, [one])
+        documents = self.documents() if self.options.filter else None
+        return self.options.chosen_chunks(self.pipeline.artifact(key).table(), documents)
+
+    def documents(self) -> pa.Table:
+        """Return the documents; they are up to date."""
+        return self.pipeline.artifact(DOCUMENTS_KEY).table()
+
+    def estimate(self) -> Estimate:
+        """Return what would be asked and what that costs at most; asks nothing, needs no key."""
+        requests = question_requests(self.chunks(), self.options)
+        return estimate(requests, self.llm.identity(), self.pipeline.replies, self.llm)
+
+    def generate(self) -> Generation:
+        """Ask about every chunk; neither queries nor labels are read.
+
+        Raises:
+            DataError: no question was kept; says how many were dropped why.
+            BudgetReached: the limits allow no more; what was answered is kept, and found again.
+            ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+        """
+        chunks = self.chunks()
+        label = "ask for questions"
+        with self.pipeline.completions(label, chunks.num_rows, self.options.llm) as completions:
+            questions = generate_questions(chunks, self.options, completions)
+            budget = completions.budget
+        if not questions.questions.num_rows:
+            lost = ", ".join(f"{n} {what}" for what, n in _reasons(questions)) or "there was none"
+            problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
+            raise DataError(problem, file=self.pipeline.experiment.source)
+        cost = budget.cost if budget.limits.priced else None
+        return Generation(questions, self.documents(), chunks.num_rows, budget.calls, cost)
+
+
+def _reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
+    dropped = [(f"dropped: {reason}", number) for reason, number in questions.counts.items()]
+    failures = Counter(f"without a question: {why}" for why in questions.failures.values())
+    return [*sorted(dropped), *sorted(failures.items())]
 
 
 @click.command("generate")
 @path_argument
 @store_option
-@_with(*_ASKING, *_LIMITS, *_FILTERS)
 @click.option("--sheet", type=FILE, help="The review sheet (CSV) to write.")
 @click.option("--out", type=FILE, help="The dataset folder to write.")
 @click.option("--import", "reviewed", type=FILE, help="A reviewed sheet; needs --out.")
-@click.option("--force", is_flag=True, help="Replace what an earlier run wrote there.")
 @click.option("--dry-run", is_flag=True, help="Say how many requests it takes, and send none.")
 def command(
     path: Path,
@@ -152,114 +158,61 @@ def command(
     sheet: Path | None,
     out: Path | None,
     reviewed: Path | None,
-    force: bool,
     dry_run: bool,
-    **options: Any,  # noqa: ANN401 (those of Asking and Filters, which checks them)
 ) -> None:
     """Have a language model write questions about the chunks of PATH.
 
     With --sheet, people review the questions first, and --import makes a dataset of the good ones.
-    --out alone makes a dataset of all of them. The model is `llm` in experiment.yaml. Without that
-    it is RAG_ASSETS_LLM_MODEL at OPENAI_BASE_URL, if that is on this machine. Answers are stored,
-    so a run that was stopped continues where it was.
+    --out alone makes a dataset of all of them. What is asked is `questions` in experiment.yaml. The
+    model and its limits are `llm` there; without that it is RAG_ASSETS_LLM_MODEL at
+    OPENAI_BASE_URL, if that is on this machine. Answers are stored, so a run that was stopped
+    continues where it was.
 
     Example: rag-assets generate data/handbook --sheet review.csv
     """
     if reviewed is not None:
-        refuse_given([*options, "dry_run"], "is of questions to ask for; --import asks nothing")
-        _import(path, reviewed, sheet, out, force)
+        refuse_given(["dry_run"], "is of questions to ask for; --import asks nothing")
+        _import(path, reviewed, sheet, out)
         return
-    asking = _asking(options)
-    if dry_run:
-        _estimate(path, store, asking)
-        return
-    if sheet is None and out is None:
+    if not dry_run and sheet is None and out is None:
         raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
-    _warn(path, asking)
-    made = _generate(path, store, asking, sheet, out, force)
-    _report(made, [place for place in (sheet, out) if place is not None])
-
-
-def _generate(
-    path: Path,
-    store: Path | None,
-    asking: Asking,
-    sheet: Path | None,
-    out: Path | None,
-    force: bool,
-) -> Generation:
-    """Have the model ask, and write sheet and dataset; places are checked before and after."""
-
-    def check() -> None:
-        if sheet is not None:
-            check_new_file(sheet, force=force)
-        if out is not None:
-            check_free(out, force=force)
-
-    check()
-    made = generate_from_chunks(_opened(path, store), asking)
-    check()
+    places = [place for place in (sheet, out) if place is not None]
+    for place in places:
+        check_free(place)
+    asking = Asking.of(path, store)
+    for line in asking.host_notes():
+        messages().print(f"warning: {line}", soft_wrap=True)
+    if dry_run:
+        needs = asking.estimate()
+        cost = "" if needs.cost_at_most is None else f", cost at most {needs.cost_at_most:.4g}"
+        print_line(f"{needs.calls} requests to send{cost}; {needs.cached} answers are known")
+        return
+    made = asking.generate()
     if sheet is not None:
+        check_free(sheet)
         write_text(sheet, review_sheet(made.found.questions, made.documents))
     if out is not None:
-        write_folder(made.found.questions, made.documents, out, force=force)
-    return made
+        write_folder(made.found.questions, made.documents, out)
+    cost = "" if made.cost is None else f", cost {made.cost:.4g}"
+    n_questions = made.found.questions.num_rows
+    print_line(
+        f"{n_questions} questions from {made.n_chunks} chunks, by {made.n_calls} requests{cost}"
+    )
+    for reason, number in made.reasons():
+        print_line(f"  {number} {reason}")
+    print_line(f"written: {', '.join(map(str, places))}")
 
 
-def _opened(path: Path, store: Path | None) -> Pipeline:
-    settings = StoreSettings.resolve(store)
-    return Pipeline(open_experiment(path, settings), settings, progress_bar)
-
-
-def _asking(options: dict[str, Any]) -> Asking:
-    try:
-        return Asking(**options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(f"--{first['loc'][0]}: {first['msg']}".replace("_", "-")) from error
-
-
-def _warn(path: Path, asking: Asking) -> None:
-    client = asked_host(load_experiment(path), asking)
-    for line in host_notes([client] if client is not None else []):
-        messages().print(f"warning: {line}", soft_wrap=True)
-
-
-def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None, force: bool) -> None:
+def _import(path: Path, reviewed: Path, sheet: Path | None, out: Path | None) -> None:
     if sheet is not None or out is None:
         raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
-    check_free(out, force=force)
+    check_free(out)
     documents = load_experiment(path).dataset.read_documents().table
     review = read_review(reviewed, documents)
     if not review.questions.num_rows:
         raise DataError("no row says yes under `keep`; nothing is written", file=reviewed)
-    write_folder(review.questions, documents, out, force=force)
+    write_folder(review.questions, documents, out)
     print_line(
         f"{out}: {review.questions.num_rows} questions kept, {review.n_refused} refused, "
         f"{review.n_open} without yes or no left out"
     )
-
-
-def _estimate(path: Path, store: Path | None, asking: Asking) -> None:
-    if is_model_named(load_experiment(path), asking):
-        _warn(path, asking)
-    else:
-        print_note(
-            f"no language model is named yet: by `llm` in experiment.yaml, {MODEL_VARIABLE} or "
-            "--model"
-        )
-    estimate = estimate_generation(_opened(path, store), asking)
-    cost = "" if estimate.cost_at_most is None else f", cost at most {estimate.cost_at_most:.4g}"
-    print_line(f"{estimate.calls} requests to send{cost}; {estimate.cached} answers are known")
-
-
-def _report(made: Generation, written: list[Path]) -> None:
-    questions = made.found
-    cost = "" if made.cost is None else f", cost {made.cost:.4g}"
-    print_line(
-        f"{questions.questions.num_rows} questions from {made.n_chunks} chunks, by {made.n_calls} "
-        f"requests{cost}"
-    )
-    for reason, number in reasons(questions):
-        print_line(f"  {number} {reason}")
-    print_line(f"written: {', '.join(map(str, written))}")

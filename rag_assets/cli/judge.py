@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rag_assets.cli.options import Integer, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
-from rag_assets.errors import DataError, RagAssetsError, UsageError
+from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
     drawn_questions,
@@ -29,7 +29,7 @@ from rag_assets.judges.check import (
     check_needs,
     judges_to_check,
 )
-from rag_assets.judges.drawn_answers import (
+from rag_assets.judges.people import (
     asked_answers,
     asked_passages,
     chosen_clusters,
@@ -37,14 +37,14 @@ from rag_assets.judges.drawn_answers import (
     probabilities,
 )
 from rag_assets.judges.verdict_export import export_verdicts
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.pooling.sheet import read_sheet as read_passage_sheet
-from rag_assets.labels.pooling.sheet import sheet_text as passage_sheet_text
-from rag_assets.labels.sampling.judgment_log import (
+from rag_assets.labels.logs import (
     HIGHEST_GRADE,
     LoggedJudgment,
+    append_lines,
     read_judgments,
 )
+from rag_assets.labels.sheets import read_sheet as read_passage_sheet
+from rag_assets.labels.sheets import sheet_text as passage_sheet_text
 from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -166,18 +166,15 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
     file = _file(experiment.passage_labels, experiment)
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     graded, n_open = read_passage_sheet(sheet, documents, queries)
-    for row in graded:
-        if row.grade > HIGHEST_GRADE:
-            problem = f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}"
-            raise DataError(problem, file=sheet, line=row.line, key="grade")
-    labelled = {row.unit.query_id for row in graded}
+    for row, place in graded:
+        if row.grade is not None and row.grade > HIGHEST_GRADE:
+            raise place.error(f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}", "grade")
+    labelled = {row.query_id for row, _ in graded}
     labelled |= {one.item.query_id for one in _passage_labels(experiment)}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
     new = [
-        LoggedJudgment(
-            *row.unit, row.grade, probability=chances.get(row.unit.query_id), by=by, at=at
-        )
-        for row in graded
+        LoggedJudgment(*row.item, row.grade, probability=chances.get(row.query_id), by=by, at=at)
+        for row, _ in graded
     ]
     append_lines(file, new)
     _say(f"{len(graded)} labels added to {file}; {n_open} rows without a label")

@@ -18,7 +18,7 @@ from rag_assets.labels.experiment_pool import (
     readable_texts,
     sampled_pool,
 )
-from rag_assets.labels.sampling.label_pool import sampled_metrics
+from rag_assets.labels.pool import sampled_metrics
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline

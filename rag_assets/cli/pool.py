@@ -17,30 +17,28 @@ from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import (
     evaluated_retrievers,
     labelling_pipeline,
     run_pool,
     sampled_pool,
 )
-from rag_assets.labels.pooling.feedback import read_feedback
-from rag_assets.labels.pooling.label_import import Added, add_judgments
-from rag_assets.labels.pooling.pool import (
+from rag_assets.labels.label_import import Added, add_judgments, read_feedback
+from rag_assets.labels.logs import (
+    JUDGED,
+    append_lines,
+    design_file,
+    lock_file,
+    read_judgments,
+)
+from rag_assets.labels.pool import (
     PooledUnit,
     in_blind_order,
     merged,
     texts_of,
     without_outer_blanks,
 )
-from rag_assets.labels.pooling.sheet import EVIDENCE, cut_texts, read_sheet, refuse, sheet_text
 from rag_assets.labels.sampling.design import read_design
-from rag_assets.labels.sampling.judgment_log import (
-    JUDGED,
-    design_file,
-    lock_file,
-    read_judgments,
-)
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.labels.sampling.sample_sheet import (
     is_sample_sheet,
@@ -50,6 +48,13 @@ from rag_assets.labels.sampling.sample_sheet import (
     sample_sheet_text,
 )
 from rag_assets.labels.sampling.sample_stage import sampled_depth
+from rag_assets.labels.sheets import (
+    EVIDENCE,
+    cut_texts,
+    read_sheet,
+    refuse,
+    sheet_text,
+)
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.plain_text import CELL_LIMIT, plain
 from rag_assets.report.formats import as_json
@@ -237,7 +242,7 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
 
     added = add_judgments(
         experiment.dataset,
-        [judgment for row in graded for judgment in row.judgments()],
+        [label for row, place in graded for label in row.judgments(place.line or 0)],
         documents,
         queries,
         judge=experiment.judge,

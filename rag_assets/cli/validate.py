@@ -11,7 +11,7 @@ from rag_assets.checks.validation import Validation, validate
 from rag_assets.cli.options import Number, format_option, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
-from rag_assets.labels.health.unusable_labels import DEFAULT_THRESHOLD
+from rag_assets.labels.findings import DEFAULT_THRESHOLD
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import Row, formatted

@@ -31,7 +31,7 @@ from rag_assets.experiment.retriever_rules import check_retrievers
 from rag_assets.input_files import missing_file
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever, ImportedRetriever

@@ -25,7 +25,7 @@ from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
 from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
-from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Options
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES, QuerySet

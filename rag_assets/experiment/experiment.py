@@ -24,16 +24,16 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
 from rag_assets.judges.base import RELEVANCE, Kind
-from rag_assets.labels.generation.question_options import QuestionOptions
-from rag_assets.labels.pooling.label_import import with_graded_pool
-from rag_assets.labels.question_marks import (
+from rag_assets.labels.logs import (
     QuestionMark,
+    design_file,
     marked_queries,
     marks_file,
     read_marks,
     with_left_out,
 )
-from rag_assets.labels.sampling.judgment_log import design_file
+from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, ImportedRetriever
 from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune

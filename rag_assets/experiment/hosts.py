@@ -16,7 +16,7 @@ from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.llm import LlmJudge, model_name
-from rag_assets.labels.generation.question_tables import question_authors
+from rag_assets.labels.question_tables import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.derived import RerankedRetriever

@@ -29,8 +29,8 @@ from rag_assets.experiment.retriever_rules import (
 )
 from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml, refused
 from rag_assets.input_files import unusable
-from rag_assets.labels.generation.question_tables import SOURCE_DOCUMENT
-from rag_assets.labels.pooling.label_import import is_wholly_graded
+from rag_assets.labels.question_tables import SOURCE_DOCUMENT
+from rag_assets.labels.sampling.label_sample import is_wholly_graded
 from rag_assets.options import KeyProblem
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members

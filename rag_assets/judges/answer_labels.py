@@ -21,11 +21,12 @@ from typing import Annotated, NamedTuple
 import pyarrow as pa
 from msgspec import Meta
 
-from rag_assets.labels.append_log import LogLine, Name, read_log
-from rag_assets.labels.pooling.sheet import Cells, CsvSheet, cut_note
+from rag_assets.labels.logs import LogLine, Name, read_log
+from rag_assets.labels.sheets import Cells, CsvSheet, cut_note
 from rag_assets.plain_text import fitting, is_shown_as
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.fields import Chance, Place, Text, shown
+from rag_assets.store.canonical import permanent_hash
 
 SHEET = CsvSheet(("id", "question", "right_answers", "answer", "correct"), ("correct",))
 
@@ -65,7 +66,7 @@ def drawn_questions(clusters: Mapping[str, str], n: int) -> list[str]:
     A cluster comes as a whole, so there may be more. ``clusters`` are those of all that may be
     drawn.
     """
-    order = sorted(clusters, key=lambda name: (_permanent_number(clusters[name]), name))
+    order = sorted(clusters, key=lambda name: (permanent_hash("answers", clusters[name]), name))
     last = clusters[order[n - 1]] if n <= len(order) else None
     end = max((i for i, name in enumerate(order) if clusters[name] == last), default=len(order))
     return order[: end + 1]
@@ -76,7 +77,7 @@ def drawn_so_far(clusters: Mapping[str, str], labelled: Collection[str]) -> froz
 
     One before it that has none was left open, or is new; only with it they are a random sample.
     """
-    numbers = {query_id: _permanent_number(name) for query_id, name in clusters.items()}
+    numbers = {query_id: permanent_hash("answers", name) for query_id, name in clusters.items()}
     last = max((numbers[name] for name in labelled if name in numbers), default=None)
     return frozenset(name for name, number in numbers.items() if last and number <= last)
 
@@ -84,10 +85,6 @@ def drawn_so_far(clusters: Mapping[str, str], labelled: Collection[str]) -> froz
 def labelled_questions(labels: pa.Table) -> frozenset[str]:
     """Return the questions that were drawn and labelled, not chosen by hand."""
     return frozenset(labels.filter(labels["probability"].is_valid())["query_id"].to_pylist())
-
-
-def _permanent_number(cluster: str) -> bytes:
-    return hashlib.sha256(f"answers\0{cluster}".encode()).digest()
 
 
 def needs_person(answer: str | None) -> bool:

@@ -36,9 +36,8 @@ from rag_assets.judges.answer_labels import (
     labelled_questions,
     needs_person,
 )
-from rag_assets.labels.pooling.pool import PooledUnit, SamePassages, units_in
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.logs import LoggedJudgment
+from rag_assets.labels.pool import LabelPool, PooledUnit, SamePassages, units_in
 from rag_assets.schemas import RELEVANT_UNITS, RUNS
 from rag_assets.statistics.calibration import (
     Estimate,

@@ -39,8 +39,8 @@ from rag_assets.judges.calibration import (
     verdict_grades,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
-from rag_assets.labels.sampling.judgment_log import read_judgments
-from rag_assets.labels.sampling.label_pool import label_pool
+from rag_assets.labels.logs import read_judgments
+from rag_assets.labels.pool import label_pool
 from rag_assets.package_versions import version
 from rag_assets.schemas import (
     ANSWER_LABELS,

@@ -25,14 +25,14 @@ from rag_assets.judges.base import (
     RelevanceItem,
     SearchSession,
 )
-from rag_assets.judges.beside_people import (
+from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
+from rag_assets.judges.people import (
     NO_LABELS,
     Row,
     beside_labels,
     beside_passage_labels,
 )
-from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.recorded import RecordedJudge
+from rag_assets.judges.registry import RecordedJudge
 from rag_assets.judges.trials import (
     POSITIVE,
     RIGHT,
@@ -54,7 +54,7 @@ from rag_assets.judges.verdicts_stage import (
     relevance_items,
     relevance_verdicts_key,
 )
-from rag_assets.labels.pooling.pool import units_in
+from rag_assets.labels.pool import units_in
 from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY

@@ -16,7 +16,6 @@ Paddings, negations and instructions are English.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from rag_assets.judges.base import (
     Verdict,
 )
 from rag_assets.statistics.intervals import wilson
+from rag_assets.store.canonical import permanent_hash
 
 POSITIVE: Mapping[Kind, int] = {RELEVANCE: 2, CORRECTNESS: 1}
 """The lowest grade that takes a passage for an answer, or an answer for right."""
@@ -96,11 +96,7 @@ class Texts(NamedTuple):
 
 def drawn(items: Iterable[Item], seed: int) -> list[Item]:
     """Return items in the order of the draw: that of a hash of the seed and their question."""
-    return sorted(items, key=lambda item: _permanent_number(seed, item.query_id))
-
-
-def _permanent_number(*parts: object) -> bytes:
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+    return sorted(items, key=lambda item: permanent_hash(seed, item.query_id))
 
 
 def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
@@ -109,7 +105,7 @@ def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
     It is that of the next question in the order of a hash, or of the next but one, ...; a question
     for which there is none among :data:`MAX_CANDIDATES` is left out.
     """
-    ring = sorted(items, key=lambda item: _permanent_number(item.query_id))
+    ring = sorted(items, key=lambda item: permanent_hash(item.query_id))
     wrong = []
     for number, item in enumerate(ring):
         right = {word for gold in item.golds for word in words(gold)}
@@ -131,7 +127,7 @@ def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
     for item in items:
         near.setdefault(item.query_id, set()).add(item.document_id)
     texts = {(item.document_id, item.start, item.end): item.passage for item in items}
-    places = sorted(texts, key=lambda place: _permanent_number(*place))[:MAX_CANDIDATES]
+    places = sorted(texts, key=lambda place: permanent_hash(*place))[:MAX_CANDIDATES]
     bags = {place: set(words(texts[place])) for place in places}
     wrong = []
     for item in {item.query_id: item for item in items}.values():

@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.judges.base import Item, RelevanceItem, item_digest
-from rag_assets.judges.recorded import RecordedJudge
+from rag_assets.judges.registry import RecordedJudge
 from rag_assets.judges.verdicts_stage import (
     answer_verdicts_key,
     asked_model,

@@ -15,24 +15,24 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.logs import (
+    LoggedJudgment,
+    acted_marks,
+    design_file,
+    drawn_items,
+    left_out,
+    read_judgments,
+    read_marks,
+)
 from rag_assets.labels.page.passages import Hit, Passages, Search
-from rag_assets.labels.pooling.label_import import not_answered
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit, units_in
-from rag_assets.labels.question_marks import acted_marks, left_out, read_marks
+from rag_assets.labels.pool import Judgment, LabelPool, PooledUnit, label_pool, units_in
 from rag_assets.labels.sampling.design import (
     Design,
     new_design,
     read_design,
     write_design,
 )
-from rag_assets.labels.sampling.judgment_log import (
-    LoggedJudgment,
-    design_file,
-    drawn_items,
-    read_judgments,
-)
-from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
-from rag_assets.labels.sampling.label_sample import earlier_labels
+from rag_assets.labels.sampling.label_sample import earlier_labels, not_answered
 from rag_assets.labels.sampling.sample_stage import (
     clusters_of,
     question_ids,

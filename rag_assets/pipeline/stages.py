@@ -31,7 +31,7 @@ from rag_assets.judges.calibration_stage import (
     CalibratedRankings,
 )
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
-from rag_assets.labels.generation.questions_stage import GeneratedQuestionsStage
+from rag_assets.labels.questions_stage import GeneratedQuestionsStage
 from rag_assets.labels.sampling.sample_stage import (
     SampledEstimates,
     SampledLabels,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.labels.sampling.label_pool import sampled_metrics
+from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.history import COST_TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
 from rag_assets.report.evaluation_pairs import EstimatedSource, MetricSource, is_answerer

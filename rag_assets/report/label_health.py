@@ -12,16 +12,18 @@ from dataclasses import replace
 
 from rag_assets import schemas
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.generation.question_tables import authors_note
-from rag_assets.labels.health.unusable_labels import queries_without_relevant
-from rag_assets.labels.question_marks import (
+from rag_assets.labels.findings import queries_without_relevant
+from rag_assets.labels.logs import (
     LEFT_OUT,
+    PERSON,
+    LoggedJudgment,
     mark_counts,
     mark_counts_text,
     read_marks,
+    source_counts,
 )
-from rag_assets.labels.sampling.judgment_log import PERSON, LoggedJudgment, source_counts
-from rag_assets.labels.sampling.label_pool import LINEAR, sampled_metrics
+from rag_assets.labels.pool import LINEAR, sampled_metrics
+from rag_assets.labels.question_tables import authors_note
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.labels.sampling.standing import (
     ITEMS,

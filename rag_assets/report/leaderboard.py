@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from rag_assets.evaluation.query_facts import ALL, TEST
-from rag_assets.labels.generation.question_tables import authors_note
+from rag_assets.labels.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.findings import likely_cause

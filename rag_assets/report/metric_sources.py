@@ -31,7 +31,7 @@ from rag_assets.judges.calibration import (
     mean_row,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
-from rag_assets.labels.sampling.label_pool import estimable_metric
+from rag_assets.labels.pool import estimable_metric
 from rag_assets.pipeline.history import History, recorded_judge
 from rag_assets.report.evaluation_pairs import (
     NO_VALUES,

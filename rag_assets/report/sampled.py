@@ -15,9 +15,9 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
+from rag_assets.labels.logs import SKIPPED
+from rag_assets.labels.pool import estimable_metric
 from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
-from rag_assets.labels.sampling.judgment_log import SKIPPED
-from rag_assets.labels.sampling.label_pool import estimable_metric
 from rag_assets.labels.sampling.label_sample import OPEN, stored_sample
 from rag_assets.labels.sampling.sample_stage import (
     SAMPLED_ESTIMATES_KEY,

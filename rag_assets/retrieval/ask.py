@@ -22,7 +22,7 @@ from rag_assets.errors import NotEvaluated, RagAssetsError, UsageError
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.config import MeasurementsConfig
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.pooling.pool import spans_of
+from rag_assets.labels.pool import spans_of
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection, by_cost

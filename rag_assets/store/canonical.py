@@ -38,6 +38,11 @@ def fingerprint(value: object) -> str:
 CHECKSUM = "sha256"
 
 
+def permanent_hash(*parts: object) -> bytes:
+    """Return bytes as a permanent random number: they depend on nothing but the parts."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+
+
 def sealed_json(fields: Mapping[str, object]) -> str:
     """Return a record as JSON with the SHA-256 of its other fields."""
     text = json.dumps(fields)

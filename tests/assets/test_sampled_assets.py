@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
 from tests.assets.exact_edges import check_edges
 from tests.dagster_state import evaluate_now, latest, not_fresh

@@ -30,9 +30,7 @@ from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.question_marks import QuestionMark, marks_file
-from rag_assets.labels.sampling.judgment_log import design_file
+from rag_assets.labels.logs import QuestionMark, append_lines, design_file, marks_file
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import read_current

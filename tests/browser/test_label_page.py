@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from rag_assets.labels.question_marks import marks_file, read_marks
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment, read_judgments
+from rag_assets.labels.logs import LoggedJudgment, marks_file, read_judgments, read_marks
 from tests.browser.conftest import HOSTILE, OPTIONS, browser_program
 from tests.browser.test_report import CONTRAST
 from tests.labels.page.served import QUESTIONS, TEXTS, Client, serving, session_of

@@ -62,6 +62,14 @@ def ferry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ferry"
 
 
+def configure(ferry: Path, **blocks: object) -> None:
+    """Add keys to the experiment, in place of those that were added before."""
+    yaml = ferry / "experiment.yaml"
+    lines = yaml.read_text().splitlines()[:2]
+    lines += [f"{key}: {json.dumps(value)}" for key, value in blocks.items()]
+    yaml.write_text("\n".join(lines) + "\n")
+
+
 def invoke(*arguments: object) -> Result:
     return CliRunner(env={"COLUMNS": "80"}).invoke(main, ["generate", *map(str, arguments)])
 
@@ -127,7 +135,9 @@ def opened(dataset: Path, root: Path) -> Pipeline:
 
 
 def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
-    stopped = invoke("ferry", "--sheet", "review.csv", "--max-calls", 5)
+    llm = {"model": "tiny", "base_url": server.base_url, "api_key_env": None}
+    configure(ferry, llm={**llm, "max_calls": 5})
+    stopped = invoke("ferry", "--sheet", "review.csv")
     assert (stopped.exit_code, stopped.stdout) == (3, "")
     assert (
         "max_calls 5 would be passed (5 calls): 5 answers are there and kept, 11 are missing"
@@ -135,17 +145,18 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     )
     assert len(server.received) == 5
     assert not Path("review.csv").exists()
-    planned = invoke("ferry", "--dry-run", "--prompt-price", 1, "--completion-price", 2)
+    prices = {"prompt_price": 1, "completion_price": 2}
+    configure(ferry, llm={**llm, **prices, "max_calls": 11})
+    planned = invoke("ferry", "--dry-run")
     assert planned.stdout.startswith("11 requests to send, cost at most 0.0")
     assert planned.stdout.endswith("; 5 answers are known\n")
     assert len(server.received) == 5
-    whole = invoke("ferry", "--sheet", "review.csv", "--max-calls", 11)
+    whole = invoke("ferry", "--sheet", "review.csv")
     assert whole.exit_code == 0, whole.output
-    assert "from 16 chunks, by 11 requests\n" in whole.stdout
-    again = invoke("ferry", "--sheet", "again.csv", "--max-calls", 0, "--max-cost", 0)
-    assert again.exit_code == 2  # no prices
+    assert "from 16 chunks, by 11 requests, cost 0.0" in whole.stdout
     # The one that the model refused is an answer as well.
-    again = invoke("ferry", "--sheet", "again.csv", "--max-calls", 0)
+    configure(ferry, llm={**llm, "max_calls": 0})
+    again = invoke("ferry", "--sheet", "again.csv")
     assert again.exit_code == 0, again.output
     assert Path("again.csv").read_bytes() == Path("review.csv").read_bytes()
 
@@ -162,7 +173,9 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
     unnamed = "llm: texts are sent to api.openai.com, which the experiment does not name"
     assert f"warning: {unnamed}" in planned.stderr
     assert "asked without a limit" in planned.stderr
-    assert "limit" not in invoke("ferry", "--dry-run", "--max-calls", 9).stderr
+    configure(ferry, llm={"max_calls": 9})
+    assert "limit" not in invoke("ferry", "--dry-run").stderr
+    configure(ferry)
     monkeypatch.setenv("OPENAI_BASE_URL", "https://e.org/v1")
     refused = invoke("ferry", "--dry-run")
     assert refused.exit_code == 2
@@ -174,8 +187,9 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> None:
     server.forget_rules()
     server.on("", replies.no_usage("What?"))  # then the most that it can cost is counted
-    prices = ("--prompt-price", 1000, "--completion-price", 1000)
-    result = invoke("ferry", "--out", "asked", *prices, "--max-cost", 1.5)
+    prices = {"prompt_price": 1000, "completion_price": 1000, "max_cost": 1.5}
+    configure(ferry, llm={"api_key_env": None, **prices})
+    result = invoke("ferry", "--out", "asked")
     assert result.exit_code == 3
     assert "stopped before LLM max_cost 1.5 would be passed" in result.stderr
     assert len(server.received) == 1
@@ -183,52 +197,42 @@ def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> No
 
 
 def test_what_is_asked(ferry: Path, server: Server) -> None:
-    prompt = Path("mine.txt")
+    prompt = ferry / "mine.txt"
     prompt.write_text("version: 3\n[user]\nIn {language}, {n} of {text}\n", encoding="utf-8")
-    options = ("--prompt", prompt, "--language", "Czech", "--n", 4, "--seed", 7, "--chunks", 3)
-    drawn = ("--temperature", 0.5, "--max-tokens", 99, "--model", "other")
-    result = invoke("ferry", "--sheet", "a.csv", *options, *drawn, "--min-words", 1)
+    asked = {"temperature": 0.5, "seed": 7, "max_tokens": 99}
+    options = {"template": "mine.txt", "language": "Czech", "n": 4, "chunks": 3, "min_words": 1}
+    llm = {"model": "other", "base_url": server.base_url, "api_key_env": None}
+    configure(ferry, questions={**options, **asked}, llm=llm)
+    result = invoke("ferry", "--sheet", "a.csv")
     assert result.exit_code == 0, result.output
     assert len(server.received) == 3
     for request in server.received:
         assert request.text.startswith("In Czech, 4 of ")
-        asked = {"model": "other", "temperature": 0.5, "seed": 7, "max_tokens": 99}
-        assert asked.items() <= request.body.items()
+        assert {"model": "other", **asked}.items() <= request.body.items()
     assert "other mine/3" in Path("a.csv").read_text(encoding="utf-8-sig")
-
-
-def test_the_model_of_the_experiment(ferry: Path, server: Server) -> None:
-    yaml = ferry / "experiment.yaml"
-    llm = {"model": "own", "base_url": server.base_url, "api_key_env": None, "max_calls": 2}
-    yaml.write_text(f"{yaml.read_text()}llm: {json.dumps(llm)}\n")
-    assert invoke("ferry", "--sheet", "a.csv").exit_code == 3
-    assert [request.body["model"] for request in server.received] == ["own", "own"]
-    assert invoke("ferry", "--sheet", "a.csv", "--max-calls", 20).exit_code == 0
 
 
 def test_a_model_that_writes_several_answers_is_refused(ferry: Path, server: Server) -> None:
     """Only one of them would be read."""
-    yaml = ferry / "experiment.yaml"
-    llm = {"type": "transformers", "model": "t5", "beams": 4, "sequences": 4}
-    yaml.write_text(f"{yaml.read_text()}llm: {json.dumps(llm)}\n")
+    configure(ferry, llm={"type": "transformers", "model": "t5", "beams": 4, "sequences": 4})
     for options in (["--out", "x"], ["--dry-run"]):
         result = invoke("ferry", *options)
         assert result.exit_code == 2
         assert "`llm` writes 4 `sequences`, and `generate` reads one" in result.stderr
     assert not Path("x").exists()
-    assert invoke("ferry", "--out", "x", "--model", "tiny").exit_code == 0
 
 
 def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None:
     Path("review.csv").write_text("three days of work")
     Path("asked").mkdir()
     Path("asked", "thesis.txt").write_text("more")
-    for options in (("--sheet", "review.csv"), ("--out", "asked"), ("--out", "asked", "--force")):
+    for options in (("--sheet", "review.csv"), ("--out", "asked")):
         refused = invoke("ferry", *options)
         assert refused.exit_code == 2, refused.output
     assert not server.received
     assert Path("review.csv").read_text() == "three days of work"
-    assert invoke("ferry", "--sheet", "review.csv", "--force").exit_code == 0
+    Path("review.csv").unlink()
+    assert invoke("ferry", "--sheet", "review.csv").exit_code == 0
     nothing = invoke("ferry", "--import", "review.csv", "--out", "new")
     assert nothing.exit_code == 1
     assert "review.csv: no row says yes under `keep`; nothing is written" in nothing.stderr
@@ -250,20 +254,9 @@ def test_a_document_that_changed_since(ferry: Path, server: Server, tmp_path: Pa
     [
         ([], "name what to write: --sheet FILE, --out FOLDER, or both"),
         (["--import", "a.csv"], "--import reads a sheet and writes a dataset: give --out"),
-        (["--out", "x", "--chunking", "part"], "unknown chunking 'part' (did you mean 'parts'?)"),
-        (
-            ["--out", "x", "--max-copied", "2"],
-            "--max-copied: Input should be less",
-        ),
-        (["--out", "x", "--prompt", "gone.txt"], "gone.txt: the prompt cannot be read"),
-        (
-            ["--out", "x", "--prompt", "plain.txt", "--language", "Czech"],
-            "plain.txt: the prompt has no place for the language Czech; write {language}",
-        ),
     ],
 )
 def test_wrong_usage(ferry: Path, server: Server, options: list[str], problem: str) -> None:
-    Path("plain.txt").write_text("version: 1\n[user]\n{text}\n")
     result = invoke("ferry", *options)
     assert result.exit_code == 2
     assert problem in result.stderr
@@ -274,22 +267,24 @@ def test_several_chunkings_and_no_model(
     ferry: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
-    planned = invoke("ferry", "--dry-run")
-    assert planned.stdout == "16 requests to send; 0 answers are known\n"
-    assert "note: no language model is named yet: by `llm` in experiment.yaml" in planned.stderr
-    result = invoke("ferry", "--out", "x")
-    assert (result.exit_code, "no LLM is named" in result.stderr) == (2, True)
-    (ferry / "experiment.yaml").write_text(
+    for options in (["--dry-run"], ["--out", "x"]):
+        result = invoke("ferry", *options)
+        assert (result.exit_code, "no LLM is named" in result.stderr) == (2, True)
+    several = (
         "chunking: {a: {strategy: none}, b: {strategy: sentences}}\n"
         "retrievers: {bm25: {type: bm25, chunking: a}}\n"
     )
-    result = invoke("ferry", "--out", "x", "--model", "tiny")
-    assert "has several chunkings; choose one of a, b" in result.stderr
-    assert invoke("ferry", "--out", "x", "--model", "tiny", "--chunking", "b").exit_code == 0
+    (ferry / "experiment.yaml").write_text(several)
+    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
+    result = invoke("ferry", "--out", "x")
+    assert "has several chunkings; choose one of a, b (`questions: {chunking: a}`)" in result.stderr
+    configure(ferry, questions={"chunking": "b"}, llm={"api_key_env": None})
+    assert invoke("ferry", "--out", "x").exit_code == 0
 
 
 def test_no_question_is_left(ferry: Path, server: Server) -> None:
-    result = invoke("ferry", "--out", "x", "--min-words", 50)
+    configure(ferry, questions={"min_words": 50}, llm={"api_key_env": None})
+    result = invoke("ferry", "--out", "x")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no question is left of 16 chunks: 16 dropped: too_short, 1 without" in result.stderr
     assert not Path("x").exists()

@@ -15,12 +15,17 @@ import pytest
 from click.testing import Result
 
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
-from rag_assets.labels.question_marks import MarkName, QuestionMark, marks_file
+from rag_assets.labels.logs import (
+    MarkName,
+    QuestionMark,
+    append_lines,
+    design_file,
+    marks_file,
+    read_judgments,
+)
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline

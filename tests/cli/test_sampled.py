@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.logs import design_file, read_judgments
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import design_file, read_judgments
 from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline

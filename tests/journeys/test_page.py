@@ -20,7 +20,7 @@ from rag_assets.labels.experiment_pool import (
     sampled_pool,
 )
 from rag_assets.labels.page.session import LabelSession
-from rag_assets.labels.sampling.label_pool import sampled_metrics
+from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.store.settings import StoreSettings
 from tests.forked import Forks

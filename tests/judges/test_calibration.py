@@ -40,10 +40,8 @@ from rag_assets.judges.calibration import (
     samples,
     verdict_grades,
 )
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
+from rag_assets.labels.logs import LoggedJudgment, append_lines
+from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
 from rag_assets.report.judged import missing_text
 from rag_assets.report.metric_sources import drop_test
 from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS, RELEVANCE_VERDICTS

@@ -1,13 +1,16 @@
-"""Judges without a model: verdicts of a file, and word overlap."""
+"""Judges without a model: recorded verdicts, their export, and words in common."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.judges.base import (
     UNPARSED,
@@ -18,8 +21,11 @@ from rag_assets.judges.base import (
     Verdict,
     item_digest,
 )
-from rag_assets.judges.recorded import ABSENT, EDITED, RecordedJudge
-from rag_assets.judges.registry import WordsJudge
+from rag_assets.judges.registry import ABSENT, EDITED, RecordedJudge, WordsJudge
+from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from tests.answers.answering import with_answers
+from tests.llm.server import Server, says, serving
+from tests.tiny_experiment import Tiny
 
 DOG = RelevanceItem("q1", "what does a dog cost", "fares.md", 0, 20, "A dog costs 10 crowns.")
 FOAM = RelevanceItem("q1", "what does a dog cost", "fire.md", 5, 9, "Foam.")
@@ -132,3 +138,76 @@ def test_words_cannot_tell_a_number_or_a_negation_from_a_word() -> None:
     assert [one.grade for one in judged(strict, *items)[0]] == [0, 0, 0, 0, 0]
     chinese = CorrectnessItem("q", "?", "十克朗", ("十克朗", "10"))
     assert judged(WordsJudge(type="words", language="cjk"), chinese)[0] == [Verdict(1)]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(lambda text: f"It says {len(text)}.\n##final score: {len(text) % 2}") as one:
+        one.on("southern harbour", says("no score"))
+        yield one
+
+
+@pytest.fixture
+def exporting(tmp_path: Path, server: Server) -> Tiny:
+    tiny = Tiny(tmp_path)
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    model = {"base_url": server.base_url, "model": "small", "api_key_env": None}
+    judges = {"strict": {"type": "llm"}, "floor": {"type": "words"}}
+    answers = {"read": {"generator": "predicted"}}
+    with_answers(tiny.write(), llm=model, judges=judges, answers=answers)
+    tiny.run()
+    return tiny
+
+
+def export(tiny: Tiny, judge: str) -> tuple[Path, str, int]:
+    out = tiny.folder / f"{judge}.jsonl"
+    words = ["judge", "export", str(tiny.folder), "--judge", judge, "--out", str(out)]
+    done = CliRunner().invoke(main, [*words, "--store", str(tiny.root / "store")])
+    return out, done.output, done.exit_code
+
+
+def grades(tiny: Tiny, judge: str) -> list[dict[str, Any]]:
+    pipeline = tiny.pipeline()
+    keys = (relevance_verdicts_key(judge), answer_verdicts_key(judge))
+    rows = [row for key in keys for row in pipeline.artifact(key).table().to_pylist()]
+    return [{name: row[name] for name in row if name != "reply"} for row in rows]
+
+
+@pytest.mark.parametrize("judge", ["strict", "floor"])
+def test_a_recorded_judge_says_what_the_file_says(
+    exporting: Tiny, server: Server, judge: str
+) -> None:
+    out, output, code = export(exporting, judge)
+    assert (code, output) == (
+        0,
+        f"{out}: {len(out.read_text().splitlines())} verdicts of {judge}\n",
+    )
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert all("reply" in line for line in lines) is (judge == "strict")
+    exporting.config["judges"]["again"] = {"type": "recorded", "path": f"{judge}.jsonl"}
+    exporting.write_config()
+    asked = len(server.received)
+    exporting.run()
+    assert len(server.received) == asked
+    assert grades(exporting, "again") == grades(exporting, judge)
+    if judge == "strict":
+        assert {one["problem"] for one in grades(exporting, "again")} == {None, "unparsed"}
+    exporting.replace("fares.md", "40 crowns", "45 crowns")
+    exporting.run()
+    problems = [one["problem"] for one in grades(exporting, "again")]
+    assert "recorded of another text" in problems
+
+
+def test_what_cannot_be_exported_is_said(exporting: Tiny) -> None:
+    assert (
+        "--judge: unknown judge 'strct' (did you mean 'strict'?)" in export(exporting, "strct")[1]
+    )
+    out, _, _ = export(exporting, "floor")
+    exporting.config["judges"] = {"again": {"type": "recorded", "path": out.name}}
+    exporting.write_config()
+    assert f"the verdicts of 'again' are recorded: {out}" in export(exporting, "again")[1]
+    exporting.config["judges"] = {"late": {"type": "words", "right": 0.9}}
+    exporting.write_config()
+    _, output, code = export(exporting, "late")
+    assert code != 0
+    assert "is not up to date; run `rag-assets evaluate` first" in output

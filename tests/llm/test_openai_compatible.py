@@ -315,7 +315,7 @@ HEAVY = {"dagster", "torch", "transformers"}
     "module",
     [
         "rag_assets.llm.openai_server",
-        "rag_assets.labels.generation.question_generation",
+        "rag_assets.labels.question_generation",
     ],
 )
 def test_import_loads_no_heavy_library(module: str) -> None:

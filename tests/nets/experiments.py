@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from rag_assets.labels.append_log import append_lines
 from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.logs import append_lines
 from tests.answers.answering import GOLDS, PREDICTIONS
 from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import ordered, serving, vector

@@ -16,8 +16,7 @@ from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
+from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.report.answers import answers, sentence_copiers
 from rag_assets.report.attribution import (

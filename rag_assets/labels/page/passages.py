@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.pool import PooledUnit
 from rag_assets.retrieval.lexical.analyzers import (
     analyze,
     analyze_all,

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from rag_assets.errors import UsageError
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.question_marks import DUPLICATE, QuestionMark
-from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE, Range, Status
+from rag_assets.labels.logs import DUPLICATE, HIGHEST_GRADE, QuestionMark, Range, Status
+from rag_assets.labels.pool import PooledUnit
 
 MAX_CHARACTERS = 10_000
 MAX_SECONDS = 86_400

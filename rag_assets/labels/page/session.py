@@ -21,26 +21,23 @@ from msgspec.structs import replace
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.page import requests
-from rag_assets.labels.page.passages import Passages, Search
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.labels.question_marks import (
-    QuestionMark,
-    left_out,
-    marks_file,
-    read_marks,
-)
-from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import (
+from rag_assets.labels.logs import (
     JUDGED,
     SEARCH,
     SKIPPED,
     LoggedJudgment,
+    QuestionMark,
+    append_lines,
+    left_out,
     lock_file,
+    marks_file,
     read_judgments,
+    read_marks,
 )
-from rag_assets.labels.sampling.label_pool import Flags, LabelPool
+from rag_assets.labels.page import requests
+from rag_assets.labels.page.passages import Passages, Search
+from rag_assets.labels.pool import Flags, Judgment, LabelPool, PooledUnit
+from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
 from rag_assets.store.locks import locked

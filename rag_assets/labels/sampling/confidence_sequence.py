@@ -37,19 +37,19 @@ import numpy as np
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.estimates import (
-    Estimator,
-    WorkingValues,
-    features,
-    fitted,
-)
-from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
-from rag_assets.labels.sampling.label_pool import (
+from rag_assets.labels.logs import HIGHEST_GRADE
+from rag_assets.labels.pool import (
     POOL_RECALL,
     Flags,
     Floats,
     Integers,
     gains,
+)
+from rag_assets.labels.sampling.estimates import (
+    Estimator,
+    WorkingValues,
+    features,
+    fitted,
 )
 from rag_assets.labels.sampling.label_sample import LabelSample
 

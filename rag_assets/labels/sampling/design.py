@@ -20,7 +20,6 @@ sampling for estimation of arbitrary subset sums"; Cohen and Kaplan 2007, rank c
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -32,12 +31,11 @@ import numpy as np
 from msgspec import Meta
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.sampling.label_pool import Flags, Floats, Integers
+from rag_assets.labels.pool import Flags, Floats, Integers, PooledUnit
 from rag_assets.sources.fields import Place
 from rag_assets.sources.row_files import read_objects
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import canonical_json
+from rag_assets.store.canonical import canonical_json, permanent_hash
 
 FLOOR = 0.6
 """Least rate, as a share of the mean disagreement: no probability is 0, and items that all systems
@@ -181,8 +179,7 @@ def permanent_numbers(items: Collection[PooledUnit], seed: int) -> Floats:
     """Return E of each item, which depends on nothing but the item and the seed."""
     numbers = np.empty(len(items))
     for place, item in enumerate(items):
-        digest = hashlib.sha256("\0".join([str(seed), *map(str, item)]).encode()).digest()
-        uniform = (int.from_bytes(digest[:8], "big") + 0.5) / 2**64
+        uniform = (int.from_bytes(permanent_hash(seed, *item)[:8], "big") + 0.5) / 2**64
         numbers[place] = -math.log(uniform)
     return numbers
 

@@ -1,7 +1,7 @@
 """Metrics of systems, and differences between them, from a sample of labels.
 
-With w the weights of a metric (:mod:`.label_pool`), g the gains, m the working values and p the
-probability of each judged item, the total of a system is estimated by
+With w the weights of a metric (:mod:`rag_assets.labels.pool`), g the gains, m the working values
+and p the probability of each judged item, the total of a system is estimated by
 
     sum over all items of w m + sum over judged items of w (g - m) / p
 
@@ -45,8 +45,8 @@ import numpy as np
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.sampling.judgment_log import HIGHEST_GRADE
-from rag_assets.labels.sampling.label_pool import (
+from rag_assets.labels.logs import HIGHEST_GRADE
+from rag_assets.labels.pool import (
     POOL_RECALL,
     Flags,
     Floats,

@@ -11,6 +11,10 @@ Missing labels are taken to be missing at random: the probability of a judged it
 asked times the share of the asked items that were judged, of questions that count. For "cannot
 tell" there are bounds as well: with all of them at the lowest gain, and at the highest.
 
+A pool of which every drawn passage was graded is no sample any more: its grades are complete
+labels. Nobody has to be asked about a passage a second time, whatever asks: what people said of
+passages that were drawn, or that they searched for, counts for every sheet.
+
 An evaluation keeps a sample as a table. The probability of each item and its state tell everything
 that an estimate reads, so log and design need not be there when two evaluations are compared.
 """
@@ -20,27 +24,38 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.labels.pooling.pool import Judgment, SamePassages, units_in
-from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import (
+from rag_assets.labels.label_import import by_key, key_of, without_covered
+from rag_assets.labels.logs import (
     CANNOT_TELL,
     JUDGED,
     SEARCH,
     SKIPPED,
     LoggedJudgment,
+    design_file,
+    left_out,
+    marks_file,
+    read_judgments,
+    read_marks,
 )
-from rag_assets.labels.sampling.label_pool import (
+from rag_assets.labels.pool import (
     Flags,
     Floats,
     Integers,
+    Judgment,
     LabelPool,
+    PooledUnit,
+    SamePassages,
     label_pool,
+    texts_of,
+    units_in,
 )
-from rag_assets.schemas import SAMPLED_LABELS
+from rag_assets.labels.sampling.design import Design, read_design
+from rag_assets.schemas import QRELS, SAMPLED_LABELS
 from rag_assets.store.canonical import canonical_json
 
 CERTAIN, OPEN = "certain", "open"
@@ -234,3 +249,52 @@ def stored_sample(
         for source, grade in json.loads(row.get("verdicts") or "{}").items():
             lines.append(LoggedJudgment(*item, int(grade), source=source))
     return label_sample(pool, design, lines, earlier)
+
+
+def is_wholly_graded(log: Path) -> bool:
+    """Return whether people answered every passage of the design, of questions that count."""
+    if not (log.is_file() and design_file(log).is_file()):
+        return False
+    answers = [line for line in _answers(read_judgments(log)) if line.source != SEARCH]
+    out = left_out(read_marks(marks_file(log)))
+    items = {item for item in read_design(design_file(log)).items if item.query_id not in out}
+    is_answered = items <= {line.item for line in answers}
+    return bool(items) and is_answered and any(line.status == JUDGED for line in answers)
+
+
+def _answers(lines: Iterable[LoggedJudgment]) -> list[LoggedJudgment]:
+    """Return what people said last of each passage; one that was skipped is not answered."""
+    last = {(line.item, line.source == SEARCH): line for line in lines if not line.is_hint}
+    return [line for line in last.values() if line.status != SKIPPED]
+
+
+def with_graded_pool(qrels: pa.Table, log: Path, documents: pa.Table, judge: str) -> pa.Table:
+    """Return labels and the grades of a log; what the labels say already is not said again.
+
+    Args:
+        qrels: table of :data:`rag_assets.schemas.QRELS`.
+        log: of people's judgments; those of a text that is no longer there are left out.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
+        judge: the unit that the experiment judges; whole documents unless it is ``evidence``.
+    """
+    ends = {name: len(text) for name, text in texts_of(documents).items()}
+    answers = [x for x in _answers(read_judgments(log)) if x.end <= ends.get(x.document_id, -1)]
+    old = qrels.to_pylist()
+    there = set(map(key_of, old))
+    labels = by_key((label for line in answers for label in line.judgments()), judge != "evidence")
+    new = [(key, label) for key, label in labels.items() if key not in there]
+    rows: list[dict[str, object]] = [
+        {
+            **dict(zip(("query_id", "document_id", "start", "end"), key, strict=True)),
+            "evidence_id": key[1] if key[2] is None else f"{key[1]}#{key[2]}-{key[3]}",
+            "grade": label.grade,
+        }
+        for key, label in without_covered(new, old)
+    ]
+    return pa.concat_tables([qrels, QRELS.from_rows(rows)]).combine_chunks()
+
+
+def not_answered(units: Iterable[PooledUnit], lines: Sequence[LoggedJudgment]) -> set[PooledUnit]:
+    """Return the units that are no passage of which people said something."""
+    same = SamePassages([line.item for line in _answers(lines)])
+    return {unit for unit in units if not same.numbers(unit)}

@@ -10,17 +10,29 @@ the next sheet. What goes into the log is the probability by the last row that w
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.pooling.sheet import (
+from rag_assets.labels.logs import (
+    CANNOT_TELL,
+    HIGHEST_GRADE,
+    JUDGED,
+    PERSON,
+    SEARCH,
+    SKIPPED,
+    LoggedJudgment,
+    Status,
+    drawn_items,
+)
+from rag_assets.labels.pool import PooledUnit
+from rag_assets.labels.sampling.design import Design
+from rag_assets.labels.sampling.label_sample import LabelSample
+from rag_assets.labels.sheets import (
     GRADE,
     SHEET,
     Cells,
@@ -29,22 +41,9 @@ from rag_assets.labels.pooling.sheet import (
     refuse,
     sheet_rows,
 )
-from rag_assets.labels.sampling.design import Design
-from rag_assets.labels.sampling.judgment_log import (
-    CANNOT_TELL,
-    HIGHEST_GRADE,
-    JUDGED,
-    PERSON,
-    SEARCH,
-    SKIPPED,
-    LoggedJudgment,
-    Range,
-    Status,
-    drawn_items,
-)
-from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.row_files import read_csv
+from rag_assets.store.canonical import permanent_hash
 
 ITEM, PROBABILITY, SOURCE = "item", "probability", "source"
 SAMPLE_SHEET = CsvSheet(
@@ -56,15 +55,6 @@ _ANSWERS: dict[str, tuple[int | None, Status]] = {
     "?": (None, CANNOT_TELL),
     "skip": (None, SKIPPED),
 }
-
-
-class SheetAnswer(NamedTuple):
-    """A row that was filled in."""
-
-    item: PooledUnit
-    grade: int | None
-    status: Status
-    evidence: tuple[Range, ...]
 
 
 def next_units(sample: LabelSample, n: int, lengths: dict[str, int]) -> list[PooledUnit]:
@@ -89,8 +79,7 @@ def sample_sheet_text(
 
 def item_id(item: PooledUnit, seed: int) -> str:
     """Return the id of an item in the sample of a seed; it begins no formula."""
-    digest = hashlib.sha256("\0".join(["item", str(seed), *map(str, item)]).encode())
-    return f"i{digest.hexdigest()[:12]}"
+    return f"i{permanent_hash('item', seed, *item).hex()[:12]}"
 
 
 def is_sample_sheet(file: Path) -> bool:
@@ -101,7 +90,7 @@ def is_sample_sheet(file: Path) -> bool:
 
 def read_sample_sheet(
     file: Path, design: Design, documents: pa.Table, queries: pa.Table
-) -> tuple[list[tuple[SheetAnswer, Place]], int]:
+) -> tuple[list[tuple[LoggedJudgment, Place]], int]:
     """Return the rows that were filled in with their places, and how many were not.
 
     Raises:
@@ -112,7 +101,7 @@ def read_sample_sheet(
     check = SheetCheck(documents, queries)
     items = set(design.items)
 
-    def read(cells: Cells, place: Place) -> SheetAnswer:
+    def read(cells: Cells, place: Place) -> LoggedJudgment:
         if cells.get(SOURCE, "").strip() not in ("", PERSON):
             problem = f"is {shown(cells[SOURCE])}; verdicts and votes are lines of the log"
             raise place.error(problem, SOURCE)
@@ -122,19 +111,18 @@ def read_sample_sheet(
             raise place.error(f"is {shown(cells[GRADE])}; allowed: {allowed}", GRADE)
         grade, status = _ANSWERS[cell]
         item = check.unit(cells, place)
-        part = check.evidence(cells, item, grade, place)
+        evidence = check.evidence(cells, item, grade, place)
         if item not in items or cells[ITEM] != item_id(item, design.seed):
             problem = f"{shown(cells[ITEM])} is not this passage in the sample of this experiment"
             hint = "was the sheet edited, or is it of another sample?"
             raise place.error(f"{problem}; {hint}", ITEM)
-        evidence = () if part is None else ((part.start, part.end),)
-        return SheetAnswer(item, grade, status, evidence)
+        return LoggedJudgment(*item, grade, status, evidence=evidence)
 
-    return SAMPLE_SHEET.filled(file, read, lambda row: (row.item, row[1:]))
+    return SAMPLE_SHEET.filled(file, read, lambda row: (row.item, row))
 
 
 def new_judgments(
-    answers: Sequence[tuple[SheetAnswer, Place]],
+    answers: Sequence[tuple[LoggedJudgment, Place]],
     lines: Sequence[LoggedJudgment],
     design: Design,
     *,
@@ -157,7 +145,8 @@ def new_judgments(
             continue  # one that was skipped again, or answered meanwhile, says nothing new
         elif (line.grade, line.status) != (answer.grade, answer.status):
             given, logged = (
-                "cannot tell" if grade is None else str(grade) for grade in (answer[1], line.grade)
+                "cannot tell" if grade is None else str(grade)
+                for grade in (answer.grade, line.grade)
             )
             who = f" by {shown(line.by)}" if line.by else ""
             problem = f"is {given}, but the log has {logged}{who} for this passage"
@@ -169,10 +158,4 @@ def new_judgments(
     labelled = drawn_items(lines) | {answer.item for answer in new}
     touched = np.array([item in labelled for item in design.items], np.bool_)
     p = dict(zip(design.items, design.drawn_probabilities(touched).tolist(), strict=True))
-    return [
-        LoggedJudgment(
-            *(*answer.item, answer.grade, answer.status, p[answer.item], by, at),
-            evidence=answer.evidence,
-        )
-        for answer in new
-    ]
+    return [replace(answer, probability=p[answer.item], by=by, at=at) for answer in new]

@@ -22,10 +22,9 @@ from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.pooling.pool import Spans, spans_of, texts_of
+from rag_assets.labels.logs import drawn_items, read_judgments
+from rag_assets.labels.pool import Spans, label_pool, sampled_metrics, spans_of, texts_of
 from rag_assets.labels.sampling.design import read_design
-from rag_assets.labels.sampling.judgment_log import drawn_items, read_judgments
-from rag_assets.labels.sampling.label_pool import label_pool, sampled_metrics
 from rag_assets.labels.sampling.label_sample import (
     earlier_labels,
     label_sample,

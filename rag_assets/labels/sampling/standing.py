@@ -14,9 +14,9 @@ from statistics import median
 from typing import NamedTuple
 
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.logs import JUDGED, LoggedJudgment
 from rag_assets.labels.sampling.confidence_sequence import decisions
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import JUDGED, LoggedJudgment
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 ITEMS, QUESTIONS = "these questions and this pool", "questions like these"

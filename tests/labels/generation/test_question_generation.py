@@ -1,4 +1,4 @@
-"""Questions from chunks, against a real server on loopback, up to a dataset that can be read."""
+"""Generated questions: what is kept, the sheet, and the dataset folder."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.generation.question_files import read_review, review_sheet, write_folder
-from rag_assets.labels.generation.question_generation import (
+from rag_assets.labels import question_generation as filters
+from rag_assets.labels.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
     Question,
+    contains_words,
+    copied_share,
+    fault,
     generate_questions,
+    near_earlier,
     parsed_questions,
     question_requests,
+    question_words,
 )
-from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.question_tables import read_review, review_sheet, write_folder
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
@@ -122,6 +130,7 @@ def test_what_is_written_can_be_read_as_a_dataset(
     assert json.loads(queries.column("metadata")[0].as_py()) == {
         "answers": ["Ann Lee"],
         "source": "tiny questions/1",
+        "source_chunk": "mill",
         "source_document": "d",
     }
     assert [(row["start"], row["end"]) for row in qrels.to_pylist()] == [(0, 40), (41, 60)]
@@ -211,22 +220,15 @@ def rewrite(rows: list[dict[str, str]], file: Path) -> None:
         writer.writerows(rows)
 
 
-def test_a_folder_is_replaced_only_when_it_was_generated(
-    found: GeneratedQuestions, tmp_path: Path
-) -> None:
+def test_nothing_is_replaced(found: GeneratedQuestions, tmp_path: Path) -> None:
     folder = tmp_path / "made"
-    write_folder(found.questions, documents(), folder)
-    with pytest.raises(UsageError, match="already exists; choose a new folder, or replace it"):
-        write_folder(found.questions, documents(), folder)
-    write_folder(found.questions.slice(1), documents(), folder, force=True)
-    assert JsonlDataset.open(folder).read_queries().table.num_rows == 1
+    folder.mkdir()
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds notes\.txt, not a file of a generated dataset"):
-        write_folder(found.questions, documents(), folder, force=True)
+    for place in (folder, folder / "notes.txt"):
+        with pytest.raises(UsageError, match="already exists; choose another name, or remove it"):
+            write_folder(found.questions, documents(), place)
     assert (folder / "notes.txt").read_text() == "mine"
     assert not list(tmp_path.glob("*.tmp-*"))
-    with pytest.raises(UsageError, match="is not a folder"):
-        write_folder(found.questions, documents(), folder / "notes.txt", force=True)
 
 
 def test_chosen_chunks() -> None:
@@ -264,3 +266,87 @@ def test_parsed_questions(text: str, questions: list[tuple[str, str | None]]) ->
 def test_no_questions(text: str) -> None:
     expected = Unusable("the answer holds no question")
     assert parsed_questions(Completion(text, 1, 1, "stop"), 2) == expected
+
+
+CHUNK = question_words(
+    "The mill at Brook was built in 1812 by Ann Lee. Paris is the capital of France."
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        ("Who built the mill at Brook?", "Ann Lee", None),
+        ("What is the capital of France?", "Paris", None),
+        ('Who built "the mill of Brook?"', None, None),
+        ("Why mills?", None, filters.TOO_SHORT),
+        ("", None, filters.TOO_SHORT),
+        ("Tell me who built the mill", None, filters.NOT_A_QUESTION),
+        ("Paris is the capital of France?", None, filters.COPIED),
+        ("The mill at Brook was built in 1812 by Ann Lee, right?", None, filters.COPIED),
+        ("What did Ann Lee build in Brook?", "ann LEE", filters.ANSWER_INSIDE),
+        ("Is there no mill in Paris?", "No", None),
+        ("What does the text say about mills?", None, filters.ABOUT_THE_PASSAGE),
+        ("According to the passage, who built the mill?", None, filters.ABOUT_THE_PASSAGE),
+        ("Who built the mill mentioned in the document?", None, filters.ABOUT_THE_PASSAGE),
+        ("What is the main topic of this article?", None, filters.ABOUT_THE_PASSAGE),
+        ("What is the main idea of the excerpt?", None, filters.ABOUT_THE_PASSAGE),
+        ("What can be said based on the information provided?", None, filters.ABOUT_THE_PASSAGE),
+        ("How is the document management system started?", None, None),
+        ("Which text editor did Ann Lee use?", None, None),
+        ("Who is the author of Middlemarch?", None, None),
+        ("磨坊是谁建造的\uff1f", "安", None),
+        ("文中提到的磨坊是谁建造的\uff1f", None, filters.ABOUT_THE_PASSAGE),
+        ("磨坊\uff1f", None, filters.TOO_SHORT),
+    ],
+)
+def test_faults(question: str, answer: str | None, reason: str | None) -> None:
+    assert fault(question, answer, CHUNK, QuestionOptions()) == reason
+
+
+def test_bounds_are_settings() -> None:
+    assert fault("Why mills?", None, CHUNK, QuestionOptions(min_words=2)) is None
+    copied = "Paris is the capital of France?"
+    assert fault(copied, None, CHUNK, QuestionOptions(max_copied=1.0)) is None
+    asked = "What is the capital of France?"
+    assert fault(asked, None, CHUNK, QuestionOptions(max_copied=0.5)) == filters.COPIED
+
+
+def test_runs_of_words() -> None:
+    text = ["a", "b", "c", "d", "e"]
+    assert copied_share(["b", "c", "d", "x"], text, 3) == 0.5
+    assert copied_share(["b", "c"], text, 3) == 0.0
+    assert contains_words(text, ["d", "e"])
+    assert not contains_words(text, ["d", "c"])
+    assert not contains_words(text, [])
+
+
+def sets(*texts: str) -> list[frozenset[str]]:
+    return [frozenset(text.split()) for text in texts]
+
+
+def test_near_duplicates_go_by_words() -> None:
+    asked = sets(
+        "who built the mill", "the mill who built", "who built the old mill", "why", "", ""
+    )
+    assert near_earlier(asked, 0.8) == {1: 0, 2: 0}
+    assert near_earlier(asked, 0.9) == {1: 0}
+    years = "what happened at the old mill in the year"
+    assert near_earlier(sets(f"{years} 1812", f"{years} 1813", f"{years} 1812"), 0.8) == {2: 0}
+
+
+WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=7)
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=9), st.sampled_from([0.3, 0.5, 2 / 3, 0.7, 0.8, 1.0]))
+def test_the_earliest_that_is_alike_is_named(asked: list[frozenset[str]], threshold: float) -> None:
+    expected: dict[int, int] = {}
+    for number, words in enumerate(asked):
+        for earlier in (n for n in range(number) if n not in expected):
+            shared = len(words & asked[earlier])
+            union = len(words | asked[earlier])
+            if words and shared >= threshold * union:
+                expected[number] = earlier
+                break
+    assert near_earlier(asked, threshold) == expected

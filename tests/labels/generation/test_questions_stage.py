@@ -30,10 +30,9 @@ from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.generation.question_files import review_sheet
-from rag_assets.labels.generation.question_options import QuestionOptions
-from rag_assets.labels.question_marks import REFUSED, QuestionMark
+from rag_assets.labels.logs import REFUSED, QuestionMark, append_lines
+from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.question_tables import review_sheet
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
@@ -524,7 +523,7 @@ def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
     for stage in pipeline.stages():
         for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
             reached = CodeVersions().closure(code).definitions
-            assert not {one for one in reached if "labels.generation" in one.module}, stage.name
+            assert not {one for one in reached if "labels.question" in one.module}, stage.name
 
 
 def test_a_question_that_is_refused_is_left_out(tiny: Tiny, server: Server) -> None:

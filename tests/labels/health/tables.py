@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.labels.health.findings import FINDINGS
+from rag_assets.labels.findings import FINDINGS
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 
 Span = tuple[int, int]

@@ -1,22 +1,39 @@
-"""Each check on tables that have, and have not, what it looks for."""
+"""Checks of labels, one by one: unusable ones, filters, twins, and a corpus that changed."""
 
 from __future__ import annotations
 
+import json
+import random
+import re
 from itertools import pairwise
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.labels.health.duplicates import duplicate_documents, duplicate_queries
-from rag_assets.labels.health.unusable_labels import (
+from rag_assets.labels.duplicates import (
+    duplicate_documents,
+    duplicate_queries,
+    near_duplicate_documents,
+    near_duplicates,
+    unjudged_twins,
+)
+from rag_assets.labels.findings import (
+    ERROR,
+    WARNING,
     dangling_ids,
     judged_at_k,
+    label_churn,
     queries_without_relevant,
+    rows,
+    unmatched_filters,
     unreachable_evidence,
 )
+from rag_assets.schemas import DOCUMENTS as DOCUMENTS_SCHEMA
 from rag_assets.schemas import METRICS_SUMMARY
+from rag_assets.schemas import QUERIES as QUERIES_SCHEMA
 from rag_assets.sources.judgments import Quotes, Unlocated
 from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
 
@@ -163,3 +180,224 @@ def test_chunks_that_leave_out_no_character_reach_every_evidence(
     pieces = list(pairwise(edges))
     cut = chunks({"d": "x" * edges[-1]}, {"d": pieces})
     assert reached(qrels(("q", "e", "d", (start, end), 1)), cut)["e"]
+
+
+METADATA = {"a": {"year": 2024, "lang": "en"}, "b": {"year": 2023, "lang": ["cs", "de"]}}
+FILTERS: dict[str, object] = {
+    "sound": {"year": [2024, 2023], "lang": "de"},
+    "field": {"yaer": 2024},
+    "value": {"lang": ["en", "fr"]},
+    "together": {"year": 2024, "lang": "cs"},
+    "nothing": {},
+    "no filter": "winter",
+}
+
+
+def found(*, used: bool) -> list[tuple[str, str | None, str]]:
+    documents: list[dict[str, object]] = [
+        {"document_id": name, "title": "", "text": "t", "metadata": json.dumps(fields)}
+        for name, fields in METADATA.items()
+    ]
+    asked: list[dict[str, object]] = [
+        {"query_id": n, "text": "t", "tags": [], "metadata": json.dumps({"filter": one})}
+        for n, one in FILTERS.items()
+    ]
+    table: pa.Table = unmatched_filters(
+        QUERIES_SCHEMA.from_rows(asked), DOCUMENTS_SCHEMA.from_rows(documents), used=used
+    )
+    return sorted((one.severity, one.query_id, one.message) for one in rows(table))
+
+
+def test_fields_values_and_combinations_that_no_document_has() -> None:
+    field = "no document has the field 'yaer' (did you mean 'year'?); allowed: lang, year"
+    value, together = "no document has 'fr' under 'lang'", "no document has all that the filter"
+    unused = [(severity, name) for severity, name, _ in found(used=False)]
+    assert unused == [(WARNING, "field"), (WARNING, "together"), (WARNING, "value")]
+    used = found(used=True)
+    assert [(severity, name) for severity, name, _ in used] == [
+        (ERROR, "field"),
+        (ERROR, "no filter"),
+        (WARNING, "together"),
+        (WARNING, "value"),
+    ]
+    assert used[0][2] == field
+    assert "'no filter' has \"winter\"" in used[1][2]
+    assert used[2][2].startswith(together)
+    assert used[3][2] == value
+
+
+FARE = "A dog costs 10 crowns."
+SPAN = (0, 22)
+
+
+def churn(before: str, after: dict[str, str], label: tuple[int, int] | None) -> list[str]:
+    """Return what is told of a label of the document ``d``."""
+    old = documents({"d": before})
+    found = rows(label_churn(qrels(("q", "e", "d", label, 1)), old, documents(after)))
+    assert {(one.severity, one.query_id, one.document_id) for one in found} <= {
+        ("warning", "q", "d")
+    }
+    return [f"{one.check}: {one.message}" for one in found]
+
+
+@pytest.mark.parametrize(
+    ("after", "label", "told"),
+    [
+        ({"d": FARE}, SPAN, []),
+        ({"d": f"{FARE} New."}, SPAN, []),
+        (
+            {"d": f"New. {FARE}"},
+            SPAN,
+            ["evidence_moved: moved from characters 0-22 to 5-27"],
+        ),
+        (
+            {"d": "Other.", "x": f"See: {FARE}"},
+            SPAN,
+            ["evidence_moved: moved from characters 0-22 to 5-27 of 'x'"],
+        ),
+        ({"x": FARE}, SPAN, ["evidence_moved: the document is now 'x'"]),
+        ({"x": FARE}, None, ["evidence_moved: the document is now 'x'"]),
+        (
+            {"d": f"x {FARE} {FARE}"},
+            SPAN,
+            [f"evidence_changed: '{FARE}' is there more than once now; label it again"],
+        ),
+        (
+            {"d": ".", "x": FARE, "y": FARE},
+            SPAN,
+            [f"evidence_changed: '{FARE}' is no longer there; label it again"],
+        ),
+        (
+            {"d": "Other."},
+            None,
+            ["evidence_changed: the text of the judged document changed; judge it again"],
+        ),
+        (
+            {"x": "Other."},
+            SPAN,
+            [f"document_vanished: the document is no longer in the corpus, nor is '{FARE}'"],
+        ),
+        (
+            {"x": "Other."},
+            None,
+            ["document_vanished: the judged document is no longer in the corpus"],
+        ),
+    ],
+)
+def test_what_is_told(
+    after: dict[str, str], label: tuple[int, int] | None, told: list[str]
+) -> None:
+    assert churn(FARE, after, label) == told
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("ab c", min_size=1, max_size=12), st.text("ab c", max_size=16), st.data())
+def test_a_span_stays_or_moves_only_where_its_text_is(
+    before: str, after: str, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(before) - 1))
+    end = data.draw(st.integers(start + 1, len(before)))
+    told = churn(before, {"d": after}, (start, end))
+    moved = re.search(r"to (\d+)-(\d+)$", told[0]) if told else None
+    if not told:
+        assert after[start:end] == before[start:end]
+    elif moved is not None:
+        assert after[int(moved[1]) : int(moved[2])] == before[start:end]
+    else:
+        assert told[0].startswith("evidence_changed")
+
+
+WORDS = [f"w{number}" for number in range(500)]
+
+
+def texts(*values: str) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, pa.string())])
+
+
+def windows(text: str) -> set[tuple[str, ...]]:
+    words = [word for word in re.split(r"[\W_]+", text.lower()) if word]
+    return {tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))} if words else set()
+
+
+def edited(text: str, changes: int, rng: random.Random) -> str:
+    words = text.split()
+    for _ in range(changes):
+        words[rng.randrange(len(words))] = rng.choice(WORDS)
+    return " ".join(words)
+
+
+def test_equals_the_comparison_of_all_pairs() -> None:
+    rng = random.Random(3)
+    corpus = [" ".join(rng.choices(WORDS, k=rng.randrange(3, 90))) for _ in range(60)]
+    corpus += [edited(rng.choice(corpus[:60]), rng.randrange(3), rng) for _ in range(60)]
+    sets = [windows(text) for text in corpus]
+    expected = {
+        (i, j): len(sets[i] & sets[j]) / len(sets[i] | sets[j])
+        for i in range(len(sets))
+        for j in range(i + 1, len(sets))
+        if len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= 0.8
+    }
+    found = {(p.first, p.second): p.similarity for p in near_duplicates(texts(*corpus))}
+    assert len(expected) > 20
+    assert found == pytest.approx(expected)
+
+
+def test_case_and_punctuation_do_not_count_and_blanks_are_alike_to_nothing() -> None:
+    found = near_duplicates(texts("The north quay opens.", "the NORTH quay, opens", "", " ", "..."))
+    assert [(p.first, p.second, p.similarity) for p in found] == [(0, 1, 1.0)]
+
+
+def test_no_text_and_one_text() -> None:
+    assert near_duplicates(texts()) == []
+    assert near_duplicates(texts("a b c")) == []
+
+
+def test_the_window_ends_with_its_text() -> None:
+    assert near_duplicates(texts("a b c", "d e f g h", "a b c d e f g h")) == []
+
+
+def test_a_large_group_of_equal_texts_stays_bounded() -> None:
+    found = near_duplicates(texts(*["the same words in every text"] * 400))
+    assert len(found) == 49 * 50 // 2 + 350 * 50
+    assert {p.second for p in found} == set(range(1, 400))
+
+
+BASE = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+CORPUS = documents(
+    {
+        "a": f"{BASE} A dog costs ten crowns.",
+        "b": f"{BASE} A dog costs ten crowns!",
+        "c": "something else altogether",
+        "d": "something  else altogether",
+    }
+)
+
+
+def test_near_duplicate_documents_leave_equal_ones_out() -> None:
+    pairs = near_duplicates(CORPUS.column("text"))
+    found = near_duplicate_documents(CORPUS, pairs)
+    assert kinds(found) == [("near_duplicate_document", None, "b")]
+
+
+def test_the_unjudged_twin_of_a_relevant_document_is_told() -> None:
+    pairs = near_duplicates(CORPUS.column("text"))
+    labels = qrels(
+        ("whole", "e", "a", None, 1),
+        ("judged", "e", "a", None, 1),
+        ("judged", "f", "b", None, 0),
+        ("not-relevant", "e", "a", None, 0),
+        ("other", "e", "c", None, 1),
+    )
+    assert kinds(unjudged_twins(labels, CORPUS, pairs)) == [
+        ("unjudged_twin", "whole", "b"),
+        ("unjudged_twin", "other", "d"),
+    ]
+
+
+def test_a_twin_must_hold_the_text_of_a_span() -> None:
+    pairs = near_duplicates(CORPUS.column("text"))
+    start = len(BASE) + 1
+    in_both = qrels(("q", "e", "a", (start, start + 22), 1))
+    in_one = qrels(("q", "e", "a", (start, start + 23), 1))
+    assert kinds(unjudged_twins(in_both, CORPUS, pairs)) == [("unjudged_twin", "q", "b")]
+    assert kinds(unjudged_twins(in_one, CORPUS, pairs)) == []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.health.findings import reading_problems
+from rag_assets.labels.findings import reading_problems
 from rag_assets.schemas import QRELS
 from rag_assets.sources import Dataset, open_dataset
 from rag_assets.sources.dataset import Problems

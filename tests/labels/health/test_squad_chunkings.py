@@ -15,7 +15,7 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.evaluation.metrics_stage import Metrics, metrics_key
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.health.unusable_labels import unreachable_evidence
+from rag_assets.labels.findings import unreachable_evidence
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions

@@ -17,9 +17,8 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.page.session import LabelSession
-from rag_assets.labels.pooling.pool import Judgment
+from rag_assets.labels.pool import Judgment, LabelPool, label_pool
 from rag_assets.labels.sampling.design import new_design
-from rag_assets.labels.sampling.label_pool import LabelPool, label_pool
 from rag_assets.schemas import DOCUMENTS, QUERIES
 from tests.labels.sampling.made_pool import passages
 from tests.running_server import running

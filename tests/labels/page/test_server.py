@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.logs import read_judgments
 from tests.labels.page.served import Client, moment, serving, session_of
 
 KILLS = int(os.environ.get("RAG_ASSETS_LABEL_KILLS", "6"))

@@ -11,20 +11,21 @@ import pytest
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.passages import Passages, marked
-from rag_assets.labels.page.requests import AnswerBody
-from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit
-from rag_assets.labels.question_marks import (
+from rag_assets.labels.logs import (
     KEPT,
     LEFT_OUT,
     UNANSWERABLE,
     QuestionMark,
+    Status,
     marked_queries,
     marks_file,
+    read_judgments,
     read_marks,
 )
-from rag_assets.labels.sampling.judgment_log import Status, read_judgments
+from rag_assets.labels.page.passages import Passages, marked
+from rag_assets.labels.page.requests import AnswerBody
+from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
+from rag_assets.labels.pool import Judgment, PooledUnit
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
 from tests.labels.page.served import TEXTS, moment, session_of, tables

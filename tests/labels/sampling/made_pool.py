@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.pooling.pool import PooledUnit
+from rag_assets.labels.logs import LoggedJudgment
+from rag_assets.labels.pool import Flags, Floats, LabelPool, PooledUnit, label_pool
 from rag_assets.labels.sampling.design import Design, new_design
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import Flags, Floats, LabelPool, label_pool
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 DCG, PRECISION = Metric("dcg", 10), Metric("precision", 10)

@@ -9,6 +9,8 @@ import pytest
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.logs import LoggedJudgment
+from rag_assets.labels.pool import Floats, LabelPool
 from rag_assets.labels.sampling.confidence_sequence import (
     Decision,
     contrasts_of,
@@ -16,8 +18,6 @@ from rag_assets.labels.sampling.confidence_sequence import (
     looks,
 )
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import Floats, LabelPool
 from rag_assets.labels.sampling.standing import minutes
 from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of, item
 

@@ -11,10 +11,9 @@ import pytest
 
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.pooling.pool import Judgment
+from rag_assets.labels.logs import LoggedJudgment
+from rag_assets.labels.pool import Floats, Judgment, LabelPool
 from rag_assets.labels.sampling.estimates import Estimator, Target
-from rag_assets.labels.sampling.judgment_log import LoggedJudgment
-from rag_assets.labels.sampling.label_pool import Floats, LabelPool
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.statistics.intervals import bounded_intervals
 from rag_assets.statistics.units import Units

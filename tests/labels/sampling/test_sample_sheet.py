@@ -12,18 +12,17 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.append_log import append_lines
-from rag_assets.labels.pooling.pool import PooledUnit
-from rag_assets.labels.sampling.design import Design, new_design
-from rag_assets.labels.sampling.judgment_log import (
+from rag_assets.labels.logs import (
     CANNOT_TELL,
     JUDGED,
     SEARCH,
     SKIPPED,
     LoggedJudgment,
+    append_lines,
     read_judgments,
 )
-from rag_assets.labels.sampling.label_pool import LabelPool
+from rag_assets.labels.pool import LabelPool, PooledUnit
+from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.labels.sampling.sample_sheet import (
     item_id,

@@ -16,14 +16,14 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.generation.question_files import reviewed_questions
-from rag_assets.labels.generation.question_generation import (
+from rag_assets.labels.question_generation import (
     QUESTIONS,
     GeneratedQuestions,
     generate_questions,
     question_requests,
 )
-from rag_assets.labels.generation.question_options import QuestionOptions
+from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.question_tables import reviewed_questions
 from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -1,4 +1,4 @@
-"""Labels and queries that nothing can be measured with.
+"""What checks of labels return, and labels and queries that nothing can be measured with.
 
 Judgments of queries and documents that do not exist, queries without a relevant document, filters
 that ask for what no document has, evidence that no chunk covers, passages that nobody judged, and
@@ -7,7 +7,7 @@ labels and a corpus that changed under them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,13 +21,84 @@ from rag_assets.evaluation.query_facts import (
     filter_of,
     metadata_of,
 )
-from rag_assets.labels.health.findings import ERROR, WARNING, Finding, findings_table
-from rag_assets.labels.pooling.pool import texts_of
-from rag_assets.schemas import QRELS
-from rag_assets.sources.dataset import UNKNOWN_ID
+from rag_assets.labels.pool import texts_of
+from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.sources.dataset import EMPTY, FOLLOWS, UNKNOWN_ID, RowError
 from rag_assets.sources.fields import shown
 from rag_assets.sources.judgments import MAX_SEARCHED_QUOTES
 from rag_assets.sources.tables import KnownIds
+
+ERROR = "error"
+WARNING = "warning"
+
+FINDINGS = TableSchema(
+    "findings",
+    "one thing that is wrong, or may be, with documents, queries or qrels",
+    ("check", "query_id", "document_id", "evidence_id", "file", "line", "message"),
+    severity=Column(TEXT, "error: the label cannot be used; warning: it may mislead"),
+    check=Column(TEXT, "kind of finding, such as unknown_id or quote_moved"),
+    query_id=Column(TEXT, "the query that it is about", True),
+    document_id=Column(TEXT, "the document that it is about", True),
+    evidence_id=Column(TEXT, "the evidence that it is about", True),
+    file=Column(TEXT, "the file that holds it, where known", True),
+    line=Column(COUNT, "its line, counted from 1, where known", True),
+    message=Column(TEXT, "what was found, for people"),
+)
+UNREADABLE = "unreadable"
+
+
+class Finding(NamedTuple):
+    """One row of :data:`FINDINGS`."""
+
+    severity: str
+    check: str
+    message: str
+    query_id: str | None = None
+    document_id: str | None = None
+    evidence_id: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+def findings_table(findings: Iterable[Finding]) -> pa.Table:
+    """Return findings as a table, in their order."""
+    return FINDINGS.from_rows([finding._asdict() for finding in findings])
+
+
+def rows(table: pa.Table) -> list[Finding]:
+    """Return the rows of a table of findings."""
+    return [Finding(**row) for row in table.to_pylist()]
+
+
+def reading_problems(problems: Iterable[DataError]) -> pa.Table:
+    """Return an error for each problem that ``Problems`` collected, without repeats.
+
+    What only follows from another problem is left out: a judgment of a row that was refused, and a
+    table that is empty because its rows were.
+    """
+    different = {str(problem): problem for problem in problems}
+    causes = [cause for cause in different.values() if _check(cause) not in (FOLLOWS, EMPTY)]
+    return findings_table(_finding(cause) for cause in causes or different.values())
+
+
+def _check(problem: DataError) -> str:
+    return problem.check if isinstance(problem, RowError) else UNREADABLE
+
+
+def _finding(error: DataError) -> Finding:
+    if not isinstance(error, RowError):
+        return Finding(ERROR, UNREADABLE, str(error))
+    return Finding(
+        ERROR,
+        error.check,
+        f"{error.key}: {error.problem}" if error.key else error.problem,
+        error.query_id,
+        error.document_id,
+        error.evidence_id,
+        str(error.file),
+        error.line,
+    )
+
 
 UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"
@@ -177,17 +248,7 @@ def judged_at_k(
     return findings_table(findings)
 
 
-class Churn(NamedTuple):
-    """The labels as they stand in the new corpus, and what became of those that changed.
-
-    ``qrels`` holds every label that could be kept: untouched, or moved to where its text is now.
-    """
-
-    qrels: pa.Table
-    findings: pa.Table
-
-
-def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> Churn:
+def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> pa.Table:
     """Follow labels from one version of a corpus to another.
 
     A span whose text is still there is untouched. One whose text now stands elsewhere, exactly once
@@ -198,16 +259,12 @@ def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> Churn:
     warnings.
     """
     corpora = _Corpora(before, after, qrels)
-    remaining: list[_Row] = []
     findings: list[Finding] = []
     for row in qrels.to_pylist():
-        now, check, message = _follow(row, corpora)
-        if now is not None:
-            remaining.append(now)
-        if check:
-            subject = (row["query_id"], row["document_id"], row["evidence_id"])
+        subject = (row["query_id"], row["document_id"], row["evidence_id"])
+        for check, message in _followed(row, corpora):
             findings.append(Finding(WARNING, check, message, *subject))
-    return Churn(QRELS.from_rows(remaining), findings_table(findings))
+    return findings_table(findings)
 
 
 class _Corpora:
@@ -238,39 +295,39 @@ class _Corpora:
         return None if start is None else (holders["document_id"][0].as_py(), start)
 
 
-def _follow(row: _Row, corpora: _Corpora) -> tuple[_Row | None, str, str]:
-    """Return the label as it is now (None: lost), and the finding about it, if any."""
+def _followed(row: _Row, corpora: _Corpora) -> Iterator[tuple[str, str]]:
+    """Yield the finding about a label, if any."""
     document, start, end = row["document_id"], row["start"], row["end"]
     old, new = corpora.before.get(document), corpora.after.get(document)
     if old is None or old == new:
-        return row, "", ""
+        return
     renamed = corpora.renamed(old) if new is None else None
     if renamed is not None:
-        return {**row, "document_id": renamed}, MOVED, f"the document is now {shown(renamed)}"
-    if start is None:
-        if new is None:
-            return None, VANISHED, "the judged document is no longer in the corpus"
-        return row, CHANGED, "the text of the judged document changed; judge it again"
-    quote = old[start:end]
-    if new is not None and new[start:end] == quote:
-        return row, "", ""
-    place = _only_place(quote, new) if new is not None else None
-    new_place = (document, place) if place is not None else None
-    if new_place is None and (new is None or quote not in new):
-        new_place = corpora.elsewhere(quote)
-    if new_place is not None:
-        return _moved(row, *new_place)
+        yield MOVED, f"the document is now {shown(renamed)}"
+    elif start is None and new is None:
+        yield VANISHED, "the judged document is no longer in the corpus"
+    elif start is None:
+        yield CHANGED, "the text of the judged document changed; judge it again"
+    elif new is None or new[start:end] != old[start:end]:
+        yield _quote_now(document, start, old[start:end], new, corpora)
+
+
+def _quote_now(
+    document: str, start: int, quote: str, new: str | None, corpora: _Corpora
+) -> tuple[str, str]:
+    """Return the finding about a quote that does not stand in its old place."""
+    at = _only_place(quote, new) if new is not None else None
+    place = (document, at) if at is not None else None
+    if place is None and (new is None or quote not in new):
+        place = corpora.elsewhere(quote)
+    if place is not None:
+        where = "" if place[0] == document else f" of {shown(place[0])}"
+        now = f"{place[1]}-{place[1] + len(quote)}{where}"
+        return MOVED, f"moved from characters {start}-{start + len(quote)} to {now}"
     if new is None:
-        return None, VANISHED, f"the document is no longer in the corpus, nor is {shown(quote)}"
+        return VANISHED, f"the document is no longer in the corpus, nor is {shown(quote)}"
     why = "is there more than once now" if quote in new else "is no longer there"
-    return None, CHANGED, f"{shown(quote)} {why}; label it again"
-
-
-def _moved(row: _Row, document: str, start: int) -> tuple[_Row, str, str]:
-    end = start + row["end"] - row["start"]
-    where = "" if document == row["document_id"] else f" of {shown(document)}"
-    message = f"moved from characters {row['start']}-{row['end']} to {start}-{end}{where}"
-    return {**row, "document_id": document, "start": start, "end": end}, MOVED, message
+    return CHANGED, f"{shown(quote)} {why}; label it again"
 
 
 def _only_place(quote: str, text: str) -> int | None:

@@ -1,9 +1,7 @@
-"""The sheets that people fill in: CSV, which every spreadsheet program opens.
+"""CSV sheets that people fill in with a spreadsheet program, and the one that asks about passages.
 
 A row asks about one passage. Where only a part of it answers the query, people copy that part into
 ``evidence``: it becomes the relevant span, and the rest of the passage is judged not relevant.
-
-:class:`CsvSheet` is what all sheets have in common: columns, filled rows, and how errors are told.
 """
 
 from __future__ import annotations
@@ -14,12 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit, texts_of
+from rag_assets.labels.logs import LoggedJudgment, Range
+from rag_assets.labels.pool import PooledUnit, texts_of
 from rag_assets.plain_text import fitting, is_shown_as, plain, shielded
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.row_files import read_csv
@@ -133,25 +132,6 @@ def cut_note(n_shown: int) -> str:
     return f" [... cut after {n_shown} characters]"
 
 
-class GradedUnit(NamedTuple):
-    """A row of the pool's sheet that has a grade, and the line on which it begins.
-
-    ``evidence`` is the part of the unit that the grade is about; None: all of it.
-    """
-
-    unit: PooledUnit
-    grade: int
-    line: int
-    evidence: PooledUnit | None = None
-
-    def judgments(self) -> list[Judgment]:
-        """Return the judgments; beside evidence, the whole unit counts as seen: grade 0."""
-        if self.evidence is None:
-            return [Judgment(self.unit, self.grade, SOURCE, self.line)]
-        part = Judgment(self.evidence, self.grade, SOURCE, self.line)
-        return [part, Judgment(self.unit, 0, SOURCE, self.line)]
-
-
 SHEET = CsvSheet(
     ("query_id", "query", "document_id", "start", "end", "title", "text", EVIDENCE, GRADE),
     (EVIDENCE, GRADE),
@@ -197,18 +177,20 @@ def _passage(unit: PooledUnit, text: str) -> str:
     return fitting(text[unit.start : unit.end], rest)
 
 
-def read_sheet(file: Path, documents: pa.Table, queries: pa.Table) -> tuple[list[GradedUnit], int]:
-    """Return the graded rows of a sheet, and how many have no grade."""
+def read_sheet(
+    file: Path, documents: pa.Table, queries: pa.Table
+) -> tuple[list[tuple[LoggedJudgment, Place]], int]:
+    """Return the graded rows of a sheet with their places, and how many have no grade."""
     check = SheetCheck(documents, queries)
 
-    def read(cells: Cells, place: Place) -> GradedUnit:
+    def read(cells: Cells, place: Place) -> LoggedJudgment:
         grade = whole_number(cells, GRADE, place)
         unit = check.unit(cells, place)
         evidence = check.evidence(cells, unit, grade, place)
-        return GradedUnit(unit, grade, place.line or 0, None if evidence == unit else evidence)
+        is_whole = evidence == ((unit.start, unit.end),)
+        return LoggedJudgment(*unit, grade, source=SOURCE, evidence=() if is_whole else evidence)
 
-    rows, n_open = SHEET.filled(file, read, lambda row: ((row.unit, row.evidence), row.grade))
-    return [row for row, _ in rows], n_open
+    return SHEET.filled(file, read, lambda row: ((row.item, row.evidence), row.grade))
 
 
 class SheetCheck:
@@ -239,15 +221,15 @@ class SheetCheck:
 
     def evidence(
         self, cells: Cells, unit: PooledUnit, grade: int | None, place: Place
-    ) -> PooledUnit | None:
-        """Return where the copied part of a passage stands; None where nothing was copied.
+    ) -> tuple[Range, ...]:
+        """Return where the copied part of a passage stands; none where nothing was copied.
 
         Raises:
             DataError: it is not in the passage, is there twice, or the grade is not above 0.
         """
         copied = cells.get(EVIDENCE, "").strip()
         if not copied:
-            return None
+            return ()
         lines = "(?:\r\n|\r|\n)".join(map(re.escape, re.split("\r\n|\r|\n", copied)))
         passage = self._text(unit.document_id, place)[unit.start : unit.end]
         spans = [match.span() for match in re.finditer(lines, passage)]
@@ -257,7 +239,7 @@ class SheetCheck:
             raise place.error(problem, EVIDENCE)
         if not grade:
             raise place.error("belongs to a grade from 1 on, not to 0", EVIDENCE)
-        return unit._replace(start=unit.start + spans[0][0], end=unit.start + spans[0][1])
+        return ((unit.start + spans[0][0], unit.start + spans[0][1]),)
 
     def _text(self, document_id: str, place: Place) -> str:
         text: str = self._texts[self._documents.row(document_id, place, "document_id")].as_py()

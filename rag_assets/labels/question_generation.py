@@ -2,29 +2,26 @@
 
 A question that is not worth a person's time is dropped, with one reason. Of questions that ask
 nearly the same the earliest is kept. Similarity is Jaccard's of their sets of words; questions
-about other numbers ("in 1999", "in 2001") are never alike. Exact: two sets of similarity t or more
-share one of the ``n - ceil(t * n) + 1`` rarest words of each, n its size (prefix filtering:
-Bayardo, Ma and Srikant, "Scaling Up All Pairs Similarity Search", WWW 2007), so only those are
-looked up.
+about other numbers ("in 1999", "in 2001") are never alike.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.labels.generation.question_options import QuestionOptions, digest
+from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.llm.client import Answer, ChatRequest, Failed
 from rag_assets.llm.completions import Completions
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.store.canonical import permanent_hash
 
 TOO_SHORT = "too_short"
 NOT_A_QUESTION = "not_a_question"
@@ -131,7 +128,7 @@ def generate_questions(
             if reason is not None:
                 dropped[reason] += 1
                 continue
-            query_id = f"gen-{digest(question.text, place['chunk_id'])[:16]}"
+            query_id = f"gen-{permanent_hash(question.text, place['chunk_id']).hex()[:16]}"
             rows.append({"query_id": query_id, **place, **question._asdict(), "source": source})
     bags = [frozenset(question_words(str(row["text"]))) for row in rows]
     alike = near_earlier(bags, options.near_duplicate)
@@ -212,22 +209,15 @@ def near_earlier(questions: Sequence[frozenset[str]], threshold: float) -> dict[
         questions: the words of each; one without words is like none.
         threshold: lowest similarity of a near duplicate, above 0, at most 1.
     """
-    frequency = Counter(word for question in questions for word in question)
-    holders: dict[str, list[int]] = defaultdict(list)
+    distinct: list[int] = []
     dropped: dict[int, int] = {}
     for number, question in enumerate(questions):
-        rarest = sorted(question, key=lambda word: (frequency[word], word))
-        # The rounding error of t * n must not shorten the prefix.
-        shared = max(math.ceil(threshold * len(question) - 1e-9), 1)
-        prefix = rarest[: len(question) - shared + 1]
-        candidates = sorted({earlier for word in prefix for earlier in holders[word]})
-        like = (c for c in candidates if _alike(question, questions[c], threshold))
-        first = next(like, None)
+        like = (c for c in distinct if _alike(question, questions[c], threshold))
+        first = next(like, None) if question else None
         if first is not None:
             dropped[number] = first
-            continue
-        for word in prefix:
-            holders[word].append(number)
+        elif question:
+            distinct.append(number)
     return dropped
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import FilteredDocuments, filter_values
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
+from rag_assets.store.canonical import permanent_hash
 
 SAME_LANGUAGE = "the language of the text"
 _PLACES = ("n", "language", "title")
@@ -40,9 +40,9 @@ class QuestionOptions(FileOptions):
     by hashes of their ids and ``seed``. With ``spread: document`` every document, with ``heading``
     every heading of a document, has one chunk drawn before any has two. ``n`` questions are asked
     for of each chunk. ``language`` is said to the model as it stands; ``template`` is a prompt file
-    in place of ours. Questions are dropped by ``min_words``, ``max_copied`` and ``near_duplicate``
-    as by ``rag-assets generate``. ``reviewed`` is a sheet of that command: what has ``no`` on it is
-    left out, and what has ``yes`` is worded as there.
+    in place of ours. Questions are dropped by ``min_words``, ``max_copied`` and
+    ``near_duplicate``. ``rag-assets generate`` asks the same. ``reviewed`` is a sheet of that
+    command: what has ``no`` on it is left out, and what has ``yes`` is worded as there.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("template", "reviewed")
@@ -106,15 +106,15 @@ class QuestionOptions(FileOptions):
     def _drawn(self, chunks: pa.Table, rows: Sequence[int]) -> Sequence[int]:
         """Return rows in the order in which they are drawn."""
         ids = chunks.column("chunk_id").to_pylist()
-        by_hash = sorted(rows, key=lambda row: digest(str(self.seed), ids[row]))
+        by_hash = sorted(rows, key=lambda row: permanent_hash(self.seed, ids[row]))
         if self.spread is None:
             return by_hash
         columns = [chunks.column(name).to_pylist() for name in _GROUPS[self.spread]]
         n_before: Counter[tuple[str, ...]] = Counter()
-        places: dict[int, tuple[int, str]] = {}
+        places: dict[int, tuple[int, bytes]] = {}
         for row in by_hash:
             group = tuple(column[row] for column in columns)
-            places[row] = n_before[group], digest(str(self.seed), *group)
+            places[row] = n_before[group], permanent_hash(self.seed, *group)
             n_before[group] += 1
         return sorted(by_hash, key=lambda row: places[row])
 
@@ -126,8 +126,3 @@ class QuestionOptions(FileOptions):
                 problem = f"no document has the field {allowed_names(name, by_metadata.names)}"
                 raise DataError(problem, key="questions.filter")
         return set(by_metadata.of(fields))
-
-
-def digest(*parts: str) -> str:
-    """Return a number that depends on texts alone."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.pooling.label_import import without_covered
-from rag_assets.labels.pooling.pool import (
+from rag_assets.labels.label_import import without_covered
+from rag_assets.labels.pool import (
     MAX_UNION_CHARACTERS,
     PLACE,
     Judgment,
@@ -20,7 +20,7 @@ from rag_assets.labels.pooling.pool import (
     in_blind_order,
     merged,
 )
-from rag_assets.labels.pooling.sheet import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
+from rag_assets.labels.sheets import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
 from rag_assets.plain_text import CELL_LIMIT
 from rag_assets.schemas import DOCUMENTS, QUERIES
 
@@ -89,7 +89,7 @@ def test_every_text_comes_back(text: str) -> None:
         blank = sheet_text([PooledUnit("q1", "d", 0, len(text))], corpus, queries())
         file.write_text(blank.removesuffix("\r\n") + "1\r\n", encoding="utf-8", newline="")
         graded, _ = read_sheet(file, corpus, queries())
-        assert [(row.unit, row.grade) for row in graded] == [
+        assert [(row.item, row.grade) for row, _ in graded] == [
             (PooledUnit("q1", "d", 0, len(text)), 1)
         ]
 
@@ -98,7 +98,7 @@ def test_graded_rows_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
     units = [PooledUnit("q1", "d", 0, 5), PooledUnit("q2", "d", 7, 19)]
     sheet = filled(tmp_path, units, {"grade": " 2 "}, {"grade": ""})
     graded, n_empty = read_sheet(sheet, documents(), queries())
-    assert [(row.unit, row.grade, row.line) for row in graded] == [(units[0], 2, 2)]
+    assert [(row.item, row.grade, place.line) for row, place in graded] == [(units[0], 2, 2)]
     assert n_empty == 1
 
 
@@ -221,7 +221,7 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
             writer = csv.DictWriter(stream, SHEET.columns)
             writer.writeheader()
             writer.writerow(row | {"text": shown})
-        assert [found.unit for found in read_sheet(file, corpus, asked)[0]] == [unit]
+        assert [line.item for line, _ in read_sheet(file, corpus, asked)[0]] == [unit]
     row["text"] = row["text"].replace(row["text"][9_000], "x", 1)
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, SHEET.columns)
@@ -234,13 +234,13 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
 def test_a_copied_part_is_the_evidence_and_the_rest_was_seen(tmp_path: Path) -> None:
     unit = PooledUnit("q1", "d", 0, 19)
     sheet = filled(tmp_path, [unit], {"grade": "2", "evidence": "one\n\ntwo"})
-    (row,) = read_sheet(sheet, documents(), queries())[0]
+    ((row, _),) = read_sheet(sheet, documents(), queries())[0]
     assert [(each.unit, each.grade) for each in row.judgments()] == [
         (PooledUnit("q1", "d", 2, 10), 2),
         (unit, 0),
     ]
     whole = filled(tmp_path, [unit], {"grade": "2", "evidence": TEXT[:19]})
-    (row,) = read_sheet(whole, documents(), queries())[0]
+    ((row, _),) = read_sheet(whole, documents(), queries())[0]
     assert [(each.unit, each.grade) for each in row.judgments()] == [(unit, 2)]
 
 
@@ -251,7 +251,7 @@ def test_a_sheet_of_an_older_version_is_read(tmp_path: Path) -> None:
         f"{','.join([name for name in SHEET.columns if name != EVIDENCE])}\n{','.join(cells)}\n",
         encoding="utf-8",
     )
-    (row,) = read_sheet(sheet, documents(), queries())[0]
+    ((row, _),) = read_sheet(sheet, documents(), queries())[0]
     assert [(each.unit, each.grade) for each in row.judgments()] == [
         (PooledUnit("q1", "d", 0, 5), 2)
     ]

@@ -1,4 +1,4 @@
-"""A judge beside people: equal grades, and the order of systems.
+"""What people are asked about the work of judges, and a judge beside their labels.
 
 Of answers people's labels are those of ``answer_labels``; a blank or failed answer is wrong without
 being asked about, and has no part here. Of passages they are labels of passages, else the qrels: a
@@ -7,7 +7,7 @@ document is as relevant as its best passage, and what people did not judge has n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -16,18 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.contexts_stage import passages_key
+from rag_assets.answers.stage import answers_key
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.query_facts import TEST
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, resampling_of
-from rag_assets.judges.answer_labels import needs_person
+from rag_assets.judges.answer_labels import AskedAnswer, drawn_so_far, needs_person
 from rag_assets.judges.base import HIGHEST, RELEVANCE
-from rag_assets.judges.calibration import LABEL, VERDICT
-from rag_assets.judges.calibration_stage import judged_tables
+from rag_assets.judges.calibration import LABEL, VERDICT, questions_with_golds
+from rag_assets.judges.calibration_stage import cutoff_of, judged_passages, judged_tables
 from rag_assets.judges.trials import POSITIVE
-from rag_assets.labels.sampling.judgment_log import read_judgments
+from rag_assets.labels.logs import read_judgments
+from rag_assets.labels.pool import PooledUnit, label_pool
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.statistics.agreement import agreement, order_agreement
 from rag_assets.statistics.units import Resampling
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import permanent_hash
 
 Row = dict[str, Any]
 
@@ -188,3 +193,93 @@ def _runs(pipeline: Pipeline, key: ArtifactKey) -> list[set[Place]]:
         columns = (table[column].to_pylist() for column in ("query_id", "document_id"))
         runs[name].update(zip(*columns, strict=True))
     return list(runs.values())
+
+
+def clusters_by_split(pipeline: Pipeline, *, passages: bool = False) -> dict[str, dict[str, str]]:
+    """Return split -> question -> its cluster, of the questions that can be judged.
+
+    Passages of all questions are judged; answers, where a right one is known.
+
+    Raises:
+        NotEvaluated: no question has a right answer.
+    """
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table()
+    judged = set(facts["query_id"].to_pylist()) if passages else questions_with_golds(facts)
+    splits: dict[str, dict[str, str]] = {}
+    for row in facts.select(["query_id", "weight", "split", "cluster"]).to_pylist():
+        if row["weight"] and row["query_id"] in judged:
+            splits.setdefault(row["split"], {})[row["query_id"]] = row["cluster"]
+    if not splits:
+        raise NotEvaluated("no question has a right answer, so no answer can be judged")
+    return splits
+
+
+def chosen_clusters(
+    pipeline: Pipeline, split: str | None, *, passages: bool = False
+) -> dict[str, str]:
+    """Return question -> cluster of one split: test where there is one, when none is named.
+
+    Raises:
+        UsageError: there is no such split.
+        NotEvaluated: no question has a right answer.
+    """
+    splits = clusters_by_split(pipeline, passages=passages)
+    chosen = split or (TEST if TEST in splits else min(splits))
+    if chosen not in splits:
+        raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
+    return splits[chosen]
+
+
+def probabilities(
+    splits: Mapping[str, Mapping[str, str]], labelled: Collection[str]
+) -> dict[str, float]:
+    """Return question -> the chance with which it was drawn, of those drawn so far.
+
+    ``splits`` are those of :func:`clusters_by_split`, ``labelled`` the questions with labels.
+    """
+    chances: dict[str, float] = {}
+    for clusters in splits.values():
+        drawn = drawn_so_far(clusters, labelled)
+        share = len({clusters[name] for name in drawn}) / len(set(clusters.values()))
+        chances |= dict.fromkeys(drawn, share)
+    return chances
+
+
+def asked_answers(pipeline: Pipeline, questions: Collection[str]) -> list[AskedAnswer]:
+    """Return the answers of all answerers to some questions, question by question."""
+    queries = pipeline.artifact(QUERIES_KEY).table().to_pylist()
+    texts = {row["query_id"]: row["text"] for row in queries}
+    facts = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
+    golds = {row["query_id"]: tuple(row["answers"]) for row in facts}
+    given: dict[str, dict[str, None]] = {query_id: {} for query_id in questions}
+    for name in pipeline.experiment.answer_cells:
+        for row in pipeline.artifact(answers_key(name)).table().to_pylist():
+            if row["query_id"] in given and needs_person(row["answer"]):
+                given[row["query_id"]][row["answer"]] = None
+    return [
+        AskedAnswer(query_id, texts[query_id], golds[query_id], answer)
+        for query_id, answers in given.items()
+        for answer in answers
+    ]
+
+
+def asked_passages(pipeline: Pipeline, questions: Sequence[str]) -> list[PooledUnit]:
+    """Return the merged passages of some questions, of all retrievers, as deep as is judged.
+
+    Raises:
+        UsageError: no judge judges passages.
+        MissingArtifact: a retriever is not up to date.
+    """
+    experiment = pipeline.experiment
+    judges = experiment.judges_of(RELEVANCE)
+    if not judges:
+        raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
+    k = max(cutoff_of(experiment, name) for name in judges)
+    every = pipeline.artifact(QUERY_FACTS_KEY).table()["query_id"].to_pylist()
+    items = label_pool(judged_passages(pipeline, k), sorted(every), k).items
+    place = {query_id: number for number, query_id in enumerate(questions)}
+    return sorted(
+        (item for item in items if item.query_id in place),
+        # by a hash, so that nothing tells who found a passage
+        key=lambda item: (place[item[0]], permanent_hash(*item)),
+    )

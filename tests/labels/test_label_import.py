@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.labels.pooling.feedback import grade_of, read_feedback
-from rag_assets.labels.pooling.label_import import Added, add_judgments
-from rag_assets.labels.pooling.pool import Judgment, PooledUnit
+from rag_assets.labels.label_import import Added, Votes, add_judgments, grade_of, read_feedback
+from rag_assets.labels.pool import Judgment, PooledUnit
 from rag_assets.sources.beir import BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.document_folder import MarkdownDataset
+from rag_assets.sources.labelled_folder import Columns, JsonlDataset
 
 TEXT = "Fares rise. Fares rise. Dogs travel free.\n"
+DOGS = {"query_id": "q1", "chunk_id": "a.md#24-41"}
+SECOND = {"query_id": "q1", "chunk_id": "a.md#12-23"}
 
 
 @pytest.fixture
@@ -27,6 +30,7 @@ def folder(tmp_path: Path) -> MarkdownDataset:
 
 
 def write_lines(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
@@ -127,8 +131,6 @@ def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 
 def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
-    from rag_assets.sources.labelled_folder import JsonlDataset
-
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
     (tmp_path / "judgments.csv").write_text("query_id,doc_id\nq1,d\n", encoding="utf-8")
@@ -217,3 +219,122 @@ def test_bad_feedback(
     with pytest.raises(DataError) as caught:
         read_feedback(file, folder.read_documents().table, folder.read_queries().table)
     assert str(caught.value) == f"{file}:1: {problem}; nothing was imported"
+
+
+def votes(dataset: Dataset, *rows: dict[str, Any]) -> Votes:
+    file = dataset.root / "votes" / "feedback.jsonl"
+    write_lines(file, list(rows))
+    return read_feedback(file, dataset.read_documents().table, dataset.read_queries().table)
+
+
+def send(dataset: Dataset, *rows: dict[str, Any], judge: str = "evidence") -> tuple[Added, int]:
+    """Read feedback into the labels; return conflicts too."""
+    conflicts: list[Exception] = []
+    found = votes(dataset, *rows)
+    documents, queries = dataset.read_documents().table, dataset.read_queries().table
+    added = add_judgments(
+        dataset,
+        found.judgments,
+        documents,
+        queries,
+        judge=judge,
+        on_conflict=conflicts.append,
+        renewed=found.units,
+    )
+    return added, len(conflicts)
+
+
+def lines(dataset: Dataset) -> list[tuple[Any, ...]]:
+    text = (dataset.root / "judgments.jsonl").read_text(encoding="utf-8")
+    names = ("quote", "start", "relevance", "source")
+    return [tuple(json.loads(line).get(name) for name in names) for line in text.splitlines()]
+
+
+def counts(added: Added) -> tuple[int, ...]:
+    return (added.n_added, added.n_known, added.n_changed, added.n_withdrawn)
+
+
+def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> None:
+    columns = Columns.of({"document_id": ["source", "page"]})
+    rows = [{"source": "a", "page": n, "text": text} for n, text in enumerate(("Fares.", "Dogs."))]
+    write_lines(tmp_path / "documents.jsonl", rows)
+    write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
+    judged = {"query_id": "q1", "source": "a", "page": 0, "quote": "Fares."}
+    write_lines(tmp_path / "judgments.jsonl", [judged])
+    dataset = replace(JsonlDataset.open(tmp_path), columns=columns)
+    vote = {"query_id": "q1", "doc_id": "a/1"}
+    assert counts(send(dataset, {**vote, "vote": "up"})[0]) == (1, 0, 0, 0)
+    assert counts(send(dataset, {**vote, "vote": "down"})[0]) == (0, 0, 1, 0)
+    assert qrels(dataset) == [("a/0", 0, 6, 1), ("a/1", 0, 5, 0)]
+
+
+def test_a_changed_vote_changes_the_grade(folder: MarkdownDataset) -> None:
+    """The quote of the second unit stands twice, so it is found by its start."""
+    first, second = {**SECOND, "vote": "up"}, {**DOGS, "vote": "up"}
+    assert counts(send(folder, first, second)[0]) == (2, 0, 0, 0)
+    added, conflicts = send(folder, {**first, "vote": "down"}, second)
+    assert (counts(added), conflicts) == ((0, 1, 1, 0), 0)
+    assert lines(folder) == [
+        ("Dogs travel free.", None, 1, "feedback: 1 up, 0 down"),
+        ("Fares rise.", 12, 0, "feedback: 0 up, 1 down"),
+    ]
+
+
+def test_the_same_again_changes_nothing(folder: MarkdownDataset) -> None:
+    rows = ({**DOGS, "vote": "up", "user": "a"}, {**SECOND, "vote": "down"})
+    send(folder, *rows)
+    before = (folder.root / "judgments.jsonl").read_bytes()
+    assert counts(send(folder, *rows)[0]) == (0, 2, 0, 0)
+    assert (folder.root / "judgments.jsonl").read_bytes() == before
+
+
+def test_more_votes_with_the_same_grade_are_kept_as_the_source(folder: MarkdownDataset) -> None:
+    send(folder, {**DOGS, "vote": "up"})
+    assert counts(send(folder, {**DOGS, "vote": "up", "count": 2})[0]) == (0, 0, 1, 0)
+    assert lines(folder)[0][2:] == (1, "feedback: 2 up, 0 down")
+
+
+def test_undecided_takes_the_label_back_and_the_others_stay(folder: MarkdownDataset) -> None:
+    send(folder, {**DOGS, "vote": "up"}, {**SECOND, "vote": "up"})
+    again = send(folder, {**DOGS, "vote": "up"}, {**DOGS, "vote": "down"})[0]
+    assert counts(again) == (0, 0, 0, 1)
+    assert [line[1] for line in lines(folder)] == [12]
+    send(folder, {**SECOND, "vote": "up"}, {**SECOND, "vote": "down"})
+    assert not folder.has_qrels
+
+
+def test_what_people_judged_stays_and_is_a_conflict(folder: MarkdownDataset) -> None:
+    judged = {"query_id": "q1", "doc_id": "a.md", "quote": "Dogs travel free.", "relevance": 2}
+    write_lines(folder.root / "judgments.jsonl", [{**judged, "source": "pool"}])
+    added, conflicts = send(folder, {**DOGS, "vote": "down"})
+    assert (counts(added), conflicts) == ((0, 1, 0, 0), 1)
+    assert lines(folder) == [("Dogs travel free.", None, 2, "pool")]
+
+
+def test_reading_again_gives_what_reading_once_gives(folder: MarkdownDataset) -> None:
+    """The whole sentence covers the dogs; once nobody likes the dogs, it is a label itself."""
+    whole = {"query_id": "q1", "chunk_id": "a.md#12-41", "vote": "up"}
+    send(folder, {**DOGS, "vote": "up"}, whole)
+    assert len(lines(folder)) == 1
+    send(folder, {**DOGS, "vote": "down"}, whole)
+    again = sorted(lines(folder))
+    (folder.root / "judgments.jsonl").unlink()
+    send(folder, {**DOGS, "vote": "down"}, whole)
+    assert sorted(lines(folder)) == again
+    assert len(again) == 2
+
+
+def test_the_last_vote_of_a_user_counts(folder: MarkdownDataset) -> None:
+    a, b = ({**DOGS, "user": name} for name in ("a", "b"))
+    found = votes(
+        folder,
+        {**a, "vote": "down"},
+        {**b, "vote": "up"},
+        {**a, "vote": "up"},
+        {**DOGS, "vote": "up"},
+        {**SECOND, "user": "a", "vote": "down"},
+    )
+    assert [(one.grade, one.source) for one in found.judgments] == [
+        (2, "feedback: 3 up, 0 down"),
+        (0, "feedback: 0 up, 1 down"),
+    ]

@@ -1,4 +1,4 @@
-"""Generated questions as files: a CSV sheet on which people say which are good, and a dataset.
+"""Generated questions as queries and labels, as a CSV sheet for people, and as a dataset.
 
 The sheet holds all that a question is made of, so it can be read back on another machine; the quote
 is compared with the documents as they are then. The dataset is a folder that is read like any
@@ -7,27 +7,82 @@ other.
 
 from __future__ import annotations
 
-import shutil
-import uuid
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.labels.generation.question_generation import QUESTIONS
-from rag_assets.labels.generation.question_tables import TAG, query_fields
-from rag_assets.labels.pooling.pool import texts_of
-from rag_assets.labels.pooling.sheet import Cells, CsvSheet, whole_number
-from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as
+from rag_assets.labels.pool import PLACE, texts_of
+from rag_assets.labels.question_generation import QUESTIONS
+from rag_assets.labels.sheets import (
+    Cells,
+    CsvSheet,
+    whole_number,
+)
+from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as, shortened
+from rag_assets.schemas import QRELS, QUERIES
 from rag_assets.sources.fields import Place, checked_id, shown
-from rag_assets.sources.labelled_folder import JSONL_DOCUMENTS, JUDGMENTS, QUERIES
-from rag_assets.sources.writers import document_lines, write_lines
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_directory
+from rag_assets.sources.writers import Losses, Tables, write_jsonl
+from rag_assets.store.atomic import atomic_directory
 from rag_assets.store.canonical import canonical_json
 
-Row: TypeAlias = dict[str, object]
+TAG = "generated"
+"""Tag of every query that a language model wrote."""
+
+SOURCE_DOCUMENT = "source_document"
+
+_NAMED = 3
+"""Models that a note names."""
+
+
+def queries_of(questions: pa.Table) -> pa.Table:
+    """Return a query for each question of a table :data:`QUESTIONS`: ``schemas.QUERIES``."""
+    rows: list[dict[str, object]] = []
+    for row in QUESTIONS.check(questions).to_pylist():
+        answers = {"answers": [row["answer"]]} if row["answer"] else {}
+        origin = {SOURCE_DOCUMENT: row["document_id"], "source_chunk": row["chunk_id"]}
+        metadata = canonical_json({**answers, **origin, "source": row["source"]})
+        head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
+        rows.append({**head, "metadata": metadata})
+    return QUERIES.from_rows(rows)
+
+
+def qrels_of(questions: pa.Table) -> pa.Table:
+    """Return the span of its chunk as the one evidence of each question, of grade 1."""
+    rows = QUESTIONS.check(questions).select(PLACE).to_pylist()
+    for row in rows:
+        row |= {"evidence_id": f"{row['document_id']}#{row['start']}-{row['end']}", "grade": 1}
+    return QRELS.from_rows(rows)
+
+
+def question_authors(queries: pa.Table) -> Counter[str]:
+    """Return model -> how many of the queries it wrote: its name stands in ``source``."""
+    found: Counter[str] = Counter()
+    for tags, metadata in zip(*(queries[c].to_pylist() for c in ("tags", "metadata")), strict=True):
+        source = json.loads(metadata or "{}").get("source") if TAG in (tags or ()) else None
+        if isinstance(source, str) and source.strip():
+            found[source.split()[0]] += 1  # before the name of the prompt
+    return found
+
+
+def authors_note(queries: pa.Table) -> str | None:
+    """Return one line on questions and labels that models wrote; None where there are none."""
+    authors = question_authors(queries)
+    if not authors:
+        return None
+    named = [f"{shortened(model)} ({n})" for model, n in authors.most_common(_NAMED)]
+    models = ", ".join([*named, *(["others"] if len(authors) > _NAMED else [])])
+    n = authors.total()
+    return (
+        f"{n} of {queries.num_rows} questions and their labels were written by a model, not by "
+        f"people: {models}; such questions are easier than those of people"
+    )
+
+
 _CHUNK = ("document_id", "start", "end", "chunk_id")
 SHEET = CsvSheet(("keep", "question", "answer", "quote", *_CHUNK, "query_id", "source"), ("keep",))
 _KEEP = {"": None, **dict.fromkeys(("yes", "y", "1", "x"), True)}
@@ -149,9 +204,6 @@ def _wording(row: SheetQuestion) -> str:
     return text
 
 
-EXPERIMENT = "experiment.yaml"
-FILES = frozenset({JSONL_DOCUMENTS, f"{QUERIES}.jsonl", f"{JUDGMENTS}.jsonl", EXPERIMENT})
-
 _YAML = """\
 dataset: {format: jsonl}
 # Questions from one document are not independent: intervals and tests draw documents.
@@ -159,80 +211,33 @@ statistics: {cluster: query.source_document}
 """
 
 
-def check_free(folder: Path, *, force: bool) -> None:
-    """Check that a dataset may be written as ``folder``.
+def check_free(path: Path) -> None:
+    """Check that a sheet, or the folder of a dataset, may be written as ``path``.
 
     Raises:
-        UsageError: something is there, and it is no earlier dataset that ``force`` gives up.
+        UsageError: something is there, perhaps with the work of people in it.
+        StoreError: its folder cannot be looked into.
     """
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not folder.is_dir() or folder.is_symlink():
-        raise UsageError(f"{folder}: exists and is not a folder; choose a new one")
-    names = {path.name for path in folder.iterdir()}
-    if names - FILES:
-        problem = f"holds {min(names - FILES)}, not a file of a generated dataset"
-        raise UsageError(f"{folder}: {problem}; choose a new folder")
-    if names and not force:
-        raise UsageError(f"{folder}: already exists; choose a new folder, or replace it (force)")
+    try:
+        is_empty = path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+        if not is_empty and (path.exists() or path.is_symlink()):
+            raise UsageError(f"{path}: already exists; choose another name, or remove it")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def write_folder(
-    questions: pa.Table, documents: pa.Table, folder: Path, *, force: bool = False
-) -> None:
+def write_folder(questions: pa.Table, documents: pa.Table, folder: Path) -> None:
     """Write ``folder``, which is there in the end only when all of it is.
 
     It holds all documents that are searched, those of the questions among them. Its
-    ``experiment.yaml`` makes intervals and tests cluster by ``source_document``. ``force`` replaces
-    an earlier dataset.
+    ``experiment.yaml`` makes intervals and tests cluster by ``source_document``.
 
     Raises:
         UsageError: see :func:`check_free`.
         StoreError: the folder cannot be written.
     """
-    check_free(folder, force=force)
-    queries, judgments = _dataset_rows(questions, documents)
-    aside = folder.with_name(f"{folder.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:12]}")
+    check_free(folder)
+    tables = Tables(documents, queries_of(questions), qrels_of(questions))
     with atomic_directory(folder) as temporary:
-        write_lines(temporary / JSONL_DOCUMENTS, document_lines(documents))
-        write_lines(temporary / f"{QUERIES}.jsonl", map(canonical_json, queries))
-        write_lines(temporary / f"{JUDGMENTS}.jsonl", map(canonical_json, judgments))
-        (temporary / EXPERIMENT).write_text(_YAML, encoding="utf-8")
-        if folder.is_dir() and any(folder.iterdir()):
-            folder.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def check_new_file(file: Path, *, force: bool) -> None:
-    """Check that a sheet may be written as ``file``.
-
-    Raises:
-        UsageError: it is there, perhaps with the work of people in it, or is a folder.
-        StoreError: its folder cannot be looked into.
-    """
-    try:
-        if file.is_dir():
-            raise UsageError(f"{file}: is a folder; name a file")
-        if file.exists() and not force:
-            raise UsageError(f"{file}: already exists; choose another, or replace it (force)")
-    except OSError as error:
-        raise StoreError(f"cannot write {file}: {error.strerror or error}") from error
-
-
-def _dataset_rows(questions: pa.Table, documents: pa.Table) -> tuple[list[Row], list[Row]]:
-    """Return a query and a judgment for each question, as ``sources.labelled_folder`` reads them.
-
-    The judgment quotes the span that the question was made from, with its place; a span that is
-    blank, as that of a document without text, is left out: then the whole document is judged.
-    """
-    texts = texts_of(documents)
-    queries: list[Row] = []
-    judgments: list[Row] = []
-    for row in QUESTIONS.check(questions).to_pylist():
-        head = {"query_id": row["query_id"], "text": row["text"], "tags": [TAG]}
-        queries.append({**head, **query_fields(row)})
-        quote = texts[row["document_id"]][row["start"] : row["end"]]
-        span = {"quote": quote, "start": row["start"]} if quote.strip() else {}
-        judged = {"query_id": row["query_id"], "doc_id": row["document_id"]}
-        judgments.append({**judged, **span, "relevance": 1, "source": row["source"]})
-    return queries, judgments
+        write_jsonl(tables, temporary, Losses())
+        (temporary / "experiment.yaml").write_text(_YAML, encoding="utf-8")

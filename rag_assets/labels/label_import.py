@@ -1,0 +1,369 @@
+"""Labels of a dataset from sheets and from user feedback: all of them are added, or none.
+
+A pool of several chunkings holds overlapping spans of one passage. If each relevant one became an
+evidence of its own, R would count the passage as often as there are chunkings; and a long relevant
+span would make every chunk inside it relevant. A unit satisfies an evidence when it holds half of
+it, so the shortest relevant span of a passage is enough: longer ones satisfy it.
+
+Lines of ``feedback.jsonl``: ``query_id``; ``doc_id`` or ``chunk_id`` (``document#start-end``, as in
+runs); ``vote``: ``up`` or ``down``; and if wanted ``user`` (of the votes of one user on one unit
+only the last line counts), or ``count``: how many said so (1 by default). With
+u votes up and d votes down for a unit, its grade is:
+
+- 2 when u >= 3 and u >= 3 d: several people, and a clear majority;
+- 1 when u > d otherwise;
+- 0 when u < d;
+- none when u = d: undecided.
+
+A file says all that is known of the units that it names: read again, with votes changed or added,
+it gives them new grades, and takes back those of units that are undecided now.
+
+Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
+mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
+
+from rag_assets.errors import DataError, UsageError
+from rag_assets.labels.pool import PLACE, Judgment, Key, PooledUnit, texts_of
+from rag_assets.labels.sheets import refuse
+from rag_assets.sources.dataset import Dataset, Problems
+from rag_assets.sources.fields import Id, Place, checked_id, shown
+from rag_assets.sources.judgments import Quotes, Unlocated, read_judgments
+from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.row_files import read_declared, read_objects
+from rag_assets.sources.tables import KnownIds
+from rag_assets.store.atomic import atomic_file
+
+STRONG_VOTES = 3
+"""From so many votes up on, and so many times as many as down, the grade is 2."""
+
+_CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
+
+SOURCE = "feedback: "
+"""How the source of a judgment from feedback begins."""
+
+
+class Votes(NamedTuple):
+    """Judgments from votes, for how many units up and down are equal, and all units voted on."""
+
+    judgments: list[Judgment]
+    n_undecided: int
+    units: frozenset[PooledUnit]
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    query_id: Id
+    vote: Literal["up", "down"]
+    doc_id: Id | UnsetType = UNSET
+    chunk_id: Id | UnsetType = UNSET
+    user: Id | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=1, description="an integer from 1 on")] | UnsetType = UNSET
+
+
+def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
+    """Return the votes of a file, as described above, as judgments: one for each query and unit.
+
+    Raises:
+        DataError: a line breaks the format, or names a query, document or span that does not
+            exist; the first problem is told, the others are counted.
+    """
+    known_queries = KnownIds("query", queries.column("query_id"))
+    known_documents = KnownIds("document", documents.column("document_id"))
+    texts = documents.column("text")
+
+    def unit_of(line: _Line, place: Place) -> PooledUnit:
+        query_id = checked_id(line.query_id, place, "query_id")
+        known_queries.row(query_id, place, "query_id")
+        if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
+            raise place.error("needs either doc_id or chunk_id", "doc_id")
+        key = "chunk_id" if line.doc_id is UNSET else "doc_id"
+        unit_id = checked_id(getattr(line, key), place, key)
+        is_chunk = key == "chunk_id" and unit_id not in known_documents
+        chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
+        document_id = unit_id if chunk is None else chunk["document"]
+        length = len(texts[known_documents.row(document_id, place, key)].as_py())
+        if chunk is None:
+            return PooledUnit(query_id, document_id, 0, length)
+        start, end = int(chunk["start"]), int(chunk["end"])
+        if not start < end <= length:
+            document = f"{shown(document_id)}, of {length} characters"
+            raise place.error(f"the span {start}-{end} is not in {document}", key)
+        return PooledUnit(query_id, document_id, start, end)
+
+    votes: dict[PooledUnit, dict[object, tuple[str, int]]] = {}
+    lines: dict[PooledUnit, int] = {}
+    problems = Problems(collect=True)
+    for place, line in read_declared(file, _Line, problems):
+        with problems:
+            unit, user = unit_of(line, place), _user(line, place)
+            lines.setdefault(unit, place.line or 0)
+            count = 1 if line.count is UNSET else line.count
+            # of one user only the last vote counts
+            votes.setdefault(unit, {})[place.line if user is None else user] = (line.vote, count)
+    refuse(problems.collected or [])
+    judgments = []
+    for unit, cast in votes.items():
+        up, down = (sum(n for vote, n in cast.values() if vote == way) for way in ("up", "down"))
+        grade = grade_of(up, down)
+        if grade is not None:
+            judgments.append(Judgment(unit, grade, f"{SOURCE}{up} up, {down} down", lines[unit]))
+    return Votes(judgments, len(votes) - len(judgments), frozenset(votes))
+
+
+def grade_of(up: int, down: int) -> int | None:
+    """Return the grade that votes stand for; None where they are undecided."""
+    if up == down:
+        return None
+    if up < down:
+        return 0
+    return 2 if up >= STRONG_VOTES and up >= STRONG_VOTES * down else 1
+
+
+def _user(line: _Line, place: Place) -> str | None:
+    if line.user is UNSET:
+        return None
+    if line.count is not UNSET:
+        raise place.error("comes with a `user`, and a user votes once; give one of them", "count")
+    return checked_id(line.user, place, "user")
+
+
+Labels = list[tuple[Key, Judgment]]
+
+
+class Added(NamedTuple):
+    """What became of judgments: added to ``file``, there already, or covered by a shorter span.
+
+    Of earlier feedback: how many labels got another grade or other votes, and how many are gone.
+    """
+
+    file: Path
+    n_added: int
+    n_known: int
+    n_covered: int
+    n_changed: int = 0
+    n_withdrawn: int = 0
+
+
+def add_judgments(
+    dataset: Dataset,
+    judgments: Iterable[Judgment],
+    documents: pa.Table,
+    queries: pa.Table,
+    *,
+    judge: str,
+    on_conflict: Callable[[DataError], object],
+    renewed: Collection[PooledUnit] = (),
+    keeps_unknown: bool = False,
+) -> Added:
+    """Add judgments to the dataset's label file; one that is there with the same grade is known.
+
+    Spans are added, or whole documents where ``judge``, the unit that the experiment judges, is
+    ``document``. Of relevant spans that share half of the shorter one only the shortest is added:
+    the others satisfy it. Where the labels have another grade already theirs stays, and
+    ``on_conflict`` is called. On the units ``renewed`` the judgments say all that feedback says;
+    labels of theirs that came from earlier feedback are replaced, or taken back. Judgments of
+    documents that are not in the corpus may be kept.
+
+    Raises:
+        UsageError: judgments cannot be added to this format.
+        DataError: the result would not be valid; nothing is written.
+        StoreError: the file cannot be written.
+    """
+    folder = _label_folder(dataset)
+    file, whole = folder.root / "judgments.jsonl", judge == "document"
+    labels = by_key(judgments, whole)
+    named = {_key(unit, whole) for unit in renewed}
+    outdated = _earlier_feedback(file, documents, named) if named and dataset.has_qrels else {}
+    for key, label in labels.items():
+        if key in outdated and outdated[key][1:] == label[1:3]:
+            del outdated[key]  # it says the same, votes and all
+    problems = Problems(keeps_unknown=keeps_unknown)
+    read = dataset.read_qrels(documents, queries, problems) if dataset.has_qrels else None
+    rows = read.table.to_pylist() if read is not None else []
+    old = [row for row in rows if key_of(row) not in outdated]
+    grades = {key_of(row): row["grade"] for row in old}
+    for key, judgment in labels.items():
+        if grades.get(key, judgment.grade) != judgment.grade:
+            on_conflict(_conflict(judgment, grades[key]))
+    new = [(key, judgment) for key, judgment in labels.items() if key not in grades]
+    chosen = without_covered(new, old)
+    if chosen or outdated:
+        texts = texts_of(documents)
+        added = [_line(key, judgment, texts) for key, judgment in chosen]
+        check = partial(
+            read_judgments,
+            documents=documents,
+            queries=queries,
+            problems=problems,
+            id_parts=folder.columns.id_parts,
+        )
+        _write(file, added, {label.line for label in outdated.values()}, check)
+    n_changed = sum(key in outdated for key, _ in chosen)
+    return Added(
+        file,
+        n_added=len(chosen) - n_changed,
+        n_known=len(labels) - len(new),
+        n_covered=len(new) - len(chosen),
+        n_changed=n_changed,
+        n_withdrawn=len(outdated) - n_changed,
+    )
+
+
+def _key(unit: PooledUnit, whole: bool) -> Key:
+    return (*unit[:2], None, None) if whole else unit
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return what a row of qrels is about."""
+    return (row["query_id"], row["document_id"], row["start"], row["end"])
+
+
+def by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
+    """Return one judgment a key: the one with the highest grade, the first of several."""
+    by_key: dict[Key, Judgment] = {}
+    for judgment in judgments:
+        key = _key(judgment.unit, whole)
+        if key not in by_key or judgment.grade > by_key[key].grade:
+            by_key[key] = judgment
+    return by_key
+
+
+def _conflict(judgment: Judgment, grade: int) -> DataError:
+    unit = judgment.unit
+    return DataError(
+        f"line {judgment.line}: query {shown(unit.query_id)} and document "
+        f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
+        f"but the labels have {grade}"
+    )
+
+
+def _line(key: Key, judgment: Judgment, texts: Mapping[str, str]) -> bytes:
+    """Return a line of ``judgments.jsonl``; ``start`` stands where its quote is not unique."""
+    row: dict[str, Any] = {"query_id": key[0], "doc_id": key[1], "relevance": judgment.grade}
+    row["source"] = judgment.source
+    if key[2] is not None:
+        _, _, start, end = judgment.unit
+        text = texts[key[1]]
+        quote = row["quote"] = text[start:end]
+        if not quote.strip():
+            where = f"line {judgment.line}: characters {start}-{end} of {shown(key[1])}"
+            raise DataError(f"{where} are blank, cannot be quoted")
+        if text.find(quote) != start or text.find(quote, start + 1) >= 0:
+            row["start"] = start
+    return json.dumps(row, ensure_ascii=False).encode()
+
+
+def without_covered(new: Labels, old: Iterable[Mapping[str, Any]] = ()) -> Labels:
+    """Leave out relevant spans of which an older or a shorter relevant span shares half.
+
+    Of equally long ones that stays which begins first; what the labels hold already stays.
+    """
+    spans: dict[tuple[str, str], list[PooledUnit]] = {}
+    for row in old:
+        if row["grade"] > 0 and row["start"] is not None:
+            span = PooledUnit(*(row[name] for name in PLACE))
+            spans.setdefault(span[:2], []).append(span)
+    covered: set[Key] = set()
+    relevant = {
+        PooledUnit(query_id, document_id, start, end)
+        for (query_id, document_id, start, end), label in new
+        if label.grade > 0 and start is not None and end is not None
+    }
+    for span in sorted(relevant, key=lambda span: (span.length, span)):
+        others = spans.setdefault(span[:2], [])
+        if any(span.shares_half(other) for other in others):
+            covered.add(span)
+        else:
+            others.append(span)
+    return [(key, label) for key, label in new if label.grade <= 0 or key not in covered]
+
+
+def _label_folder(dataset: Dataset) -> LabelledFolder:
+    """Return the dataset as one that judgments can be added to.
+
+    Raises:
+        UsageError: they cannot be added to this format.
+    """
+    if not isinstance(dataset, LabelledFolder):
+        raise UsageError(
+            f"judgments cannot be added to a dataset of format {dataset.format}; allowed: "
+            "markdown, jsonl, csv, parquet; `rag-assets convert PATH --to jsonl --out FOLDER` "
+            "converts it"
+        )
+    if dataset.has_qrels and dataset.qrels_files()[0].suffix != ".jsonl":
+        raise UsageError(
+            f"{dataset.qrels_files()[0]}: judgments are added to judgments.jsonl only; "
+            "convert the file first"
+        )
+    return dataset
+
+
+def _write(
+    file: Path,
+    added: Sequence[bytes],
+    outdated: Collection[int],
+    check: Callable[[Path], object],
+) -> None:
+    """Append lines to a ``judgments.jsonl``, without those of some numbers.
+
+    ``check`` reads the finished file before it takes the old one's place; without any line left
+    there is none.
+    """
+    target = file.resolve()
+    old = target.read_bytes().split(b"\n") if target.is_file() else []
+    lines = [raw for number, raw in enumerate(old, start=1) if number not in outdated]
+    if lines and not lines[-1]:
+        lines.pop()  # the line end of the last line
+    lines += added
+    if not any(line.strip() for line in lines):
+        target.unlink()
+        return
+    with atomic_file(target) as temporary:
+        temporary.write_bytes(b"".join(line + b"\n" for line in lines))
+        if target.is_file():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        check(temporary)
+
+
+class _Earlier(NamedTuple):
+    """A label from feedback: its line in the label file, its grade, and the votes behind it."""
+
+    line: int
+    grade: int
+    source: str
+
+
+def _earlier_feedback(
+    file: Path, documents: pa.Table, keys: Collection[Key]
+) -> dict[Key, _Earlier]:
+    """Return the labels from feedback that are about some of ``keys``; a valid file is there."""
+    rows = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
+    quotes = Quotes(documents)
+    labels: dict[Key, _Earlier] = {}
+    for place, row in read_objects(file):
+        if not str(row.get("source", "")).startswith(SOURCE):
+            continue
+        query_id, document_id = str(row["query_id"]), str(row.get("doc_id"))
+        key: Key = (query_id, document_id, None, None)
+        if row.get("quote") is not None:
+            if document_id not in rows:
+                continue  # it may be a label of a document that is not in the corpus
+            span = quotes.find(row["quote"], rows[document_id], row.get("start"))
+            if isinstance(span, Unlocated):
+                continue
+            key = (query_id, document_id, *span)
+        if key in keys:
+            labels[key] = _Earlier(place.line or 0, row.get("relevance", 1), row["source"])
+    return labels

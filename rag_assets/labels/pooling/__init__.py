@@ -1,1 +1,0 @@
-"""Judging without labels: what was retrieved goes to people, and what they say becomes qrels."""
