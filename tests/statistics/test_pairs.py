@@ -1,14 +1,19 @@
+"""A pair of systems in one row, its effect size, and the t and signed-rank tests."""
+
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from rag_assets.schemas import COMPARISONS
-from rag_assets.statistics.comparisons import all_pairs, comparisons
-from rag_assets.statistics.units import Resampling
-from tests.statistics.samples import cell, counting
+from rag_assets.statistics.comparisons import all_pairs, cohens_d, comparisons, difference
+from rag_assets.statistics.paired_tests import t_test_p_value, wilcoxon_p_value
+from rag_assets.statistics.units import Resampling, units_of
+from tests.statistics.samples import Floats, alone, cell, column, counting
 
 QUICK = Resampling(resamples=1000)
 NUMBERS = ("low", "high", "p_t", "effect_size", "detectable")
@@ -82,3 +87,82 @@ def test_no_query_has_both_values() -> None:
     assert (row["n"], row["n_clusters"]) == (0, 0)
     shown = ("mean_a", "mean_b", "difference", "p_randomisation", "p_wilcoxon", "p_adjusted")
     assert [row[name] for name in (*NUMBERS, *shown)] == [None] * 11
+
+
+def test_effect_size_of_a_worked_example() -> None:
+    values = np.array([0.0, 0.5, 1.0, 0.5])
+    assert difference(values, np.ones(4)) == 0.5
+    assert cohens_d(values, np.ones(4)) == pytest.approx(0.5 / np.sqrt(0.5 / 3))
+
+
+@pytest.mark.parametrize(
+    ("values", "d"), [([], None), ([0.3], None), ([0.3, 0.3], None), ([0.0, 0.0], 0.0)]
+)
+def test_effect_size_of_degenerate_differences(values: list[float], d: float | None) -> None:
+    assert cohens_d(np.array(values), np.ones(len(values))) == d
+
+
+def test_weights_below_one_are_weights() -> None:
+    assert difference(np.array([0.5]), np.array([0.25])) == 0.5
+    assert difference(np.array([0.5]), np.array([0.0])) is None
+
+
+@pytest.mark.parametrize("n", [2, 3, 20, 300])
+def test_the_t_test_is_that_of_scipy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = rng.random(n), rng.random(n) + 0.1
+    assert t_test_p_value(column(alone(b - a))[0]) == pytest.approx(stats.ttest_rel(b, a).pvalue)
+
+
+def null_p_values(weights: Floats, rng: np.random.Generator, n_columns: int = 4000) -> Floats:
+    names = [f"q{number:02}" for number in range(weights.size)]
+    units = units_of(rng.normal(size=(weights.size, n_columns)), weights, names)
+    found = [t_test_p_value(units.sums[:, number]) for number in range(n_columns)]
+    return np.array(found, dtype=np.float64)
+
+
+def test_p_is_uniform_where_there_is_no_difference_and_weights_differ() -> None:
+    rng = np.random.default_rng(6)
+    p_values = null_p_values(rng.uniform(1, 4, 60), rng)
+    assert stats.kstest(p_values, "uniform").pvalue > 0.001
+    assert (p_values <= 0.05).mean() == pytest.approx(0.05, abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("values", "p"),
+    [([], None), ([0.3], None), ([0.3, 0.3], None), ([0.0] * 5, 1.0), ([1e-17, 0.0], 1.0)],
+)
+def test_the_t_test_of_degenerate_differences(values: list[float], p: float | None) -> None:
+    assert t_test_p_value(column(alone(values))[0]) == p
+
+
+@pytest.mark.parametrize("n", [1, 5, 30, 200])
+def test_signed_ranks_are_those_of_scipy(n: int) -> None:
+    values = np.random.default_rng(n).normal(0.2, 1, n)
+    expected = stats.wilcoxon(values).pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_few_ties_and_zeros_are_exact_as_in_scipy(seed: int) -> None:
+    drawn = np.random.default_rng(seed)
+    values = drawn.choice([-2.0, -1.0, 0.0, 1.0, 1.0, 2.5], drawn.integers(1, 8))
+    values[0] = 1.0
+    expected = stats.wilcoxon(values, zero_method="pratt").pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from([-1.5, -1.0, -0.5, 0.0, 0.25, 0.5, 2.0]), min_size=14, max_size=90))
+def test_many_units_have_the_bits_of_scipy(drawn: list[float]) -> None:
+    values = np.array([*drawn, 1.0, 1.0])
+    expected = stats.wilcoxon(values, zero_method="pratt").pvalue
+    assert wilcoxon_p_value(*column(alone(values))) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "p"),
+    [([], None), ([0.3], 1.0), ([0.3, 0.3], 0.5), ([0.0] * 5, 1.0), ([0.1 + 0.2 - 0.3] * 2, 1.0)],
+)
+def test_signed_ranks_of_degenerate_differences(values: list[float], p: float | None) -> None:
+    assert wilcoxon_p_value(*column(alone(values))) == p
