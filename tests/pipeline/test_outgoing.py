@@ -201,7 +201,6 @@ SERVERS: dict[str, dict[str, Any]] = {
     "vectors": {"type": "openai_embedding", "chunking": "parts", "batch_size": 3},
     "deep": RERANKER | {"candidates": 350},
     "cut": RERANKER | {"candidates": "top_k"},
-    "together": {"type": "rerank_api", "listwise": True, "input": "bm25", "candidates": "top_k"},
     "windows": LISTWISE | {"candidates": 350},
     "cut_windows": LISTWISE | {"candidates": "top_k"},
 }
