@@ -257,6 +257,33 @@ def test_html(tmp_path: Path, page: str) -> None:
     assert text.strip("# ").startswith("x") or "x" not in page.replace("color=x", "")
 
 
+BOMBS = {
+    "blocks": "<div>" * 200_000,
+    "blocks, some of which are closed": "<div><div></div>" * 60_000,
+    "behind quotes": "<div title='</div>' id=\"'\"><!-- </div> --><script>'</div>'</script>"
+    * 30_000,
+    "bold again in each paragraph": "".join(f"<p><b id={n}>" for n in range(4_000)),
+}
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("page", BOMBS.values(), ids=BOMBS)
+def test_html_that_costs_more_than_its_size_is_not_parsed(tmp_path: Path, page: str) -> None:
+    from rag_assets.sources.html_document import read_html
+
+    (tmp_path / "x.html").write_text(page, encoding="utf-8")
+    with pytest.raises(DataError, match=r"x\.html: has too many elements that stay open"):
+        read_html(tmp_path / "x.html")
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_gzip_bomb_is_not_parsed(tmp_path: Path) -> None:
+    block = gzip.compress(bytes([10]) * 20_000_000)
+    (tmp_path / "x.jsonl.gz").write_bytes(block * 30)
+    with pytest.raises(DataError, match="unpacks to more than"):
+        list(read_objects(tmp_path / "x.jsonl.gz"))
+
+
 OTHERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "many columns": (
         "a.csv",

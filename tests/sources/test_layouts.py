@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets import input_files
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.formats import with_columns
@@ -226,6 +227,16 @@ def test_a_subset_of_ms_marco(write: Write, read_all: ReadAll) -> None:
     folder = write({**MARCO, **more})
     assert judged(read_all(open_dataset(folder, subset="train"))[2]) == [("q3", "d2", 1)]
     assert judged(read_all(open_dataset(folder, subset="dev.small"))[2]) == JUDGED
+
+
+def test_bombs_are_not_unpacked(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_files, "FREE_BYTES", 100_000)
+    bomb = b'{"_id": "d", "text": "' + b"a" * 2_000_000 + b'"}\n'
+    rule = "100,000 or 200 times the size of the file are allowed; unpack it yourself where you"
+    packed_folder = write({**BEIR, "corpus.jsonl": b"", "corpus.jsonl.gz": gzip.compress(bomb)})
+    (packed_folder / "corpus.jsonl").unlink()
+    with pytest.raises(DataError, match=rf"corpus\.jsonl\.gz: unpacks to more than .*; {rule}"):
+        open_dataset(packed_folder).read_documents()
 
 
 @pytest.mark.parametrize("name", ["BEIR .gz", "Parquet, qrels/", "MS MARCO"])
