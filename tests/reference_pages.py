@@ -19,7 +19,6 @@ from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.cli import main as program
-from rag_assets.cli.main import SUMMARIES
 from rag_assets.compute.compute import ComputeConfig
 from rag_assets.evaluation import returned_texts
 from rag_assets.evaluation.measure import Measure
@@ -110,10 +109,8 @@ def commands_page() -> str:
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name in SUMMARIES:
-        command = program.get_command(click.Context(program), name)
-        if command is None:
-            raise LookupError(name)
+    assert isinstance(program, click.Group)
+    for name, command in program.commands.items():
         yield (name,), command
         if isinstance(command, click.Group):
             yield from (((name, below), one) for below, one in command.commands.items())

@@ -14,10 +14,8 @@ from rag_assets.assets.job import job_name
 from rag_assets.assets.names import plain_name
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.drop_causes import drop_lines
 from rag_assets.servers.failures import ServerFailure
 from rag_assets.servers.transport import Server, Transport
-from rag_assets.store.settings import StoreSettings
 
 TIMEOUT = 10.0
 """Seconds until the whole answer is there."""
@@ -54,7 +52,7 @@ WILL_RETRY_TAG = "dagster/will_retry"
 Problem = Mapping[str, str | None]
 
 
-def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.SensorDefinition]:
+def alert_sensors(experiment: Experiment) -> list[dg.SensorDefinition]:
     """Return the sensors on failed checks and runs, where ``RAG_ASSETS_ALERT_URL`` is set.
 
     Dagster has a sensor for each way in which a run can end: a check may fail in a run that
@@ -64,18 +62,15 @@ def alert_sensors(experiment: Experiment, settings: StoreSettings) -> list[dg.Se
         return []
 
     def tell(context: dg.RunStatusSensorContext) -> None:
-        checks = list(_failed_checks(context, experiment))
-        failures = [*checks, *_failed_run(context, experiment)]
+        failures = [*_failed_checks(context, experiment), *_failed_run(context, experiment)]
         address = os.environ.get(VARIABLE)
         if not address or not failures:
             return
-        drops = drop_lines(settings, experiment.name) if checks else []
         heading = f"{experiment.name}: {len(failures)} failures"
-        # A chat shows `text`; what fell, and on which questions, comes last.
-        text = "\n".join([heading, *map(_line, failures), *drops])
-        message = {"text": text, "experiment": experiment.name, "failures": failures}
+        hint = f"what changed: rag-assets diff {experiment.source} previous latest"
+        text = "\n".join([heading, *map(_line, failures), hint])  # what a chat shows
         try:
-            post(address, {**message, "drops": drops})
+            post(address, {"text": text, "experiment": experiment.name, "failures": failures})
         except UsageError as error:
             raise dg.Failure(str(error)) from None
 

@@ -183,7 +183,7 @@ def definitions_of(
         schedules=schedules_of(experiment, job),
         sensors=[
             sources_sensor(experiment, settings, job),
-            *alert_sensors(experiment, settings),
+            *alert_sensors(experiment),
         ],
         executor=executor or executor_of(None),
     )

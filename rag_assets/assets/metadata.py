@@ -39,7 +39,6 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
-from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact
 
 DIGITS = 6
@@ -126,7 +125,6 @@ BOARD_ROWS = 100
 """Of the leaderboard more is shown: it is what people look for."""
 
 PREVIEW_CHARACTERS = 120
-_BESIDE_GOLD = ("query_id", "question", "gold", "answer")
 
 Metadata = dict[str, dg.MetadataValue]
 
@@ -201,8 +199,6 @@ def of_materialization(
     if stage.schema is not None:
         preview = _board if stage.name == "leaderboard" else _preview
         shown["preview"] = preview(artifact, stage.schema)
-    if stage.name == "answers":
-        shown["beside_gold"] = _beside_gold(artifact, pipeline)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
@@ -263,25 +259,6 @@ def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     board = artifact.table()
     rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
     return _table(rows[:BOARD_ROWS], _what_counts_first(list(board.schema), schema))
-
-
-def _beside_gold(artifact: Artifact, pipeline: Pipeline) -> dg.MetadataValue:
-    """Return the first answers beside the questions and the answers that are right."""
-    queries = pipeline.artifact(QUERIES_KEY).table()
-    texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    facts = pipeline.current(QUERY_FACTS_KEY)
-    known = facts.table().select(["query_id", "answers"]).to_pylist() if facts else []
-    golds = {row["query_id"]: " | ".join(row["answers"]) for row in known}
-    rows = [
-        {
-            "query_id": row["query_id"],
-            "question": texts.get(row["query_id"], ""),
-            "gold": golds.get(row["query_id"], ""),
-            "answer": row["answer"] if row["error"] is None else f"failed: {row['error']}",
-        }
-        for row in artifact.table().slice(0, PREVIEW_ROWS).to_pylist()
-    ]
-    return _table(rows, dict.fromkeys(_BESIDE_GOLD, "string"))
 
 
 def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> dict[str, str]:

@@ -1,18 +1,12 @@
-"""``rag-assets compare``: two retrievers on the same queries, and how sure the difference is."""
+"""Two retrievers on the same queries, and how sure the difference is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from rag_assets.cli.options import (
-    Integer,
-    format_option,
-    path_argument,
     refuse_given,
-    store_option,
 )
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
@@ -33,22 +27,7 @@ from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
 
-@click.command("compare")
-@path_argument
-@click.argument("retrievers", nargs=-1, metavar="[A B]")
-@store_option
-@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
-@click.option("--split", help="The queries of this split  [default: test where there is one]")
-@click.option(
-    "--show",
-    type=Integer(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
-)
-@format_option
-def command(
+def print_comparison(
     path: Path,
     retrievers: tuple[str, ...],
     store: Path | None,
@@ -57,43 +36,35 @@ def command(
     show: int,
     form: str,
 ) -> None:
-    """Compare retriever B with A on the same queries, or all pairs.
-
-    It reads the last evaluation of PATH and searches nothing again. The table and json also show
-    the queries that moved most. Name answerers with their cut-off, such as plain@5.
-
-    Example: rag-assets compare data/handbook --format markdown
-    """
+    """Compare retriever B with A on the same queries, or all pairs."""
     _check_named(retrievers)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     check_cell_names(experiment, retrievers)
-    root = settings.store / experiment.name
-    result = EvaluationResult.current(root)
+    result = EvaluationResult.named_by(experiment, settings)
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
         rows = chosen.differences(result, split, retrievers)
-        title = f"{experiment.name}: {chosen.metric}"
-        print_rows(
-            rows,
-            form,
-            lambda: sheet_view(chosen.differences_sheet(rows, title)),
-            result.evaluation,
-        )
+        sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
+        print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
         return
     names = experiment.config.display_names
-    compared = Compared.of(result, chosen, split)
-    if form in ("table", "markdown"):
-        compared = Compared.of(shown(result, names), chosen, split)
+    is_named = form in ("table", "markdown")
+    compared = Compared.of(shown(result, names) if is_named else result, chosen, split)
+    if is_named:
         retrievers = tuple(names.get(name, name) for name in retrievers)
     if retrievers:
         _print_pair(compared, retrievers[0], retrievers[1], show, form)
     else:
-        _print_all(compared, form)
+        rows = _rows(compared, all_pairs(list(compared.cells)))
+        pairs = [chosen.named(row) for row in rows]
+        board = compared_sheet(compared, rows)
+        print_rows(pairs, form, lambda: sheet_view(board), result.evaluation)
     if not chosen.is_of_answers:
         told = compared.result
         print_note(told.tuning_note(retrievers or list(compared.cells), compared.split))
-    _print_note(compared)
+    for text in compared.notes:  # that queries may hang together, where nothing was said about it
+        messages().print(text)
 
 
 def _check_named(retrievers: Sequence[str]) -> None:
@@ -116,28 +87,18 @@ def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
     return rows
 
 
-def _print_all(compared: Compared, form: str) -> None:
-    rows = _rows(compared, all_pairs(list(compared.cells)))
-    own = [compared.source.named(row) for row in rows]
-    print_rows(
-        own, form, lambda: sheet_view(compared_sheet(compared, rows)), compared.result.evaluation
-    )
-
-
 def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    row = _rows(compared, [(a, b)])[0]
+    row, evaluation = _rows(compared, [(a, b)])[0], compared.result.evaluation
     if form == "table":
         output().print(sheets_view(pair_sheets(compared, row, most_changed(compared, a, b, show))))
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
-    row = compared.source.named(row)
-    evaluation = compared.result.evaluation
-    (row,) = dated([row], form, evaluation.evaluation_id, evaluation.started)
-    if form != "json":
+    (row,) = dated([compared.source.named(row)], form, evaluation.evaluation_id, evaluation.started)
+    if form == "json":
+        won, lost = most_changed(compared, a, b, show)
+        print_data(as_json({**row, "most_won": won, "most_lost": lost}))
+    else:
         print_data(formatted([row], form))
-        return
-    row["most_won"], row["most_lost"] = most_changed(compared, a, b, show)
-    print_data(as_json(row))
 
 
 def _bounds(compared: Compared, a: str, b: str) -> Row:
@@ -148,9 +109,3 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
         for side, name in (("a", a), ("b", b))
         for bound in ("low", "high")
     }
-
-
-def _print_note(compared: Compared) -> None:
-    """Say on stderr that queries may hang together, where nothing was said about it."""
-    for text in compared.notes:
-        messages().print(text)

@@ -8,14 +8,7 @@ from pathlib import Path
 
 import click
 
-from rag_assets.cli.options import (
-    answerer_option,
-    cell_names,
-    format_option,
-    path_argument,
-    retriever_option,
-    store_option,
-)
+from rag_assets.cli.options import cell_names
 from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
@@ -53,24 +46,7 @@ class _Means:
     newcomers: Sequence[Newcomer] = ()
 
 
-@click.command("diff")
-@path_argument
-@click.argument("eval_a")
-@click.argument("eval_b")
-@store_option
-@retriever_option
-@answerer_option
-@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
-@click.option("--split", help="The queries of this split  [default: test where there is one]")
-@click.option(
-    "--intersection",
-    is_flag=True,
-    help="If queries or labels differ, compare on those that are the same in both.",
-)
-@format_option
-@click.pass_context
-def command(
-    ctx: click.Context,
+def print_diff(
     path: Path,
     eval_a: str,
     eval_b: str,
@@ -82,17 +58,7 @@ def command(
     intersection: bool,
     form: str,
 ) -> None:
-    """Say what differs between EVAL_A and EVAL_B, and compare their metrics.
-
-    For answerers, it lists the answers that changed, and whether the question, the context or the
-    generator is the cause. It names pages that are new or changed, that nobody has judged, and that
-    now rank first for a question or push its evidence down.
-
-    Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
-    queries or labels differ, metrics are not compared and the exit code is 1.
-
-    Example: rag-assets diff data/handbook previous latest
-    """
+    """Say what differs between two evaluations, and compare their metrics."""
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     names = EvaluationNames(settings, experiment.name)
@@ -119,7 +85,7 @@ def command(
     for refusal in dict.fromkeys(refusals):
         messages().print(f"note: {refusal}", soft_wrap=True)
     if refusals:
-        ctx.exit(NOT_COMPARABLE)
+        click.get_current_context().exit(NOT_COMPARABLE)
 
 
 def _metrics(

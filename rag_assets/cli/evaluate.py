@@ -1,4 +1,4 @@
-"""``rag-assets evaluate``: the main job."""
+"""The main job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import click
 import pyarrow.compute as pc
 
 from rag_assets.assets.evaluate import evaluate
@@ -17,7 +16,6 @@ from rag_assets.checks.retriever_warnings import (
     narrow_search_warnings,
     prompt_warnings,
 )
-from rag_assets.cli.options import selection_options
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
     Verbosity,
@@ -61,24 +59,7 @@ from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
-@click.command("evaluate")
-@selection_options
-@click.option(
-    "--retry-failed",
-    is_flag=True,
-    help="Ask servers of language models and rerankers again for what they did not answer.",
-)
-@click.option(
-    "--allow-code",
-    is_flag=True,
-    help="Run code that the experiment names, even if it came with a fork's pull request.",
-)
-@click.option(
-    "--take-over",
-    is_flag=True,
-    help="PATH is a copy: continue the evaluations that the store has under its name.",
-)
-def command(
+def run_evaluation(
     path: Path,
     store: Path | None,
     retrievers: tuple[str, ...],
@@ -88,17 +69,7 @@ def command(
     allow_code: bool,
     take_over: bool,
 ) -> None:
-    """Compute what is out of date, then print the leaderboard.
-
-    PATH is a folder with an experiment.yaml, or that file. It can also be any dataset folder or
-    file; that gets the default experiment: BM25, MiniLM, their fusion, and a reranker on top.
-
-    Without labels it prints how much the retrievers agree, and what is known about answers.
-
-    Exit code 3: a retriever failed on some queries. The results are those of the other queries.
-
-    Example: rag-assets evaluate data/handbook
-    """
+    """Compute what is out of date, then print the leaderboard."""
     settings = StoreSettings.resolve(store)
     experiment = open_experiment(path, settings, take_over=take_over)
     selection = Selection.of(experiment, retrievers, top_k)

@@ -1,4 +1,4 @@
-"""``rag-assets gate``: pass, fail or cannot tell, for a CI system."""
+"""Pass, fail or cannot tell, for a CI system; and the anchor that it compares with."""
 
 from __future__ import annotations
 
@@ -7,84 +7,31 @@ from pathlib import Path
 from typing import Literal
 
 import click
+from rich.text import Text
 
 from rag_assets.cli.options import (
-    Number,
-    answerer_option,
     cell_names,
-    path_argument,
-    retriever_option,
-    store_option,
+    refuse_given,
 )
-from rag_assets.cli.terminal import output, print_data, print_note
+from rag_assets.cli.terminal import output, print_data, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
-from rag_assets.report.formats import FORMATS, as_json, formatted
+from rag_assets.pipeline.evaluation_names import (
+    EvaluationNames,
+    open_experiment,
+    open_to_read,
+)
+from rag_assets.pipeline.evaluations import fetch_experiments
+from rag_assets.report.formats import as_json, formatted
 from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules, gate
 from rag_assets.report.result import EvaluationResult
+from rag_assets.statistics.paired_differences import fewest_falls
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
 
 EXIT_CODES: dict[Answer, int] = {PASS: 0, FAIL: 1, CANNOT_TELL: 4}
 
 
-@click.command("gate")
-@path_argument
-@store_option
-@retriever_option
-@answerer_option
-@click.option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
-@click.option("--split", help="The queries of this split  [default: test where there is one]")
-@click.option(
-    "--against",
-    required=True,
-    metavar="WHAT",
-    help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
-    "previous, anchor, or a part of its id.",
-)
-@click.option(
-    "--max-drop",
-    type=Number(0, 1),
-    default=0.01,
-    show_default=True,
-    help="A mean may drop by this much.",
-)
-@click.option(
-    "--alpha",
-    type=Number(0, 1, min_open=True, max_open=True),
-    default=0.05,
-    show_default=True,
-    help="Chance that any of the 20 looks at an anchor fails although nothing dropped.",
-)
-@click.option(
-    "--cannot-tell",
-    "unknown",
-    type=click.Choice(("pass", "fail")),
-    help='Take "cannot tell" as a pass or as a fail.',
-)
-@click.option(
-    "--intersection",
-    is_flag=True,
-    help="If queries or labels differ, compare on those that are the same in both.",
-)
-@click.option(
-    "--junit",
-    "junit_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the result as JUnit XML.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
-@click.pass_context
-def command(
-    ctx: click.Context,
+def print_gate(
     path: Path,
     store: Path | None,
     retrievers: tuple[str, ...],
@@ -99,25 +46,12 @@ def command(
     junit_file: Path | None,
     form: str,
 ) -> None:
-    """Pass or fail the last evaluation of PATH, or say that nobody can tell.
-
-    A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
-    passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
-    gate says about how many more questions would. The same holds for answerers, with --answerer or
-    a metric of answers. An evaluation that is not complete, or in which a query failed, always
-    fails.
-
-    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
-
-    Example: rag-assets gate data/handbook --against anchor --junit gate.xml
-    """
+    """Pass or fail the last evaluation of PATH, or say that nobody can tell."""
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
-    root = settings.store / experiment.name
     try:
-        result = EvaluationResult.current(root)
         outcome = gate(
-            result,
+            EvaluationResult.current(settings.store / experiment.name),
             EvaluationNames(settings, experiment.name),
             against,
             Rules(max_drop, alpha),
@@ -147,4 +81,30 @@ def command(
         pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
         print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")
     answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer
-    ctx.exit(EXIT_CODES[answer])
+    click.get_current_context().exit(EXIT_CODES[answer])
+
+
+def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
+    """Pin an evaluation, and say how many questions must fall before the gate can fail."""
+    if show:
+        refuse_given(["evaluation"], "is what would be pinned; --show changes nothing")
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    fetch_experiments(settings, experiment.name)
+    names = EvaluationNames(settings, experiment.name)
+    pinned = names.find("anchor") if show else names.pin(evaluation)
+    row = {"experiment": experiment.name, "anchor": pinned.evaluation_id, "started": pinned.started}
+    said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
+    print_rows([row], form, lambda: Text(said))
+    if not show:
+        print_note(_sensitivity(EvaluationResult(settings.store / experiment.name, pinned)))
+
+
+def _sensitivity(result: EvaluationResult) -> str:
+    """Return how many questions must fall before the gate can fail."""
+    fewest = fewest_falls(Rules.alpha)
+    text = f"the gate can fail once {fewest} questions fall and none rises"
+    if not result.has_metrics:
+        return text
+    n = max((row["n_queries"] for row in result.leaderboard.to_pylist()), default=0)
+    return text if n >= fewest else f"{text}; there are {n}, so label more"

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import click
 import pyarrow as pa
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.cli.options import path_argument, refuse_given, store_option
+from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_line
 from rag_assets.errors import DataError, UsageError
@@ -37,8 +36,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
-
-FILE = click.Path(path_type=Path)
 
 
 class Generation(NamedTuple):
@@ -145,14 +142,7 @@ def _reasons(questions: GeneratedQuestions) -> list[tuple[str, int]]:
     return [*sorted(dropped), *sorted(failures.items())]
 
 
-@click.command("generate")
-@path_argument
-@store_option
-@click.option("--sheet", type=FILE, help="The review sheet (CSV) to write.")
-@click.option("--out", type=FILE, help="The dataset folder to write.")
-@click.option("--import", "reviewed", type=FILE, help="A reviewed sheet; needs --out.")
-@click.option("--dry-run", is_flag=True, help="Say how many requests it takes, and send none.")
-def command(
+def generate(
     path: Path,
     store: Path | None,
     sheet: Path | None,
@@ -160,16 +150,7 @@ def command(
     reviewed: Path | None,
     dry_run: bool,
 ) -> None:
-    """Have a language model write questions about the chunks of PATH.
-
-    With --sheet, people review the questions first, and --import makes a dataset of the good ones.
-    --out alone makes a dataset of all of them. What is asked is `questions` in experiment.yaml. The
-    model and its limits are `llm` there; without that it is RAG_ASSETS_LLM_MODEL at
-    OPENAI_BASE_URL, if that is on this machine. Answers are stored, so a run that was stopped
-    continues where it was.
-
-    Example: rag-assets generate data/handbook --sheet review.csv
-    """
+    """Have a language model write questions, or make a dataset of reviewed ones."""
     if reviewed is not None:
         refuse_given(["dry_run"], "is of questions to ask for; --import asks nothing")
         _import(path, reviewed, sheet, out)

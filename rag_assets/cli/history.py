@@ -1,20 +1,10 @@
-"""``rag-assets history``: how a metric went from evaluation to evaluation, and what changed."""
+"""How a metric went from evaluation to evaluation, and what changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.options import (
-    Integer,
-    answerer_option,
-    cell_names,
-    format_option,
-    path_argument,
-    retriever_option,
-    store_option,
-)
+from rag_assets.cli.options import cell_names
 from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.history import History
@@ -24,27 +14,7 @@ from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 
-@click.command("history")
-@path_argument
-@store_option
-@retriever_option
-@answerer_option
-@click.option(
-    "--metric",
-    metavar="METRIC",
-    help="Such as recall@10, cost_time@10 or answer_f1  [default: the primary metric]",
-)
-@click.option("--split", help="The queries of this split  [default: test where there is one]")
-@click.option(
-    "--last",
-    type=Integer(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Show this many of the newest evaluations.",
-)
-@format_option
-def command(
+def print_history(
     path: Path,
     store: Path | None,
     retrievers: tuple[str, ...],
@@ -54,12 +24,7 @@ def command(
     last: int,
     form: str,
 ) -> None:
-    """Print a metric over the evaluations of PATH, with what changed between them.
-
-    Every evaluation has a row, even if nothing changed. `clean` never removes the history.
-
-    Example: rag-assets history data/handbook --metric recall@10 --last 50
-    """
+    """Print a metric over the evaluations of PATH, with what changed between them."""
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     history = History(settings.store / experiment.name, settings.locks)

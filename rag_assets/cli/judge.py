@@ -10,7 +10,6 @@ import click
 import pyarrow as pa
 from msgspec.structs import replace
 
-from rag_assets.cli.options import Integer, Number, path_argument, store_option
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.errors import RagAssetsError, UsageError
@@ -59,35 +58,8 @@ from rag_assets.store.settings import StoreSettings
 
 FAILED, CANNOT_TELL = 1, 3
 
-FILE = click.Path(path_type=Path, dir_okay=False)
 
-
-@click.group("judge")
-def command() -> None:
-    """Label answers, test judges, and export what they said.
-
-    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
-    """
-
-
-@command.command("sheet")
-@path_argument
-@store_option
-@click.option(
-    "--questions",
-    type=Integer(min=1),
-    default=100,
-    show_default=True,
-    help="Draw this many questions, including those of earlier sheets.",
-)
-@click.option(
-    "--passages",
-    is_flag=True,
-    help="Ask about the passages that retrievers found, not about answers.",
-)
-@click.option("--split", help="Draw from this split  [default: test where there is one]")
-@click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
-def sheet(
+def write_sheet(
     path: Path,
     store: Path | None,
     questions: int,
@@ -95,14 +67,7 @@ def sheet(
     split: str | None,
     out: Path | None,
 ) -> None:
-    """Draw questions of PATH at random, and write a sheet of their answers for people to label.
-
-    The sheet (CSV) leaves out answers that have a label, and does not say who answered. People fill
-    in `correct`: yes, no, or ? if they cannot tell. You can draw more questions later. With
-    --passages, the sheet asks for a `grade`, 0 to 3, for every passage of a drawn question.
-
-    Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
-    """
+    """Draw questions of PATH at random, and write a sheet of their answers for people to label."""
     pipeline = _opened(path, store)
     if not passages and not pipeline.experiment.answerers:
         raise UsageError(f"{path} has no `answers` to label; --passages are what retrievers found")
@@ -128,18 +93,8 @@ def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
     return passage_sheet_text(units, documents, queries), len(units)
 
 
-@command.command("import")
-@path_argument
-@click.argument("sheet", type=FILE)
-@store_option
-@click.option("--by", metavar="NAME", help="Who labelled; stored with each label.")
 def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) -> None:
-    """Add the labels of SHEET to PATH, for answers or passages.
-
-    If one row is bad, no label is added.
-
-    Example: rag-assets judge import data/handbook sheet.csv --by anna
-    """
+    """Add the labels of SHEET to PATH, for answers or passages."""
     pipeline = _opened(path, store)
     at = datetime.now(UTC).isoformat(timespec="seconds")
     if "grade" in next(read_csv(sheet), (0, {}))[1]:
@@ -180,43 +135,7 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
     _say(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
 
 
-@command.command("check")
-@path_argument
-@click.option("--judge", metavar="NAME", help="Test only this judge  [default: all]")
-@click.option(
-    "--items",
-    type=Integer(min=1),
-    default=Rules.items,
-    show_default=True,
-    help="At most this many texts in each trial.",
-)
-@click.option(
-    "--at-least",
-    type=Number(min=0, max=1),
-    default=Rules.at_least,
-    show_default=True,
-    help="A judge must notice this share of the changes.",
-)
-@click.option(
-    "--seed",
-    type=Integer(min=0),
-    default=Rules.seed,
-    show_default=True,
-    help="Seed for drawing the texts.",
-)
-@click.option("--dry-run", is_flag=True, help="Say how many requests it takes, and send none.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("table", "json")),
-    default="table",
-    show_default=True,
-    help="How to print.",
-)
-@store_option
-@click.pass_context
 def check(
-    ctx: click.Context,
     path: Path,
     judge: str | None,
     items: int,
@@ -226,15 +145,7 @@ def check(
     form: str,
     store: Path | None,
 ) -> None:
-    """Test the judges of PATH: do they notice changed texts, and agree with people?
-
-    Each trial changes texts in a known way, and counts how often the judge notices. It also checks
-    that a judge's model has not judged its own work. The report shows the results.
-
-    Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 cannot tell.
-
-    Example: rag-assets judge check data/handbook --judge strict --dry-run
-    """
+    """Test the judges of PATH: do they notice changed texts, and agree with people?"""
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
     rules = Rules(items, at_least, seed)
@@ -256,7 +167,7 @@ def check(
         for one in checks:
             output().print(sheets_view(check_sheets(one.as_json())))
     if not all(one.passed for one in checks):
-        ctx.exit(FAILED)
+        click.get_current_context().exit(FAILED)
 
 
 def _needs_text(needs: Estimate | None) -> str:
@@ -267,23 +178,8 @@ def _needs_text(needs: Estimate | None) -> str:
     return f"{needs.calls} requests, {tokens}; {needs.cached} replies are stored"
 
 
-@command.command("export")
-@path_argument
-@click.option("--judge", required=True, metavar="NAME", help="Write the verdicts of this judge.")
-@click.option(
-    "--out",
-    required=True,
-    type=FILE,
-    help="File to write, with one JSON object on each line.",
-)
-@store_option
 def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
-    """Write the verdicts of a judge with its replies, word for word.
-
-    `type: recorded` reads the file, so anyone who has it can check every verdict without a key.
-
-    Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
-    """
+    """Write the verdicts of a judge with its replies, word for word."""
     settings = StoreSettings.resolve(store)
     pipeline = Pipeline(open_experiment(path, settings), settings)
     print_line(f"{out}: {export_verdicts(pipeline, judge, out)} verdicts of {judge}")

@@ -7,9 +7,7 @@ import webbrowser
 from contextlib import suppress
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
+from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.labels.experiment_pool import (
@@ -28,35 +26,7 @@ from rag_assets.report.terminal_table import sheets_view
 from rag_assets.store.settings import StoreSettings
 
 
-@click.command("label")
-@path_argument
-@store_option
-@click.option(
-    "--depth",
-    type=Integer(min=1),
-    help="How many ranks of each retriever are in the pool  [default: as deep as the primary "
-    "metric looks, or the runs are]",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of a new sample.")
-@click.option(
-    "--port",
-    type=Integer(min=0, max=65_535),
-    default=0,
-    help="Port of the page  [default: a free one]",
-)
-@click.option(
-    "--browser/--no-browser", default=True, help="Open the page, or only print its address."
-)
-@click.option("--status", is_flag=True, help="Open no page; print what the labels say so far.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How to print --status.",
-)
-def command(
+def label(
     path: Path,
     store: Path | None,
     depth: int | None,
@@ -66,17 +36,7 @@ def command(
     status: bool,
     form: str,
 ) -> None:
-    """Grade passages on a page that opens in your browser.
-
-    The page shows one question and one passage at a time. They are drawn so that few grades tell
-    which retriever is best, and you do not see which retriever found a passage. Each grade is saved
-    to `labelling.jsonl`, next to the experiment, before you see the next passage. Ctrl-C ends it.
-
-    With --status, it prints the estimated leaderboard, which differences are decided, and how many
-    more grades would decide the rest.
-
-    Example: rag-assets label data/handbook
-    """
+    """Grade passages on a page that opens in your browser."""
     settings = StoreSettings.resolve(store)
     pipeline = labelling_pipeline(path, settings, progress_bar)
     if status:

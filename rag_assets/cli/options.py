@@ -1,8 +1,14 @@
-"""Options that several commands share."""
+"""How commands are declared, and the options that several of them share.
+
+A command is declared apart from what it does, so that its help waits for no library of tables,
+models or Dagster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Collection
+from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -10,9 +16,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from rag_assets.cli.terminal import with_verbosity
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
-from rag_assets.report.formats import FORMATS
 
 MOST_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
@@ -54,31 +60,59 @@ class Integer(click.IntRange):
         return number
 
 
-Decorated = Callable[..., Any]
+PLACE = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
-path_argument = click.argument("path", type=click.Path(path_type=Path), is_eager=True)
 
-store_option = click.option(
+def option(*names: str, **attributes: Any) -> click.Option:  # noqa: ANN401 (click's)
+    """Return an option; a default is shown."""
+    return click.Option(names, **{"show_default": True, **attributes})
+
+
+def flag(name: str, text: str) -> click.Option:
+    """Return an option without a value."""
+    return click.Option([name], is_flag=True, help=text)
+
+
+def choice(
+    *names: str,
+    of: Collection[str],
+    **attributes: Any,  # noqa: ANN401 (click's)
+) -> click.Option:
+    """Return an option that takes one of some words."""
+    return option(*names, type=click.Choice(list(of)), **attributes)
+
+
+def output_format(
+    of: Collection[str] = ("table", "json", "csv", "markdown"), text: str = ""
+) -> click.Option:
+    """Return ``--format`` with its forms, the default first."""
+    forms = [*of]
+    return choice("--format", "form", of=forms, default=forms[0], help=text or "How to print.")
+
+
+PATH = click.Argument(["path"], type=PLACE, is_eager=True)
+STORE = option(
     "--store",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     help="Folder for artifacts and state, or s3://BUCKET/PREFIX  [default: data/store, or "
     "RAG_ASSETS_STORE]",
 )
-retriever_option = click.option(
+RETRIEVERS = option(
     "--retriever",
     "retrievers",
     multiple=True,
     metavar="NAME",
     help="Only this one. Can be repeated.",
 )
-answerer_option = click.option(
+ANSWERERS = option(
     "--answerer",
     "answerers",
     multiple=True,
     metavar="NAME@K",
     help="Only this answerer at this cut-off, such as plain@5. Can be repeated.",
 )
-top_k_option = click.option(
+TOP_KS = option(
     "--top-k",
     "top_k",
     multiple=True,
@@ -86,14 +120,58 @@ top_k_option = click.option(
     metavar="K",
     help="Only this cut-off. Can be repeated.",
 )
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="table",
-    show_default=True,
-    help="How to print: `table` is for people, the others for programs.",
+FORMAT = output_format(text="How to print: `table` is for people, the others for programs.")
+METRIC = option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
+SPLIT = option("--split", help="The queries of this split  [default: test where there is one]")
+DEV_OR_TEST = choice(
+    "--split",
+    of=("dev", "test"),
+    help="Queries for choosing (dev) or for reporting (test)  [default: test, if there is a split]",
 )
+INTERSECTION = flag(
+    "--intersection",
+    "If queries or labels differ, compare on those that are the same in both.",
+)
+DRY_RUN = flag("--dry-run", "Say how many requests it takes, and send none.")
+
+
+class DeclaredCommand(click.Command):
+    """A command; what it does is imported when it is run."""
+
+    def __init__(self, name: str, runs: str, text: str, parameters: list[click.Parameter]) -> None:
+        super().__init__(name, params=parameters, help=text, callback=self._run)
+        self.runs = runs
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an option of one value that was given twice: the first would be dropped."""
+        for one, count in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
+            if count > 1 and isinstance(one, click.Option) and not (one.multiple or one.is_flag):
+                name = max(one.opts, key=len)
+                raise UsageError(f"{name} is given {count} times; it takes one value")
+        return super().parse_args(ctx, args)
+
+    def _run(self, **values: Any) -> None:  # noqa: ANN401 (of its parameters)
+        module, _, function = self.runs.partition(":")
+        getattr(import_module(f"rag_assets.cli.{module}"), function)(**values)
+
+
+def command(name: str, runs: str, text: str, *parameters: click.Parameter) -> click.Command:
+    """Return a command.
+
+    Args:
+        name: as it is typed.
+        runs: ``module:function`` below ``rag_assets.cli``.
+        text: its help.
+        parameters: in the order of the help; the function has them by name.
+    """
+    return with_verbosity(DeclaredCommand(name, runs, text, [*parameters]))
+
+
+def group(name: str, text: str, *commands: click.Command) -> click.Group:
+    """Return a command that has others below it."""
+    made = click.Group(name, help=text, commands=[*commands])
+    with_verbosity(made)
+    return made
 
 
 def refuse_given(names: Collection[str], why: str) -> None:
@@ -123,10 +201,3 @@ def cell_names(retrievers: Collection[str], answerers: Collection[str]) -> tuple
     if retrievers and answerers:
         raise UsageError("--retriever and --answerer have no metric in common; give one of them")
     return (*retrievers, *answerers)
-
-
-def selection_options(command: Decorated) -> Decorated:
-    """Add ``PATH``, ``--store``, ``--retriever``, ``--top-k`` and ``--format``."""
-    for option in (format_option, top_k_option, retriever_option, store_option, path_argument):
-        command = option(command)
-    return command

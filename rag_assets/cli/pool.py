@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import click
 import pyarrow as pa
 
-from rag_assets.cli.options import Integer, path_argument, refuse_given, store_option
+from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import messages, print_data
 from rag_assets.errors import DataError, MissingArtifact, UsageError
@@ -63,45 +62,8 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 
-FILE = click.Path(path_type=Path)
 
-
-@click.command("pool")
-@path_argument
-@store_option
-@click.option(
-    "--depth",
-    type=Integer(min=1),
-    help="How many ranks of each retriever are pooled  [default: 10, or as deep as the runs are; "
-    "of a sample: as many as the primary metric looks at]",
-)
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed for the order of the rows."
-)
-@click.option(
-    "--sample",
-    "n_sampled",
-    type=Integer(min=1),
-    metavar="N",
-    help="Write the next N passages of the sample of `rag-assets label`, not the whole pool.",
-)
-@click.option("--out", type=FILE, help="The sheet to write  [default: to stdout]")
-@click.option(
-    "--import", "sheet", type=FILE, help="Read a graded sheet, and add its grades to the labels."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("csv", "json")),
-    default="csv",
-    show_default=True,
-    help="How to write; --import reads CSV.",
-)
-@click.option("--by", metavar="NAME", help="With --import of a sample: who graded it.")
-@click.option(
-    "--feedback", type=FILE, help="Read lines of user feedback, and add them to the labels."
-)
-def command(
+def pool(
     path: Path,
     store: Path | None,
     depth: int | None,
@@ -113,19 +75,7 @@ def command(
     by: str | None,
     feedback: Path | None,
 ) -> None:
-    """Write a sheet of what the retrievers of PATH found, for people to grade.
-
-    The sheet (CSV) has all passages that nobody has judged yet. Their order does not show which
-    retriever found what, and overlapping passages share a row. People fill in `grade`: 0 for not
-    relevant, 1 or more for relevant. If only a part of the text answers, they copy that part to
-    `evidence`. --import turns the grades into judgments of PATH. If one row is bad, nothing is
-    added.
-
-    With --sample, the sheet asks only for the passages that tell most, with the probability of
-    each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
-
-    Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
-    """
+    """Write a sheet of what the retrievers of PATH found, for people to grade."""
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
     if sheet is not None or feedback is not None:

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
+from rich.console import RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.spinner import Spinner
-from rich.table import Table
 from rich.text import Text
 
 from rag_assets.cli.terminal import Verbosity, messages, seconds_since_beginning, verbosity
 from rag_assets.progress import Advance
-
-REDRAWS_PER_SECOND = 8
 
 LINE_INTERVAL_S = 5.0
 """Seconds between two lines about the work, where there is no terminal."""
@@ -32,68 +27,29 @@ FIRST_LINE_S = 0.5
 """Seconds before the first of them: what ends sooner needs none."""
 
 RATE_WINDOW_S = 30.0
-"""A rate is that of the last so many seconds, and of one step more."""
-
-BAR_WIDTH = 20
+"""A rate is that of the reports in so many seconds; before the second, of the whole task."""
 
 _log = logging.getLogger(__name__)
 
-_open_tasks: list[Pace] = []
-"""The tasks that progress is told of, in the order in which they began."""
-
-_open_boards: list[object] = []
-"""What draws them: a board or a thread of lines for each block of :func:`work_board`."""
+_open_boards: list[_Board] = []
+"""What draws the tasks: a board for each block of :func:`work_board`."""
 
 
-class Pace:
-    """How fast a task goes, from what is done at which time; time passes between reports too."""
+class _Pace(ProgressColumn):
+    """``100/200 17/s 5:01 left``, as far as it is known, and the note of a task."""
 
-    def __init__(
-        self, total: int, clock: Callable[[], float] = time.monotonic, label: str = ""
-    ) -> None:
-        """Start now, with nothing done."""
-        self._clock = clock
-        self.started = clock()
-        self.label = label
-        self.total = total
-        self.note = ""
-        self._reports = deque([(self.started, 0)])
+    def render(self, task: Task) -> Text:
+        """Return the text of a task."""
+        return Text(f"{task.completed:.0f}/{task.total or 0:.0f} {_pace_text(task)}".rstrip())
 
-    @property
-    def done(self) -> int:
-        """What is done so far."""
-        return self._reports[-1][1]
 
-    def report(self, done: int, total: int) -> None:
-        """Take note of how far the work is now."""
-        self.total = total
-        self._reports.append((self._clock(), done))
-        while len(self._reports) > 2 and (
-            self._reports[1][0] < self._reports[-1][0] - RATE_WINDOW_S
-        ):
-            self._reports.popleft()
-
-    def rate(self) -> float | None:
-        """Return units a second; None before the first report."""
-        (first, before), (last, done) = self._reports[0], self._reports[-1]
-        return (done - before) / (last - first) if done > before and last > first else None
-
-    def remaining(self) -> float | None:
-        """Return the seconds until the end at this rate; None while it is not known."""
-        rate = self.rate()
-        if rate is None:
-            return None
-        late = self._clock() - self._reports[-1][0]
-        return max(0.0, (self.total - self.done) / rate - late)
-
-    def seconds(self) -> float:
-        """Return the seconds since the start."""
-        return self._clock() - self.started
-
-    def text(self) -> str:
-        """Return ``17/s 5:01 left``, as far as it is known, and the note."""
-        parts = (rate_text(self.rate()), remaining_text(self.remaining()), self.note)
-        return " ".join(filter(None, parts))
+def _pace_text(task: Task) -> str:
+    rate = task.speed or (
+        task.completed / task.elapsed if task.completed and task.elapsed else None
+    )
+    left = None if rate is None else max(0.0, ((task.total or 0) - task.completed) / rate)
+    parts = (rate_text(rate), "" if left is None else f"{clock_text(left)} left")
+    return " ".join(filter(None, (*parts, task.fields["note"])))
 
 
 def rate_text(rate: float | None) -> str:
@@ -105,11 +61,6 @@ def rate_text(rate: float | None) -> str:
     return f"{rate:.1f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min"
 
 
-def remaining_text(seconds: float | None) -> str:
-    """Return ``0:42 left`` or ``1:02:03 left``."""
-    return "" if seconds is None else f"{clock_text(seconds)} left"
-
-
 def clock_text(seconds: float) -> str:
     """Return ``0:42`` or ``1:02:03``."""
     minutes, second = divmod(round(seconds), 60)
@@ -117,90 +68,96 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def work_board(line: Callable[[], str]) -> AbstractContextManager[None]:
+class _Board(Progress):
+    """A line about the work, with how long it takes already, and the bars of its tasks."""
+
+    def __init__(self, line: Callable[[], str]) -> None:
+        name, bar = TextColumn("{task.description}", markup=False), BarColumn(bar_width=20)
+        super().__init__(
+            *(name, bar, _Pace()),
+            console=messages(),
+            transient=True,
+            refresh_per_second=8,
+            speed_estimate_period=RATE_WINDOW_S,
+        )
+        self._line = line
+        self._spinner = Spinner("dots")
+        self._started = time.monotonic()
+
+    def text(self, otherwise: str = "") -> str:
+        """Return the line."""
+        passed = clock_text(time.monotonic() - self._started)
+        return f"{passed} {self._line().strip() or otherwise}".rstrip()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield what stands at the foot of the terminal, whenever it is drawn."""
+        if hasattr(self, "_spinner"):  # rich draws once before it is made
+            self._spinner.update(text=Text(self.text(), no_wrap=True, overflow="ellipsis"))
+            yield self._spinner
+        if self.tasks:
+            yield self.make_tasks_table(self.tasks)
+
+
+@contextmanager
+def work_board(line: Callable[[], str]) -> Iterator[None]:
     """Show, while the block runs, how long it takes already, what ``line`` says, and the tasks.
 
     On a terminal at its foot; elsewhere as a line every :data:`LINE_INTERVAL_S` seconds.
     """
     if verbosity() is Verbosity.QUIET:
-        return nullcontext()
-    return _board(line) if messages().is_terminal else _lines(line)
-
-
-@contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Advance]:
-    """Show how far a task is, on the open board or on one of its own."""
-    pace = Pace(total, label=label)
-
-    def advance(done: int, new_total: int | None = None, note: str = "", /) -> None:
-        pace.report(done, new_total or total)
-        pace.note = note
-
-    _open_tasks.append(pace)
-    try:
-        with nullcontext() if _open_boards else work_board(lambda: ""):
-            yield advance
-    finally:
-        _open_tasks.remove(pace)
-    seconds = max(pace.seconds(), 1e-9)
-    rate = rate_text(pace.done / seconds)
-    _log.info("%s: %d of %d in %.2f s, %s", label, pace.done, pace.total, seconds, rate)
-
-
-@contextmanager
-def _board(line: Callable[[], str]) -> Iterator[None]:
+        yield
+        return
     board = _Board(line)
-    live = Live(board, console=messages(), transient=True, refresh_per_second=REDRAWS_PER_SECOND)
     _open_boards.append(board)
     try:
-        with live:
+        with board if messages().is_terminal else _lines(board):
             yield
     finally:
         _open_boards.remove(board)
 
 
-class _Board:
-    """What stands at the foot of the terminal, made anew whenever it is drawn."""
+@contextmanager
+def progress_bar(label: str, total: int) -> Iterator[Advance]:
+    """Show how far a task is, on the open board or on one of its own."""
+    with ExitStack() as stack:
+        if not _open_boards:
+            stack.enter_context(work_board(lambda: ""))
+        board = _open_boards[-1] if _open_boards else _Board(lambda: "")
+        task = board.add_task(label, total=total, note="")
 
-    def __init__(self, line: Callable[[], str]) -> None:
-        self._line = line
-        self._spinner = Spinner("dots")
-        self._started = time.monotonic()
+        def advance(done: int, new_total: int | None = None, note: str = "", /) -> None:
+            board.update(task, completed=done, total=new_total or total, note=note)
 
-    def __rich__(self) -> RenderableType:
-        text = f"{clock_text(time.monotonic() - self._started)} {self._line()}"
-        self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
-        tasks = Table.grid(padding=(0, 1))
-        for pace in list(_open_tasks):
-            bar = ProgressBar(pace.total or None, pace.done, width=BAR_WIDTH)
-            tasks.add_row(Text(pace.label), bar, f"{pace.done}/{pace.total}", pace.text())
-        return Group(self._spinner, tasks) if tasks.row_count else self._spinner
+        try:
+            yield advance
+        finally:
+            (ended,) = (one for one in board.tasks if one.id == task)
+            board.remove_task(task)
+    seconds = max(ended.elapsed or 0, 1e-9)
+    done, rate = ended.completed, rate_text(ended.completed / seconds)
+    _log.info("%s: %d of %d in %.2f s, %s", label, done, ended.total, seconds, rate)
 
 
 @contextmanager
-def _lines(line: Callable[[], str]) -> Iterator[None]:
+def _lines(board: _Board) -> Iterator[None]:
     """Print lines from a thread of its own: what works may be silent for long."""
-    console = messages()
-    started, ended = time.monotonic(), Event()
+    console, ended = messages(), Event()
     first = max(LINE_INTERVAL_S - seconds_since_beginning(), min(FIRST_LINE_S, LINE_INTERVAL_S))
 
     def print_lines() -> None:
         pause = first
         while not ended.wait(pause):
             pause = LINE_INTERVAL_S
-            tasks = [
-                f"{pace.label} {pace.done:,} of {pace.total:,} {pace.text()}".rstrip()
-                for pace in list(_open_tasks)
-            ]
-            text = ": ".join([line().strip() or "at work", *tasks])
-            console.print(f"{clock_text(time.monotonic() - started)} {text}", soft_wrap=True)
+            lines = [board.text("at work")]
+            for task in board.tasks:
+                text = f"{task.description} {task.completed:,} of {task.total or 0:,}"
+                lines.append(f"{text} {_pace_text(task)}".rstrip())
+            console.print(": ".join(lines), soft_wrap=True)
 
     thread = Thread(target=print_lines, daemon=True)
-    _open_boards.append(thread)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-        _open_boards.remove(thread)

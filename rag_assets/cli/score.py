@@ -1,17 +1,13 @@
-"""``rag-assets score``: score any run file, like trec_eval, or as another tool counts."""
+"""Scores any run file, like trec_eval, or as another tool counts; compares several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import click
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
-from rag_assets.cli.options import format_option, refuse_given, store_option
-from rag_assets.cli.score_runs import named_runs, print_runs
+from rag_assets.cli.commands_files import DEFAULT_METRICS, SQUAD
+from rag_assets.cli.options import refuse_given
 from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
@@ -24,110 +20,44 @@ from rag_assets.evaluation.dialects.tools import (
 )
 from rag_assets.evaluation.label_files import Labels, read_labels
 from rag_assets.evaluation.metric_names import split_metrics
-from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
-from rag_assets.evaluation.score import Scores, checked_metric, nothing_shared, score, tie_rows
+from rag_assets.evaluation.score import (
+    RunScores,
+    Scores,
+    checked_metric,
+    nothing_shared,
+    score,
+    score_runs,
+    tie_rows,
+)
 from rag_assets.evaluation.ties import BOUNDED
-from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import rows_view
-from rag_assets.store.settings import StoreSettings
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
+from rag_assets.report.terminal_table import rows_view, sheets_view
+from rag_assets.statistics.comparisons import is_significant
+from rag_assets.statistics.paired_tests import ALPHA
 
 SHOWN_REPETITIONS = 20
-DEFAULT_METRICS = "ndcg@10,recall@100,map@100,mrr@100,precision@10,hit_rate@10"
 
 
-@click.command("score")
-@click.option(
-    "--run",
-    "run_files",
-    required=True,
-    multiple=True,
-    metavar="[NAME=]FILE",
-    help="TREC run, MS MARCO's three columns, or JSON lines with `retrieved_ids`, all .gz too; or "
-    ".parquet, as export-run writes it. Several are compared; NAME is how one is shown, else its "
-    "file's name.",
-)
-@click.option(
-    "--qrels",
-    "qrels_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="TREC qrels, BEIR qrels (.tsv, .jsonl, .parquet), judgments as .jsonl, or AutoRAG's "
-    "qa.parquet.",
-)
-@click.option(
-    "--metrics",
-    help="Metrics, with commas between, by our names or those of ir_measures or trec_eval; with "
-    f"--dialect, by those of that tool.  [default: {DEFAULT_METRICS}]",
-)
-@click.option("--per-query", is_flag=True, help="One row for each query of the qrels.")
-@click.option(
-    "--trec-mean",
-    is_flag=True,
-    help="Average over all queries of the qrels, as trec_eval -c does; without it, over "
-    "those with a relevant document.",
-)
-@click.option(
-    "--split",
-    type=click.Choice([DEV, TEST]),
-    help="Only the queries of this split of --experiment; without it, all of the qrels.",
-)
-@click.option(
-    "--experiment",
-    type=click.Path(path_type=Path),
-    help="With --split: the experiment whose last evaluation says which queries are in it.",
-)
-@store_option
-@click.option(
-    "--dialect",
-    type=click.Choice([*DIALECTS, squad_v2_official.NAME]),
-    metavar="TOOL",
-    help=f"Print that tool's numbers under its names: {', '.join(DIALECTS)} or "
-    f"{squad_v2_official.NAME}. With squad_v2_official, --run is a file of "
-    "answers and --qrels a SQuAD file.",
-)
-@click.option(
-    "--na-prob-file",
-    type=click.Path(path_type=Path),
-    help="With squad_v2_official: probability that a question has no answer, as JSON.",
-)
-@click.option(
-    "--ties",
-    is_flag=True,
-    help="Show how far each mean could move if tied documents were ordered otherwise.",
-)
-@format_option
-def command(
+def score_files(
     run_files: tuple[str, ...],
     qrels_file: Path,
     metrics: str | None,
     per_query: bool,
     trec_mean: bool,
-    split: str | None,
-    experiment: Path | None,
-    store: Path | None,
     dialect: str | None,
     na_prob_file: Path | None,
     ties: bool,
     form: str,
 ) -> None:
-    """Score one run file against qrels, or compare several and test their differences.
-
-    Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
-    """
-    named = named_runs(run_files)
-    if split is None:
-        refuse_given(["experiment", "store"], "goes with --split")
-    else:
-        refuse_given(["dialect"], "scores all queries; leave out --split")
-    queries = None if split is None else _queries_of(split, experiment, store)
+    """Score one run file against qrels, or compare several and test their differences."""
+    named = _named_runs(run_files)
     if len(named) > 1:
         alone = ["trec_mean", "dialect", "na_prob_file", "ties"]
         refuse_given(alone, "is of one run; give one --run")
         names = _names_in(metrics or DEFAULT_METRICS)
-        labels = _labels_of(qrels_file, queries)
+        labels = read_labels(qrels_file)
         if per_query:
             _print_rows(
                 [
@@ -138,51 +68,32 @@ def command(
                 form,
             )
         else:
-            print_runs(named, labels, names, form)
+            _print_runs(named, labels, names, form)
         return
     run_file = next(iter(named.values()))
-    _check_flags(trec_mean, per_query, dialect, ties)
-    if dialect == squad_v2_official.NAME:
+    if trec_mean and dialect:
+        raise UsageError("--trec-mean is our own mean; a dialect has another one")
+    if ties and (per_query or trec_mean or dialect):
+        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
+    if dialect == SQUAD:
         _print_squad(run_file, qrels_file, na_prob_file, metrics, per_query, form)
         return
     if na_prob_file is not None:
-        raise UsageError(f"--na-prob-file is for --dialect {squad_v2_official.NAME}")
+        raise UsageError(f"--na-prob-file is for --dialect {SQUAD}")
     if dialect:
         _print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
         return
     names = _names_in(metrics if metrics is not None else DEFAULT_METRICS)
-    run, labels = read_run_file(run_file), _labels_of(qrels_file, queries)
+    run, labels = read_run_file(run_file), read_labels(qrels_file)
     scores = score(run, labels.judgments, names, trec_mean=trec_mean)
     if ties or per_query:
         _print_rows(tie_rows(run, labels.judgments, names) if ties else scores.per_query, form)
     else:
         _print_means(scores.means, form)
-    _print_accounting(scores)
+    _print_accounting(scores, [*_left_out(scores)])
     if ties:
         print_note(_without_bounds(names))
     print_note(nothing_shared(run, labels.judgments))
-
-
-def _queries_of(split: str, path: Path | None, store: Path | None) -> set[str]:
-    """Return the ids of the queries of a split, as the last evaluation of an experiment has it."""
-    if path is None:
-        raise UsageError("--split needs --experiment: its last evaluation knows the splits")
-    settings = StoreSettings.resolve(store)
-    experiment = open_to_read(path, settings)
-    result = EvaluationResult.current(settings.store / experiment.name)
-    return set(result.weights(result.chosen_split(split)))
-
-
-def _labels_of(qrels_file: Path, queries: set[str] | None) -> Labels:
-    """Return the judgments of a file; of these queries alone where some are given."""
-    labels = read_labels(qrels_file)
-    if queries is None:
-        return labels
-    wanted = pa.array(sorted(queries), pa.string())
-    chosen = pc.is_in(labels.judgments["query_id"], wanted)
-    if not pc.any(chosen).as_py():
-        raise UsageError(f"{qrels_file} has no judgment of a query of the split")
-    return labels._replace(judgments=labels.judgments.filter(chosen))
 
 
 def _without_bounds(names: Sequence[str]) -> str | None:
@@ -195,27 +106,22 @@ def _without_bounds(names: Sequence[str]) -> str | None:
     )
 
 
-def _check_flags(trec_mean: bool, per_query: bool, dialect: str | None, ties: bool) -> None:
-    """Refuse flags that do not go together."""
-    if trec_mean and dialect:
-        raise UsageError("--trec-mean is our own mean; a dialect has another one")
-    if ties and (per_query or trec_mean or dialect):
-        raise UsageError("--ties shows means over answerable queries; leave out the other flag")
-
-
-def _print_accounting(scores: Scores) -> None:
+def _print_accounting(scores: Scores | RunScores, more: Sequence[str]) -> None:
     """Say what the means are over; on stderr, so that stdout holds nothing but the numbers."""
     parts = [f"{scores.n_queries} queries averaged"]
     if scores.n_unanswerable:
         parts.append(f"{scores.n_unanswerable} without a relevant document")
+    messages().print("; ".join([*parts, *more]))
+
+
+def _left_out(scores: Scores) -> Iterator[str]:
     if scores.n_missing:
-        parts.append(f"{scores.n_missing} missing from the run (count 0)")
+        yield f"{scores.n_missing} missing from the run (count 0)"
     if scores.n_unjudged_queries:
-        parts.append(f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)")
+        yield f"{scores.n_unjudged_queries} of the run not in the qrels (not scored)"
     tied = [f"{n} at {k}" for k, n in scores.n_tied.items() if n]
     if tied:
-        parts.append(f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)")
-    messages().print("; ".join(parts))
+        yield f"queries with ties across the cut-off: {', '.join(tied)} (see --ties)"
 
 
 def _print_dialect(
@@ -260,7 +166,7 @@ def _print_squad(
     for name in names:
         if name not in scores.values:
             allowed = allowed_names(name, scores.values)
-            raise UsageError(f"dialect {squad_v2_official.NAME}: unknown metric {allowed}")
+            raise UsageError(f"dialect {SQUAD}: unknown metric {allowed}")
     if per_query:
         values = {query_id: scores.per_question.get(query_id, (None, None)) for query_id in golds}
         _print_rows([{"query_id": q, "exact": e, "f1": f} for q, (e, f) in values.items()], form)
@@ -332,3 +238,86 @@ def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]
 
 def _has(outcome: Outcome, query_id: str) -> bool:
     return outcome.per_query[query_id] is not None
+
+
+ENDINGS = {".gz", ".json", ".jsonl", ".parquet", ".run", ".trec", ".tsv", ".txt"}
+
+
+def _named_runs(given: Sequence[str]) -> dict[str, Path]:
+    """Return name -> file of each ``[NAME=]FILE``; a file that is there may have ``=`` in its name.
+
+    Raises:
+        UsageError: two runs have one name, or a name is empty.
+    """
+    runs: dict[str, Path] = {}
+    for text in given:
+        name, sign, file = text.partition("=")
+        if not sign or Path(text).exists():
+            name, file = _name_of(Path(text)), text
+        if not name.strip() or not file:
+            raise UsageError(f"--run takes FILE or NAME=FILE; found {text!r}")
+        if name in runs:
+            raise UsageError(f"two runs are called {name!r}; name them: --run NAME=FILE")
+        runs[name] = Path(file)
+    return runs
+
+
+def _name_of(file: Path) -> str:
+    """Return a file's name without the endings of runs."""
+    while file.suffix in ENDINGS and file.stem:
+        file = file.with_suffix("")
+    return file.name
+
+
+def _print_runs(
+    named: Mapping[str, Path], labels: Labels, metrics: Sequence[str], form: str
+) -> None:
+    """Print means with intervals, and all pairs with their tests."""
+    runs = {name: read_run_file(file) for name, file in named.items()}
+    scores = score_runs(runs, labels.judgments, metrics)
+    if form == "table":
+        output().print(sheets_view(_sheets(scores)))
+    elif form == "json":
+        print_data(as_json({"means": scores.means, "pairs": scores.pairs}))
+    elif form == "csv":
+        print_data(formatted(scores.means, form))
+        print_note("one CSV is one table, that of the means; --format json has the tests too")
+    else:
+        print_data(f"{formatted(scores.means, form)}\n{formatted(scores.pairs, form)}")
+    missing = {name: n for name, n in scores.n_missing.items() if n}
+    _print_accounting(scores, [f"{n} missing from {name} (count 0)" for name, n in missing.items()])
+    print_note(scores.caveat)
+    for name, run in runs.items():
+        strange = nothing_shared(run, labels.judgments)
+        print_note(None if strange is None else f"{name}: {strange}")
+
+
+def _sheets(scores: RunScores) -> Iterator[Sheet]:
+    """Yield a table of means and one of pairs for each metric."""
+    ends, interval = ("low", "high"), "95 % interval"
+    pairs = (
+        Column("pair", "pair", TEXT),
+        Column(
+            *("difference", "difference", SIGNED),
+            bounds=ends,
+            interval=interval,
+            mark="mark",
+            is_required=True,
+        ),
+        Column("p_randomisation", "p", P_VALUE),
+        Column("p_adjusted", "Holm", P_VALUE),
+        Column("won", "won", "d"),
+        Column("lost", "lost", "d"),
+    )
+    for metric in scores.metrics:
+        means = [row for row in scores.means if row["metric"] == metric]
+        mean = Column("mean", metric, bounds=ends, interval=interval, is_required=True)
+        columns = (Column("run", "run", TEXT), mean)
+        yield Sheet(f"{metric}, {scores.n_queries} queries", columns, means)
+        lines = [
+            {**row, "pair": f"{row['run_b']} - {row['run_a']}", "mark": "*" * is_significant(row)}
+            for row in scores.pairs
+            if row["metric"] == metric
+        ]
+        yield Sheet("", pairs, lines)
+    yield Sheet("", (), (), notes=[f"* p < {ALPHA} after Holm over the pairs of a metric"])

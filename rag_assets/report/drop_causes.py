@@ -13,7 +13,6 @@ Labels are no cause here: questions are compared whose labels are the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,14 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEvaluated, RagAssetsError
+from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import RANKING_MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.evaluation_names import LATEST, PREVIOUS, EvaluationNames
-from rag_assets.pipeline.evaluations import ANCHOR, Evaluation
+from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason, row_contents
-from rag_assets.plain_text import one_line
 from rag_assets.report.diff import setting_changes
 from rag_assets.report.evaluation_pairs import (
     Couple,
@@ -37,13 +35,10 @@ from rag_assets.report.evaluation_pairs import (
     is_same,
     question_texts,
 )
-from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.page.environment import shortened
-from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.schemas import DOCUMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split
-from rag_assets.store.settings import StoreSettings
 
 MAX_KEPT = 10
 """Questions, and newcomers, that are kept of a drop."""
@@ -346,35 +341,3 @@ def last_other(names: EvaluationNames, now: Evaluation) -> Evaluation | None:
         if board(evaluation) not in (None, board(now)):
             return evaluation
     return None
-
-
-def drop_lines(settings: StoreSettings, experiment: str) -> list[str]:
-    """Return what is lower than in the anchor, or the evaluation before; a line a retriever.
-
-    Empty where nothing fell or nothing can be compared: it is a hint, no result.
-    """
-    with suppress(RagAssetsError):
-        names = EvaluationNames(settings, experiment)
-        old = names.find(ANCHOR if names.anchor_id() is not None else PREVIOUS)
-        older, new = EvaluationResult(names.root, old), EvaluationResult.current(names.root)
-        pair = Retrieval(new.primary).pair(older, new, intersection=True)
-        corpus, since = CorpusChange(pair), f"(since {old.evaluation_id})"
-        return [
-            f"{_change_text(row, causes_of(pair, (row['retriever'],) * 2, corpus))} {since}"
-            for row in pair.changes()
-            if row["old"] - row["new"] > SAME
-        ]
-    return []
-
-
-def _change_text(row: Row, causes: Causes | None) -> str:
-    """Return ``bm25: ndcg@10 0.8123 -> 0.7906; lost most: q1 "Who ..." 1.0000 -> 0.0000``."""
-    head = f"{row['retriever']}: {row['metric']} {row['old']:.4f} -> {row['new']:.4f}"
-    if causes is None:
-        return head
-    named = [
-        f'{one.query_id} "{shortened(one_line(one.text))}" {one.old:.4f} -> {one.new:.4f}'
-        for one in causes.lost[:MAX_NAMED]
-    ]
-    more = causes.n_lost - len(named)
-    return f"{head}; lost most: {'; '.join(named)}" + (f"; and {more} more" if more else "")

@@ -63,7 +63,7 @@ BAD_DATA = {
         "qrels",
         "qrels/test.tsv",
         QRELS + "q2\td1\tyes\n",
-        "test.tsv:7: `score`: ",
+        "test.tsv:7: `grade`: ",
     ),
     "control characters in an id": (
         "documents",
@@ -74,6 +74,9 @@ BAD_DATA = {
 }
 
 UNUSED = {
+    ("leaderboard", "--budget", "9", "--by", "tag"): "--by does not apply to --budget, which keeps",
+    ("leaderboard", "--budget", "9", "--top-k", "1"): "--top-k does not apply to --budget, ",
+    ("leaderboard", "--by", "tag", "--top-k", "1"): "--top-k does not apply to --by, which shows ",
     ("leaderboard", "--latency", "--budget", "9"): "--budget does not apply to --latency, ",
     ("leaderboard", "--latency", "--split", "dev"): "--split does not apply to --latency, ",
     ("compare", "--show", "3"): "--show belongs to two retrievers or answerers; name them",

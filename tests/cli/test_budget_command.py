@@ -116,19 +116,6 @@ def test_forms_for_programs(invoke: Invoke, stored: tuple[Path, Path, list[Path]
     assert invoke(*base, "markdown").stdout.startswith("| retriever | position | split | budget |")
 
 
-@pytest.mark.parametrize(("option", "value"), [("--by", "tag"), ("--top-k", "1")])
-def test_what_does_not_go_with_it(
-    invoke: Invoke, stored: tuple[Path, Path, list[Path]], option: str, value: str
-) -> None:
-    folder, store, _ = stored
-    result = invoke("leaderboard", folder, "--store", store, "--budget", 9, option, value)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
-        f"error: --budget 9 keeps what fits of the deepest run; {option} does not apply to it\n"
-    )
-    assert invoke("leaderboard", folder, "--store", store, "--budget", 0).exit_code == 2
-
-
 def test_tokens_and_answerability_are_shown(
     invoke: Invoke, stored: tuple[Path, Path, list[Path]]
 ) -> None:

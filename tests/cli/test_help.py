@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -13,9 +16,14 @@ import yaml
 from click.testing import CliRunner, Result
 
 from rag_assets import __version__
-from rag_assets.cli import main
+from rag_assets.cli import commands_evaluate, commands_files, commands_labels, main
+from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
+from rag_assets.judges.check import Rules
+from rag_assets.labels.findings import DEFAULT_THRESHOLD
+from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import write_beir
 from tests.llm.server import serving
+from tests.test_imports import COMMAND, modules_after
 from tests.tiny_experiment import QUERIES, Tiny
 
 Invoke = Callable[..., Result]
@@ -109,6 +117,34 @@ def test_the_example_of_a_command_runs(
         assert (folder / "data" / "store" / "handbook" / "current").is_file()
 
 
+def test_a_command_and_what_it_runs_have_the_same_parameters_and_defaults() -> None:
+    """Declared apart, so that help loads no library."""
+    for page in pages_of_help():
+        command: Any = main
+        for name in page:
+            command = command.commands[name]
+        if isinstance(command, click.Group):
+            continue
+        module, function = command.runs.split(":")
+        runs = inspect.signature(getattr(import_module(f"rag_assets.cli.{module}"), function))
+        given = {one.name for one in command.params if one.expose_value}
+        assert given == set(runs.parameters)
+    assert (*DIALECTS, squad_v2_official.NAME) == commands_files.DIALECTS
+    assert tuple(WRITERS) == commands_files.WRITTEN_FORMATS
+    defaults: dict[str | None, Any] = {
+        one.name: one.default for one in commands_labels.JUDGE.commands["check"].params
+    }
+    assert Rules() == Rules(*(defaults[name] for name in ("items", "at_least", "seed")))
+    defaults = {one.name: one.default for one in commands_evaluate.VALIDATE.params}
+    assert defaults["judged"] == DEFAULT_THRESHOLD
+
+
+def test_help_loads_no_library() -> None:
+    """Nor tables, models or Dagster: only click, and rich for what is printed."""
+    loaded = modules_after(COMMAND, "leaderboard", "--help")
+    assert loaded.isdisjoint({"dagster", "duckdb", "numpy", "pyarrow", "pydantic", "scipy"})
+
+
 def test_version(invoke: Invoke) -> None:
     assert invoke("--version").stdout == f"rag-assets, version {__version__}\n"
 
@@ -116,7 +152,7 @@ def test_version(invoke: Invoke) -> None:
 def test_unknown_command(invoke: Invoke) -> None:
     result = invoke("evalute")
     assert result.exit_code == 2
-    assert "No such command 'evalute'. Did you mean 'evaluate'?" in result.stderr
+    assert "error: No such command 'evalute'. (Did you mean one of: 'evaluate'," in result.stderr
 
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "splits.md"

@@ -71,13 +71,6 @@ def test_by_tag(invoke: Invoke, tmp_path: Path, store: Path) -> None:
     assert table[3].split() == ["safety", "2", "1.0000"]
 
 
-def test_by_tag_has_no_cut_off_of_its_own(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
-    folder, store = evaluated
-    result = invoke("leaderboard", folder, "--store", store, "--by", "tag", "--top-k", 1)
-    assert result.exit_code == 2
-    assert result.stderr == "error: --by tag shows ndcg@10; --top-k does not apply to it\n"
-
-
 def test_by_tag_without_tags(invoke: Invoke, tmp_path: Path, store: Path) -> None:
     queries = '{"_id": "q1", "text": "ferry"}\n'
     qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\n"

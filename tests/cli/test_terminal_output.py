@@ -14,11 +14,8 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.cli.progress_bars import (
-    RATE_WINDOW_S,
-    Pace,
     progress_bar,
     rate_text,
-    remaining_text,
     work_board,
 )
 from tests.beir_folder import write_beir
@@ -183,50 +180,12 @@ def test_what_a_users_code_warns_and_logs_is_not_obeyed(
     assert "\x1b" not in printed
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_pace_is_known_after_the_first_step_and_time_runs_on_between_two() -> None:
-    clock = Clock()
-    pace = Pace(100, clock)
-    assert (pace.rate(), pace.remaining()) == (None, None)
-    clock.now += 4
-    pace.report(20, 100)
-    assert (pace.rate(), pace.remaining()) == (5.0, 16.0)
-    clock.now += 6
-    assert pace.remaining() == 10.0
-    clock.now += 60
-    assert pace.remaining() == 0.0
-
-
-def test_a_slow_start_is_forgotten() -> None:
-    clock = Clock()
-    pace = Pace(1000, clock)
-    clock.now += 100
-    pace.report(1, 1000)
-    for _ in range(int(RATE_WINDOW_S) + 2):
-        clock.now += 1
-        pace.report(pace.done + 10, 1000)
-    assert pace.rate() == pytest.approx(10.0)
-
-
 @pytest.mark.parametrize(
     ("rate", "text"),
     [(None, ""), (12345.6, "12,346/s"), (12.4, "12/s"), (3.14, "3.1/s"), (0.05, "3.0/min")],
 )
 def test_rates(rate: float | None, text: str) -> None:
     assert rate_text(rate) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (0.4, "0:00 left"), (65, "1:05 left"), (3723, "1:02:03 left")]
-)
-def test_remaining_times(seconds: float | None, text: str) -> None:
-    assert remaining_text(seconds) == text
 
 
 def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

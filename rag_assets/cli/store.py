@@ -1,4 +1,4 @@
-"""``rag-assets clean``: remove what is not needed any more from the store."""
+"""What a store holds, and what is removed from it."""
 
 from __future__ import annotations
 
@@ -8,52 +8,63 @@ from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
-import click
-
-from rag_assets.cli.options import MOST_DAYS, Number, format_option, store_option
-from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_rows, shown_path
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
-from rag_assets.pipeline.evaluations import stored_experiments
+from rag_assets.pipeline.evaluations import fetch_experiments, stored_experiments
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import formatted, size_text
-from rag_assets.report.store_status import removed_rows
-from rag_assets.report.terminal_table import rows_view
+from rag_assets.report.store_status import (
+    best_names,
+    cache_rows,
+    removed_rows,
+    status_rows,
+    status_sheet,
+)
+from rag_assets.report.terminal_table import rows_view, sheet_view
 from rag_assets.store.atomic import remove
-from rag_assets.store.content_cache import CACHE, COMPLETIONS
+from rag_assets.store.content_cache import CACHE, COMPLETIONS, cache_segments
 from rag_assets.store.locks import exclusive_lease
 from rag_assets.store.settings import StoreSettings
 
 
-@click.command("clean")
-@store_option
-@click.option("--experiment", metavar="NAME", help="Only this experiment  [default: all]")
-@click.option(
-    "--older-than",
-    type=Number(0, MOST_DAYS),
-    metavar="DAYS",
-    help="Evaluations that began more than this many days ago, and what only they need.",
-)
-@click.option("--orphans", is_flag=True, help="Artifacts that no evaluation needs.")
-@click.option(
-    "--caches",
-    type=Number(0, MOST_DAYS),
-    metavar="DAYS",
-    help="Vectors, scores and replies that were stored more than this many days ago.",
-)
-@click.option("--document", "document_id", metavar="ID", help="The text of a document, everywhere.")
-@click.option(
-    "--text",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The text in a file, everywhere.",
-)
-@click.option("--yes", is_flag=True, help="Do it. Without this, only say what would go.")
-@format_option
-def command(
+def print_status(store: Path | None, form: str) -> None:
+    """List the experiments of a store: last evaluation, best retriever, and what is out of date."""
+    settings = StoreSettings.resolve(store)
+    rows = status_rows(settings)
+    if form in ("csv", "markdown"):
+        rows = [{**row, "best": best_names(row)} for row in rows]
+    print_rows(rows, form, lambda: sheet_view(status_sheet(rows, shown_path(settings.store))))
+
+
+def print_caches(store: Path | None, form: str) -> None:
+    """Print how many entries each cache has, and how large it is."""
+    settings = StoreSettings.resolve(store)
+    if settings.remote is not None:
+        settings.remote.refresh()
+        settings.remote.fetch(CACHE)
+    rows = cache_rows(cache_segments(settings.store))
+    if form != "table":
+        print_data(formatted(rows, form))
+    elif rows:
+        output().print(rows_view(rows, ("kind", "space", "entries", "segments", "bytes")))
+        size = sum(int(str(row["bytes"])) for row in rows)
+        print_line(f"{size_text(size)} in all")
+    else:
+        print_line("the caches are empty")
+
+
+def rebuild_warehouse(store: Path | None) -> None:
+    """Rebuild the warehouse from the snapshots and the history, if it was deleted or damaged."""
+    settings = StoreSettings.resolve(store)
+    fetch_experiments(settings)
+    print_line(f"wrote {rebuild(settings)}")
+
+
+def clean(
     store: Path | None,
     experiment: str | None,
     older_than: float | None,
@@ -64,18 +75,7 @@ def command(
     yes: bool,
     form: str,
 ) -> None:
-    """Remove old evaluations from the store, files that no evaluation needs, and texts.
-
-    The latest evaluation and the anchor of every experiment always stay, with all that they need.
-    The history stays too, so you keep the means over time. So does an orphan that is less than an
-    hour old. Nothing is removed while an evaluation runs. What goes from a cache is computed
-    again, or asked and paid for again.
-
-    --document and --text remove a text from every artifact, cache, page and database of the store,
-    for all experiments. Remove it from your datasets first, or the next evaluation stores it again.
-
-    Example: rag-assets clean --older-than 90 --orphans
-    """
+    """Remove old evaluations from the store, files that no evaluation needs, and texts."""
     forget = document_id is not None or text is not None
     if forget and (older_than is not None or orphans or caches is not None):
         raise UsageError("--document and --text exclude --older-than, --orphans and --caches")

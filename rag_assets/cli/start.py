@@ -1,22 +1,22 @@
-"""``rag-assets init``: a first ``experiment.yaml``, what lies there, and what to do next."""
+"""First looks at data: an ``experiment.yaml`` for it, and what is found for one question."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple, NoReturn
 
-import click
 import pyarrow as pa
+from rich.console import Group
 
 from rag_assets.chunking.chunker import Chunker, cut_documents
 from rag_assets.chunking.index_texts import indexed_texts
-from rag_assets.cli.options import path_argument, store_option
-from rag_assets.cli.progress_bars import rate_text, work_board
-from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
+from rag_assets.cli.progress_bars import progress_bar, rate_text, work_board
+from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
 from rag_assets.engine.measurements import (
     MEASUREMENTS,
     Measurements,
@@ -25,12 +25,19 @@ from rag_assets.engine.measurements import (
 )
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import DataSummary, starter_yaml
 from rag_assets.labels.duplicates import Pair, near_duplicates
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
+from rag_assets.pipeline.evaluation_names import open_experiment
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.report.formats import formatted
+from rag_assets.report.question_hits import QuestionHits
+from rag_assets.report.terminal_table import sheet_view
+from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
 from rag_assets.sources.formats import question_like
 from rag_assets.sources.labelled_folder import (
@@ -125,26 +132,8 @@ def _no_model(model: str) -> NoReturn:
 SHOWN_PAIRS = 3
 
 
-@click.command("init")
-@path_argument
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help=f"File to write  [default: {EXPERIMENT_FILE} in or beside PATH]",
-)
-@store_option
-def command(path: Path, out: Path | None, store: Path | None) -> None:
-    """Write a commented experiment.yaml for the data at PATH.
-
-    The data may have any format that `evaluate` reads. The file holds the defaults, for you to
-    change. A file that exists already is left alone. A folder without questions gets a
-    queries.jsonl with examples to replace, beside its documents also with --out: questions are
-    read there.
-
-    It says what it found, how long an evaluation takes, and what to do next.
-
-    Example: rag-assets init data/handbook --out handbook.yaml
-    """
+def init(path: Path, out: Path | None, store: Path | None) -> None:
+    """Write a commented experiment.yaml for the data at PATH."""
     experiment = default_experiment(path.absolute())
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():
@@ -259,3 +248,33 @@ def _time(
         f"{duration_text(seconds)}, nearly all to embed the chunks ({rate_text(1 / each)}, {by})"
         "; --retriever bm25 takes seconds"
     )
+
+
+def ask_retrievers(
+    path: Path,
+    question: str,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    top_k: int,
+    form: str,
+) -> None:
+    """Show what each retriever of PATH finds for one question."""
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings)
+    for line in host_notes(clients(experiment)):
+        messages().print(f"warning: {line}", soft_wrap=True)
+    for line in question_like(experiment.dataset, experiment.named_files.values()):
+        messages().print(f"note: {line}", soft_wrap=True)
+    pipeline = Pipeline(experiment, settings, progress_bar)
+    hits = QuestionHits(question)
+    console = output()
+    with work_board(lambda: pipeline.at_work):
+        for found in ask(pipeline, question, retrievers, top_k):
+            hits.add(found)
+            if form == "table":
+                console.print(Group(*hits.lines(found, styled=console.is_terminal)))
+                console.print("")
+    if form != "table":
+        print_data(formatted(hits.rows() if form == "json" else hits.flat_rows(), form))
+    elif len(hits.found) > 1:
+        console.print(sheet_view(replace(hits.side_by_side(), title="", lead=())))

@@ -1,0 +1,282 @@
+"""Commands that read evaluations and compute nothing anew."""
+
+from __future__ import annotations
+
+import click
+
+from rag_assets.cli.options import (
+    ANSWERERS,
+    DEV_OR_TEST,
+    FILE,
+    FORMAT,
+    INTERSECTION,
+    METRIC,
+    PATH,
+    PLACE,
+    RETRIEVERS,
+    SPLIT,
+    STORE,
+    TOP_KS,
+    Integer,
+    Number,
+    choice,
+    command,
+    flag,
+    option,
+)
+
+LEADERBOARD = command(
+    "leaderboard",
+    "leaderboard:print_leaderboard",
+    """Print the leaderboard of the last evaluation of PATH.
+
+    Example: rag-assets leaderboard data/handbook --format markdown
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    TOP_KS,
+    FORMAT,
+    option(
+        "--by",
+        "slice_by",
+        metavar="WHAT",
+        help="One row for each slice of the queries: by `tag`, `query.<field>` or "
+        "`document.<field>` (metadata of the relevant documents).",
+    ),
+    flag("--answers", "Show answerers instead of retrievers."),
+    flag(
+        "--latency",
+        "Show how fast each retriever is, and what its index cost, instead of the metrics.",
+    ),
+    option(
+        "--budget",
+        type=Integer(min=1),
+        metavar="TOKENS",
+        help="Compare at an equal budget: each query gets as many units as fit into it.",
+    ),
+    flag(
+        "--ties",
+        "Show how far each mean could move if units with equal scores were ordered otherwise.",
+    ),
+    option("--metric", help="With --by: this metric, such as recall@10 or answer_f1."),
+    DEV_OR_TEST,
+)
+
+COMPARE = command(
+    "compare",
+    "compare:print_comparison",
+    """Compare retriever B with A on the same queries, or all pairs.
+
+    It reads the last evaluation of PATH and searches nothing again. The table and json also show
+    the queries that moved most. Name answerers with their cut-off, such as plain@5.
+
+    Example: rag-assets compare data/handbook --format markdown
+    """,
+    PATH,
+    click.Argument(["retrievers"], nargs=-1, metavar="[A B]"),
+    STORE,
+    METRIC,
+    SPLIT,
+    option(
+        "--show",
+        type=Integer(min=0),
+        default=10,
+        metavar="N",
+        help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
+    ),
+    FORMAT,
+)
+
+ATTRIBUTION = command(
+    "attribution",
+    "leaderboard:print_attribution",
+    """Print at which stage each retriever found or lost the evidence.
+
+    It reads the last evaluation of PATH, at the cut-off of its primary metric. Evidence is found;
+    ranked, but cut at k; lost by the fusion or reranker; below the candidates; in no chunk; or not
+    in the corpus. `ceiling` is the recall of the candidates that a fusion or reranker reads. With
+    --answers, each question falls into one class, and the classes sum to 100 %.
+
+    Example: rag-assets attribution data/handbook --queries
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    option(
+        "--by",
+        "slice_by",
+        metavar="WHAT",
+        help="One row for each slice of the queries and each retriever: by `tag`, `query.<field>` "
+        "or `document.<field>`.",
+    ),
+    DEV_OR_TEST,
+    flag("--queries", "List the evidence that was lost, with the text of each query."),
+    flag("--answers", "Print what became of each question, from the corpus to its answer."),
+    FORMAT,
+)
+
+HISTORY = command(
+    "history",
+    "history:print_history",
+    """Print a metric over the evaluations of PATH, and what changed.
+
+    Every evaluation has a row, even if nothing changed. `clean` never removes the history.
+
+    Example: rag-assets history data/handbook --metric recall@10 --last 50
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    ANSWERERS,
+    METRIC,
+    SPLIT,
+    option(
+        "--last",
+        type=Integer(min=1),
+        default=10,
+        metavar="N",
+        help="Show this many of the newest evaluations.",
+    ),
+    FORMAT,
+)
+
+DIFF = command(
+    "diff",
+    "diff:print_diff",
+    """Say what differs between EVAL_A and EVAL_B, also in metrics.
+
+    For answerers, it lists the answers that changed, and whether the question, the context or the
+    generator is the cause. It names pages that are new or changed, that nobody has judged, and that
+    now rank first for a question or push its evidence down.
+
+    Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
+    queries or labels differ, metrics are not compared and the exit code is 1.
+
+    Example: rag-assets diff data/handbook previous latest
+    """,
+    PATH,
+    click.Argument(["eval_a"]),
+    click.Argument(["eval_b"]),
+    STORE,
+    RETRIEVERS,
+    ANSWERERS,
+    METRIC,
+    SPLIT,
+    INTERSECTION,
+    FORMAT,
+)
+
+GATE = command(
+    "gate",
+    "gate:print_gate",
+    """Pass or fail the last evaluation of PATH, or say `cannot tell`.
+
+    A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
+    passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
+    gate says about how many more questions would. The same holds for answerers, with --answerer or
+    a metric of answers. An evaluation that is not complete, or in which a query failed, always
+    fails.
+
+    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
+
+    Example: rag-assets gate data/handbook --against anchor --junit gate.xml
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    ANSWERERS,
+    METRIC,
+    SPLIT,
+    option(
+        "--against",
+        required=True,
+        metavar="WHAT",
+        help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
+        "previous, anchor, or a part of its id.",
+    ),
+    option("--max-drop", type=Number(0, 1), default=0.01, help="A mean may drop by this much."),
+    option(
+        "--alpha",
+        type=Number(0, 1, min_open=True, max_open=True),
+        default=0.05,
+        help="Chance that any of the 20 looks at an anchor fails although nothing dropped.",
+    ),
+    choice(
+        "--cannot-tell",
+        "unknown",
+        of=("pass", "fail"),
+        help='Take "cannot tell" as a pass or as a fail.',
+    ),
+    INTERSECTION,
+    option(
+        "--junit",
+        "junit_file",
+        type=FILE,
+        metavar="FILE",
+        help="Also write the result as JUnit XML.",
+    ),
+    FORMAT,
+)
+
+ANCHOR = command(
+    "anchor",
+    "gate:pin_anchor",
+    """Pin an evaluation for `gate` and `diff` to compare with.
+
+    It is EVALUATION, or the last one, and must be complete. `clean` never removes it. Call it again
+    to pin another one.
+
+    Example: rag-assets anchor data/handbook latest
+    """,
+    PATH,
+    click.Argument(["evaluation"], default="latest"),
+    STORE,
+    flag("--show", "Print which evaluation is pinned, and change nothing."),
+    FORMAT,
+)
+
+REPORT = command(
+    "report",
+    "written_files:write_page",
+    """Write the last evaluation of PATH as one HTML page.
+
+    It prints where the page is. The page needs no network and no other file, so you can send it to
+    anyone. Nothing is searched again, and a page that is up to date is left alone.
+
+    With --serve, it writes nothing. It serves the page, and shows each visitor the report as it is
+    then. Ctrl-C ends it.
+
+    Example: rag-assets report data/handbook
+    """,
+    PATH,
+    option(
+        "--out",
+        type=PLACE,
+        metavar="FILE",
+        help="Write this file  [default: report.html, or report_small.html, in the store]",
+    ),
+    flag("--small", "Write only tables, below 100 KB, to send by mail."),
+    option(
+        "--serve",
+        type=click.IntRange(0, 65535),
+        metavar="PORT",
+        help="Show the reports of the store to browsers of this machine, at http://127.0.0.1:PORT; "
+        "0 is any free port",
+    ),
+    STORE,
+)
+
+STATUS = command(
+    "status",
+    "store:print_status",
+    """List the experiments of a store: best, stale, anchor, schedule.
+
+    `now` says what `evaluate` would compute or check; `rag-assets plan` says why. Nothing is
+    computed.
+
+    Example: rag-assets status
+    """,
+    STORE,
+    FORMAT,
+)

@@ -1,0 +1,109 @@
+"""What is written as a file: the page, a run for other tools, a dataset in another format."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rag_assets.cli.options import refuse_given
+from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.evaluation.query_facts import DEV, TEST
+from rag_assets.evaluation.run_files import write_run
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import open_experiment, open_to_read
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.result import EvaluationResult
+from rag_assets.sources.writers import Tables, write_dataset
+from rag_assets.store.settings import StoreSettings
+
+
+def write_page(
+    path: Path, out: Path | None, small: bool, serve: int | None, store: Path | None
+) -> None:
+    """Write the last evaluation of PATH as one HTML page, and print where it is."""
+    from rag_assets.report.html import write_report
+
+    if out is not None and out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
+    settings = StoreSettings.resolve(store)
+    if serve is not None:
+        refuse_given(["out", "small"], "is of a page that is written, and --serve writes none")
+        _serve_pages(path, settings, serve)
+        return
+    experiment = open_to_read(path, settings)
+    result = EvaluationResult.named_by(experiment, settings)
+    print_line(shown_path(write_report(result, out, small=small)))
+
+
+def _serve_pages(path: Path, settings: StoreSettings, port: int) -> None:
+    """Answer browsers until the process is interrupted."""
+    from rag_assets.report.html import report_path
+    from rag_assets.report.server import ReportServer
+
+    experiment = open_experiment(path, settings)
+    server = ReportServer(settings.store, port)
+    print_line(f"{server.address}/{report_path(experiment.name)}")
+    with suppress(KeyboardInterrupt):
+        server.run()
+
+
+def write_run_file(
+    path: Path, retriever: str, top_k: int | None, split: str | None, out: Path, store: Path | None
+) -> None:
+    """Write what a retriever returned in the last evaluation of PATH."""
+    settings = StoreSettings.resolve(store)
+    experiment = open_to_read(path, settings)
+    Selection.of(experiment, (retriever,))
+    result = EvaluationResult.current(settings.store / experiment.name)
+    keys = result.run_keys(retriever)
+    if not keys:
+        raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
+    chosen = max(keys) if top_k is None else top_k
+    if chosen not in keys:
+        known = ", ".join(map(str, sorted(keys)))
+        raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
+    run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
+    note = _note_on_splits(result) if split is None and result.has_metrics else None
+    if split is not None:
+        weights = result.weights(result.chosen_split(split))
+        run = run.filter(pc.is_in(run["query_id"], pa.array(list(weights), pa.string())))
+        failures = {name: reason for name, reason in failures.items() if name in weights}
+    for note_on_file in write_run(run, out, tag=retriever, failures=failures):
+        messages().print(f"note: {out}: {note_on_file}")
+    n_queries = len(run.column("query_id").unique())
+    print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")
+    print_note(note)
+
+
+def _note_on_splits(result: EvaluationResult) -> str | None:
+    """Return that the queries of several splits are in; None: there is one."""
+    counts = {name: n for name in (DEV, TEST) if (n := len(result.weights(name)))}
+    if not counts:
+        return None
+    parts = " and ".join(f"{n} {name}" for name, n in counts.items())
+    return f"it holds {parts} queries; the leaderboard shows test alone, as --split test does"
+
+
+def convert(path: Path, to: str, folder: Path) -> None:
+    """Write the documents, queries and qrels of PATH in another format."""
+    experiment = load_experiment(path)
+    dataset = experiment.dataset
+    print_note(experiment.unread_labels)
+    documents, queries = dataset.read_documents(), dataset.read_queries()
+    qrels = experiment.read_qrels(documents.table, queries.table)
+    tables = Tables(documents.table, queries.table, qrels.table)
+    lost = write_dataset(tables, to, folder.absolute())
+    read = {"documents": documents, "queries": queries, "qrels": qrels}
+    odd = {name: table.notes for name, table in read.items()}
+    odd["documents"] = [*experiment.unread_files, *documents.notes]
+    for name, notes in odd.items():
+        for note in notes:
+            messages().print(f"note: {name}: {note}")
+    for note in lost:
+        messages().print(f"note: {to}: {note}")
+    counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
+    print_line(f"{folder}: {counts}")

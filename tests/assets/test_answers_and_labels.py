@@ -1,0 +1,300 @@
+"""Answers, verdicts, calibration and samples in Dagster: exact edges, fresh after an evaluation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pytest
+
+from rag_assets.answers.metrics_stage import answer_metrics_key
+from rag_assets.answers.stage import answers_key
+from rag_assets.assets.build import build_assets
+from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.logs import LoggedJudgment, append_lines
+from rag_assets.labels.sampling.design import Design
+from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.warehouse import rebuild
+from rag_assets.store.artifacts import ArtifactKey
+from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.dagster_state import (
+    definitions,
+    evaluate_now,
+    latest,
+    not_fresh,
+    run_as_ui,
+)
+from tests.labels.sampling.made_pool import drawn_line
+from tests.llm.server import Server, says, serving
+from tests.tiny_experiment import Tiny
+
+
+def check_edges(tiny: Tiny, assets: Iterable[str]) -> int:
+    """Check every edge into some assets in both directions; return how many pairs there are."""
+    experiment = tiny.pipeline().experiment
+    graph = definitions(tiny).resolve_asset_graph()
+    n_pairs = 0
+    with dg.partition_loading_context():
+        for child in assets:
+            child_key = asset_key("tiny", child)
+            keys = STAGES[child].keys(experiment)
+            assert keys
+            for parent_key in graph.get(child_key).parent_keys:
+                parent = parent_key.path[-1]
+                if not STAGES[parent].dimensions:
+                    continue
+                pairs = set()
+                for key in keys:
+                    inputs = STAGES[child].inputs(experiment, key)
+                    expected = {partition_key(i.key) for i in inputs if i.key.asset == parent}
+                    found = graph.get_parent_partition_keys_for_child(
+                        partition_key(key), parent_key, child_key
+                    )
+                    assert set(found.partitions_subset.get_partition_keys()) == expected
+                    pairs |= {(name, partition_key(key)) for name in expected}
+                for key in STAGES[parent].keys(experiment):
+                    children = {one for name, one in pairs if name == partition_key(key)}
+                    if STAGES[child].dimensions:
+                        name = partition_key(key)
+                        assert name is not None
+                        back = graph.get_child_partition_keys_of_parent(name, parent_key, child_key)
+                        assert set(back) == children
+                n_pairs += len(pairs)
+    return n_pairs
+
+
+OF_ANSWERS = (
+    "passages",
+    "passage_lists",
+    "answer_contexts",
+    "answers",
+    "answer_metrics",
+    "answer_summary",
+    "answer_comparisons",
+    "answer_waterfall",
+)
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> Tiny:
+    """The tiny experiment with every kind of answerer, evaluated once; tests get copies."""
+    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master")
+    tiny.config["top_k"] = [*cutoffs]
+    with_answers(tiny.write(), split={"dev": 0.5, "seed": 0})
+    tiny.config["generators"]["spans"] = {"type": "extractive"}
+    tiny.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
+    tiny.write_config()
+    evaluate_now(tiny)
+    return tiny
+
+
+@pytest.fixture
+def answering(answered: Tiny, tmp_path: Path) -> Tiny:
+    """The experiment as it is after one evaluation."""
+    return answered.copy_to(tmp_path / "tiny")
+
+
+def test_every_edge_of_answers_is_exact(answering: Tiny) -> None:
+    assert check_edges(answering, OF_ANSWERS) > 50
+
+
+def test_answers_are_fresh_and_nothing_is_done_again(
+    answering: Tiny,
+) -> None:
+    assert not_fresh(answering) == {}
+    again = evaluate_now(answering)
+    assert again.computed == 0
+    assert again.evaluation.dagster_runs == ()
+
+
+def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
+    write_predictions(answering, {"q1": "ten crowns"})
+    done = evaluate_now(answering)
+    # One object of answers for all answerers of the file, and one of metrics for each context.
+    assert done.computed > 0
+    assert not_fresh(answering) == {}
+    event = latest(answering, answers_key("gold@-"))
+    assert event.metadata["reused"].value in {True, False}
+
+
+def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
+    answering.lose("answer_metrics", "read@3")
+    assert run_as_ui(answering, ["answer_metrics"], partition="read@3").success
+    event = latest(answering, answer_metrics_key("read@3"))
+    assert event.metadata["reused"].value is False
+    assert event.metadata["answer_em"].value == pytest.approx(0.5)  # of the four of test
+    assert not_fresh(answering) == {}
+
+
+def test_columns_of_metrics_are_those_of_answers(answering: Tiny) -> None:
+    assets = build_assets(answering.pipeline().experiment, answering.pipeline)
+    by_name = {asset.key.path[-1]: asset for asset in assets}
+    metadata = by_name["answer_metrics"].metadata_by_key[asset_key("tiny", "answer_metrics")]
+    columns = [column.name for column in metadata["dagster/column_schema"].schema.columns]
+    assert "answer_f1" in columns
+    assert "ndcg" not in columns
+
+
+OF_JUDGES = ("passages", "passage_lists", "relevance_verdicts", "answer_verdicts")
+
+LOADED = """\
+import sys
+from pathlib import Path
+from tests.dagster_state import definitions
+from tests.tiny_experiment import Tiny
+import yaml
+tiny = Tiny(Path(sys.argv[1]), yaml.safe_load((Path(sys.argv[1]) / "data/experiment.yaml").open()))
+keys = definitions(tiny).resolve_asset_graph().get_all_asset_keys()
+print("relevance_verdicts" in {key.path[-1] for key in keys})
+models = ("rag_assets.llm.openai_server", "transformers", "torch")
+print([name for name in models if name in sys.modules])
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(lambda text: "Some reason.\n##final score: 1") as one:
+        yield one
+
+
+@pytest.fixture
+def judging(fresh: Tiny, server: Server) -> Tiny:
+    """The tiny experiment with a judge that asks a server, and one that counts words."""
+    model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
+    judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
+    return with_answers(fresh, llm=model, judges=judges)
+
+
+def test_every_edge_of_judges_is_exact(judging: Tiny) -> None:
+    assert check_edges(judging, OF_JUDGES) > 20
+
+
+def test_verdicts_are_fresh_and_the_ui_asks_nothing_again(judging: Tiny, server: Server) -> None:
+    evaluate_now(judging)
+    assert not_fresh(judging) == {}
+    asked = len(server.received)
+    again = evaluate_now(judging)
+    assert (again.computed, len(server.received)) == (0, asked)
+    judging.lose("answer_verdicts", "floor")
+    assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
+    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
+    assert len(server.received) == asked
+    assert not_fresh(judging) == {}
+
+
+def test_verdicts_show_what_is_missing_and_how_they_came_to_be(
+    judging: Tiny, server: Server
+) -> None:
+    server.on("dog", says("three"))
+    evaluate_now(judging)
+    event = latest(judging, relevance_verdicts_key("strict"))
+    table = judging.pipeline().artifact(relevance_verdicts_key("strict")).table()
+    missing = table["grade"].null_count
+    assert event.metadata["n_missing"].value == event.metadata["n_unparsed"].value == missing > 0
+    assert event.metadata["n_judged"].value == table.num_rows - missing
+    assert "which is not 0" in str(event.metadata["notes"].value)
+    made = event.metadata["made_from"].value
+    assert isinstance(made, dict)
+    assert made["config"]["llm"]["model"] == "small"
+    preview = event.metadata["preview"]
+    assert isinstance(preview, dg.TableMetadataValue)
+    assert {column.name for column in preview.schema.columns} >= {"grade", "problem", "reply"}
+
+
+def test_definitions_load_without_a_model(judging: Tiny, server: Server) -> None:
+    command = [sys.executable, "-c", LOADED, str(judging.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["True", "[]", ""]
+    assert server.received == []
+
+
+CALIBRATED = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
+
+
+def labelled(tiny: Tiny) -> Tiny:
+    """Two answerers, a judge of everything, and labels of all answers and of one passage."""
+    with_answers(
+        tiny,
+        answers={"official": {"generator": "predicted"}, "none": {"generator": "predicted"}},
+        judges={"floor": {"type": "words", "depth": 3}},
+    )
+    tiny.write_rows(
+        "answer_labels.jsonl",
+        [
+            {"query_id": one, "answer": answer, "correct": answer == "Foam!", "probability": 1.0}
+            for one, answer in PREDICTIONS.items()
+        ],
+    )
+    line = {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 9, "grade": 0}
+    tiny.write_rows("passage_labels.jsonl", [{**line, "status": "judged", "probability": 0.5}])
+    return tiny
+
+
+def test_calibrated_means(fresh: Tiny) -> None:
+    tiny = labelled(fresh)
+    assert check_edges(tiny, CALIBRATED) > 5
+    evaluate_now(tiny)
+    assert not_fresh(tiny) == {}
+    assert evaluate_now(tiny).computed == 0
+    shown = latest(tiny, ArtifactKey.of("calibrated_means", judge="floor")).metadata
+    assert shown["labels"].value == len(GOLDS)  # q5 failed, and is wrong without a label
+    assert shown["official@-: judged_correct"].value == round(1 / 6, 6)
+    ranked = latest(tiny, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
+    assert ranked["top_k"].value == 3
+
+
+def test_one_label_more_computes_what_reads_it_alone(fresh: Tiny) -> None:
+    tiny = labelled(fresh)
+    tiny.run()
+    rows = [{"query_id": "q1", "answer": "10 crowns", "correct": True, "probability": 1.0}]
+    tiny.write_rows("answer_labels.jsonl", rows)
+    assert tiny.run() == {
+        "answer_labels",
+        "calibrated_means/floor",
+        "calibrated_differences/floor",
+    }
+
+
+def test_two_judges_stand_in_one_warehouse(fresh: Tiny) -> None:
+    tiny = labelled(fresh)
+    tiny.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+        for view in ("calibrated_means", "calibrated_differences"):
+            rows = connection.sql(f"SELECT DISTINCT judge, typeof(judge_1) FROM {view} ORDER BY 1")
+            assert rows.fetchall() == [("floor", "DOUBLE"), ("strict", "DOUBLE")]
+        comments = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ?"
+        told = dict(connection.execute(comments, ["calibrated_means"]).fetchall())
+        assert (told["judge"], told["judge_1"]) == (None, "mean of the verdicts, as they are")
+
+
+SAMPLED = ("sampled_passages", "sampled_labels", "sampled_estimates")
+
+
+def test_estimates_of_a_sample(fresh: Tiny) -> None:
+    fresh.run()
+    sampled = sampled_pool(fresh.pipeline(), 5)
+    append_lines(sampled.log, drawn(sampled.design, 0, 9))
+    assert check_edges(fresh, SAMPLED) > 5
+    evaluate_now(fresh)
+    assert not_fresh(fresh) == {}
+    assert evaluate_now(fresh).computed == 0
+    assert latest(fresh, SAMPLED_ESTIMATES_KEY).metadata["labels"].value != 0
+    append_lines(sampled.log, drawn(sampled.design, 9, 12))
+    assert fresh.run() == {"sampled_labels", "sampled_estimates"}
+
+
+def drawn(design: Design, first: int, end: int) -> list[LoggedJudgment]:
+    """Return judgments of some items, in the order in which they are asked."""
+    items = (design.items[number] for number in design.order()[first:end])
+    return [drawn_line(item, 1) for item in items]
