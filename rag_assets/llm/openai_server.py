@@ -79,12 +79,18 @@ def _completion(answer: Any) -> Completion:  # noqa: ANN401 (servers send what t
         text, reason = str(text or ""), REFUSAL
     if not isinstance(text, str):
         raise malformed("it has no text")
-    usage = answer.get("usage") or {}
+    usage = _usage(answer)
     prompt, written = (token_count(usage.get(n)) for n in ("prompt_tokens", "completion_tokens"))
     served = answer.get("model")
     served = served if isinstance(served, str) and served else None
     f"{text}{reason}{served}".encode()  # half a character of JSON, such as \ud800, is no text
     return Completion(text, prompt, written, reason, served_model=served)
+
+
+def _usage(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what an answer says of its tokens, which a server may leave out or write otherwise."""
+    usage = answer.get("usage")
+    return usage if isinstance(usage, Mapping) else {}
 
 
 _MAX_MEBIBYTES = 256
@@ -198,7 +204,7 @@ class OpenAIEmbeddings(ModelClient):
         if self._dimensions is not None and vectors.shape[1] != self._dimensions:
             given = vectors.shape[1]
             raise ValueError(f"vectors of {given} dimensions, not the {self._dimensions} asked for")
-        self.count_tokens((answer.get("usage") or {}).get("total_tokens"))
+        self.count_tokens(_usage(answer).get("total_tokens"))
         return vectors
 
 

@@ -74,6 +74,13 @@ def state_of(file: str | Path) -> State:
     return str(file), status.st_size, status.st_mtime_ns, status.st_ino
 
 
+def _state_below(file: str) -> State:
+    try:
+        return state_of(file)
+    except OSError:  # a loop of links, no permission, or gone since it was listed
+        return file, -1, -1, -1
+
+
 def kept_while_unchanged(
     read: Callable[Concatenate[Path, Rest], Result],
 ) -> Callable[Concatenate[Path, Rest], Result]:
@@ -92,7 +99,7 @@ def kept_while_unchanged(
             for top, subfolders, files in os.walk(folder)
             for name in (*subfolders, *files)
         )
-        result: Result = kept(folder, tuple(sorted(map(state_of, below))), *args)
+        result: Result = kept(folder, tuple(sorted(map(_state_below, below))), *args)
         return result
 
     return remembered

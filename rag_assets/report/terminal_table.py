@@ -53,13 +53,23 @@ class FittedTable(Table):
             if self._may_go(self.columns[number]):
                 shown.remove(number)
         has_room = sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width
+        floors = {
+            n: least[n] if has_room or self.columns[n].no_wrap else min(LAST, widths[n])
+            for n in shown
+        }
+        fitted = {n: widths[n] for n in shown}
+        while sum(fitted.values()) + gap * (len(shown) - 1) > options.max_width:
+            foldable = [n for n in shown if fitted[n] > floors[n]]
+            if not foldable:
+                break
+            fitted[max(foldable, key=fitted.__getitem__)] -= 1
         table = copy(self)
         table.columns = []
         for place, number in enumerate(shown):  # a column knows where it stands
-            column = self.columns[number]
-            width = widths[number] if column.no_wrap else None  # rich folds the others
-            floor = least[number] if has_room else min(LAST, widths[number])
-            table.columns.append(replace(column, width=width, min_width=floor, _index=place))
+            column = replace(
+                self.columns[number], width=fitted[number], min_width=None, _index=place
+            )
+            table.columns.append(column)
         yield from Table.__rich_console__(table, console, options)
         out = [
             " ".join(str(column.header).replace("-\n", "").split())

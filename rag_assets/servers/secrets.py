@@ -93,7 +93,8 @@ def _without(secrets: Iterable[str], text: str) -> str:
 def _forms(secret: str) -> list[str]:
     """Return a credential as it is, and as a URL, JSON and base64 write it; the longest first."""
     in_json = json.dumps(secret, ensure_ascii=False)[1:-1]
-    forms = {secret, quote(secret, safe="", errors="replace"), in_json, in_json.replace("/", r"\/")}
+    in_url = {quote(secret, safe=safe, errors="replace") for safe in ("", "/")}
+    forms = {secret, *in_url, in_json, in_json.replace("/", r"\/")}
     forms |= {json.dumps(form, ensure_ascii=False)[1:-1] for form in forms}  # JSON in JSON
     forms.add(base64.b64encode(secret.encode("utf-8", "surrogateescape")).decode())
     return sorted(forms, key=len, reverse=True)

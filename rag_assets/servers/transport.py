@@ -90,6 +90,8 @@ class Server:
         user = parts.netloc.rpartition("@")[0]
         words = [self.key or "", user, unquote(user), *self._user, parts.query, *self.hidden]
         words += [value for _, value in parse_qsl(parts.query)]
+        if any(self._user):
+            words.append(":".join(self._user))  # this is sent, in base64
         if self.hidden_path:
             words += [parts.path.strip("/"), *(w for w in parts.path.split("/") if len(w) > 2)]
         return Secrets(words)

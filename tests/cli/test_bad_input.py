@@ -83,7 +83,6 @@ UNUSED = {
     ("pool", "--import", "x.csv", "--depth", "3"): "--depth is of a sheet that is written; ",
     ("pool", "--feedback", "x.jsonl", "--seed", "3"): "--seed is of a sheet that is written; ",
     ("generate", "--import", "x.csv", "--out", "y", "--dry-run"): "--dry-run is of questions ",
-    ("generate", "--import", "x.csv", "--out", "y", "--n", "3"): "--n is of questions to ask for; ",
     ("anchor", "latest", "--show"): "EVALUATION is what would be pinned; ",
     ("evaluate", "--store", "a", "--store", "b"): "--store is given 2 times; it takes one value",
     ("gate", "--against", "a", "--against", "b"): "--against is given 2 times; it takes one ",

@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
+from rag_assets.llm import openai_server
 from rag_assets.llm import templates as passages
 from rag_assets.llm.client import (
     LENGTH,
@@ -323,3 +324,10 @@ def test_import_loads_no_heavy_library(module: str) -> None:
         [sys.executable, "-c", SCRIPT, module], capture_output=True, text=True, check=True
     )
     assert HEAVY.isdisjoint(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("usage", [None, [1], "many", 3, {}])
+def test_an_answer_counts_whatever_is_said_of_its_tokens(usage: object) -> None:
+    answer = {"choices": [{"message": {"content": "At six."}}], "usage": usage}
+    completion = openai_server._completion(answer)
+    assert (completion.text, completion.prompt_tokens) == ("At six.", None)

@@ -318,3 +318,12 @@ def test_every_change_is_read(folder: Path, change: Callable[[Path], None]) -> N
     change(folder)
     assert read(folder, "query") == ("query", content(folder)) != before[0]
     assert n_reads == 3
+
+
+def test_a_folder_with_a_loop_of_links_is_read_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "loop").symlink_to("loop")
+    names = kept_while_unchanged(lambda folder: sorted(file.name for file in folder.iterdir()))
+    assert names(tmp_path) == ["config.json", "loop"]
+    (tmp_path / "new.json").write_text("{}", encoding="utf-8")
+    assert names(tmp_path) == ["config.json", "loop", "new.json"]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import is_gain
@@ -21,6 +22,7 @@ from rag_assets.report.label_health import accounting_columns
 from rag_assets.report.leaderboard import LEADING, leaderboard_rows, measured_columns
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.report.slices import members_by, slices
+from rag_assets.report.terminal_table import FittedTable
 from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
 from rag_assets.schemas import Column as Stored
 
@@ -320,3 +322,20 @@ def test_markdown_has_one_line_a_row_and_one_cell_a_column(rows: list[dict[str, 
     assert len(lines) == len(rows) + 2
     for line in lines:
         assert line.replace("\\|", "").count("|") == 3
+
+
+@pytest.mark.parametrize("width", range(50, 90, 5))
+def test_a_narrow_table_folds_texts_of_different_widths_and_cuts_no_number(width: int) -> None:
+    table = FittedTable()
+    for name in ("documentation_section", "retriever"):
+        table.add_column(name, overflow="fold")
+    for name in ("ndcg@10", "recall@10", "mrr@10"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("a section of some length here", "bm25-of-all-chunks", "0.1234", "0.5678", "0.9")
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(table)
+    text = capture.get()
+    for number in ("0.1234", "0.5678"):
+        assert number in text or "not shown" in text
+    assert all(len(line.rstrip()) <= width for line in text.splitlines())

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rag_assets.report.page import explorer as module
@@ -7,6 +9,7 @@ from rag_assets.report.page.environment import shortened
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import Context, View
+from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +80,26 @@ def test_queries_that_do_not_fit_are_left_out_and_counted(
 def test_long_names_are_cut() -> None:
     assert shortened("a" * 160) == "a" * 160
     assert shortened("a" * 161) == "a" * 160 + "..."
+
+
+def test_without_labels_a_judged_document_is_shown_by_its_best_chunk(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["dataset"]["judge"] = "document"
+    tiny.write()
+    (tiny.folder / "judgments.jsonl").unlink()
+    tiny.run()
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    found = explorer(View(result))
+    assert found is not None
+    data = found["data"]
+    starts = {
+        row["chunk_id"]: row["start"]
+        for entry in result.evaluation.entries_of("chunks")
+        for row in result.table(entry.key).to_pylist()
+    }
+    number = data["retrievers"].index("bm25")
+    run = result.table(result.run_keys("bm25")[5]).to_pylist()
+    for query in data["queries"]:
+        wanted = [starts[row["chunk_id"]] for row in run if row["query_id"] == query["i"]]
+        assert [data["units"][unit][1] for unit in query["r"][number]] == wanted
+    assert any(start > 0 for _, start, *_ in data["units"])

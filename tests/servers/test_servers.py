@@ -146,3 +146,11 @@ def test_waits_before_each_attempt(backoff: float, asked: float | None, waits: l
     with pytest.raises(ServerFailure, match="HTTP 503: busy"):
         retries.answer(ask)
     assert slept == waits
+
+
+def test_what_is_sent_of_a_user_without_password_is_hidden() -> None:
+    server = Server("https://sk-live-1234567890abcd@api.example.com/v1")
+    sent = server.credentials["authorization"]
+    assert server.secrets.line(f"bad header {sent}") == "bad header Basic [key]"
+    keyed = Server("https://api.example.com/v1", "abc/def+ghi-1234567890==")
+    assert keyed.secrets.line("at abc/def%2Bghi-1234567890%3D%3D") == "at [key]"

@@ -236,9 +236,10 @@ def _results(
     }
     units = dict(_spans(result, retriever, run))
     hits: dict[str, list[tuple[int, bool]]] = {}
+    # Where documents are judged, a text is that of their best chunk; so it is without labels.
+    first, second = ("unit_id", "chunk_id") if result.has_metrics else ("chunk_id", "unit_id")
     for row in run.to_pylist():
-        # Where documents are judged, a text is that of their best chunk.
-        unit = units.get(row["unit_id"]) or units.get(row["chunk_id"])
+        unit = units.get(row[first]) or units.get(row[second])
         number = _number(tables.units, unit or Unit(row["document_id"], 0, 0))
         is_relevant = (row["query_id"], row["unit_id"]) in relevant
         hits.setdefault(row["query_id"], []).append((number, is_relevant))
@@ -259,12 +260,16 @@ def _spans(result: EvaluationResult, retriever: str, run: pa.Table) -> Iterator[
             ds.dataset(path).to_table(columns, filter=columns["unit_id"].isin(ids))
         )
         return
-    for document_id in ids.to_pylist():  # where documents are retrieved, their beginning
-        yield document_id, Unit(document_id, 0, TEXT_CHARACTERS)
+    known_ids: set[str] = set()
     for asset in ("chunks", "external_units"):
         for entry in result.evaluation.entries_of(asset):
             spans = unit_spans(result.table(entry.key))
-            yield from _units_of(spans.filter(pc.is_in(spans["unit_id"], value_set=ids)))
+            spans = spans.filter(pc.is_in(spans["unit_id"], value_set=ids))
+            known_ids.update(spans["unit_id"].to_pylist())
+            yield from _units_of(spans)
+    for row in run.to_pylist():  # where documents are retrieved, their beginning
+        if row["unit_id"] not in known_ids and row["chunk_id"] not in known_ids:
+            yield row["unit_id"], Unit(row["document_id"], 0, TEXT_CHARACTERS)
 
 
 def _units_of(spans: pa.Table) -> Iterator[tuple[str, Unit]]:
