@@ -294,7 +294,9 @@ def test_a_retriever_that_failed_on_every_query_has_no_value(one: Tiny) -> None:
     (line,) = (line for line in lines if "bm25 !" in line and "failed" not in line)
     assert line.split()[:4] == ["2", "bm25", "!", "-"]
     page = re.sub(r"<[^>]*>", "", render(result))
-    assert "; it has the highest mrr@1, 1.0000. It was compared with no other." in page
+    assert "bm25-whole, compared with no other" in page
+    assert "its mrr@1 is 1.0000" in page
+    assert "the next best" not in page
     assert [row["mrr"] is None for row in result.leaderboard.to_pylist()] == [False, True]
 
 
