@@ -237,7 +237,7 @@ def test_requests_are_planned_asked_once_and_kept(
     tiny.snapshot()
     page = render(EvaluationResult.current(tiny.pipeline().root))
     assert "Can the judge be believed?" in page
-    assert "Trials of kept: correctness" in page
+    assert "kept: correctness" in page
     result = EvaluationResult.current(tiny.pipeline().root)
     assert [check["judge"] for check in kept_checks(result) if check["judge"] == "kept"] == ["kept"]
     tiny.config["llm"]["model"] = "another"  # what is kept is of another judge then
