@@ -17,7 +17,6 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -191,9 +190,12 @@ class Transport:
 
     def __del__(self) -> None:
         """Close what nobody closed: a client of a model lives as long as the model."""
-        # One that could not be opened has none; at the end of a process half of Python is gone.
-        with suppress(AttributeError, TypeError):
+        # One that could not be opened has none; at the end of a process half of Python is gone,
+        # `suppress` too.
+        try:  # noqa: SIM105
             self._connections.close()
+        except (AttributeError, TypeError):
+            pass
 
     def __enter__(self) -> Self:
         """Return itself."""
