@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import ConfigError, StoreError
-from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.dense.vector_index import VectorIndex
 from rag_assets.retrieval.registry import OWN_TYPES, retriever_types
 from rag_assets.testing import RetrieverContract
-from rag_assets.testing.retrievers import WIDE, Evaluated
+from rag_assets.testing.retrievers import QUERIES, TOP_K, WIDE, Evaluated
 from tests.installed import install, python
-from tests.llm.server import ordered, serving
-from tests.retrieval.contract import EvaluatedWithFiles
+from tests.llm.server import ordered, serving, vector
 from tests.retrieval.external import loopback
 from tests.retrieval.reranking.tiny_models import (
     cross_encoder,
@@ -27,6 +28,57 @@ from tests.retrieval.reranking.tiny_models import (
 )
 from tests.static_model import save_static_model
 from tests.test_contributing import blocks
+
+
+class EvaluatedWithFiles(Evaluated):
+    """What the types read that compute nothing is there too."""
+
+    def __init__(
+        self,
+        root: Path,
+        retrievers: Mapping[str, Mapping[str, Any]],
+        documents: Mapping[str, str],
+        queries: Mapping[str, str] = QUERIES,
+        top_k: Sequence[int] = TOP_K,
+    ) -> None:
+        hits = [{"id": name, "score": score} for name, score in scored(documents)]
+        asking = {
+            name: {**options, "body": {**options["body"], "documents": hits}}
+            for name, options in retrievers.items()
+            if options["type"] == "http"
+        }
+        super().__init__(root, {**retrievers, **asking}, documents, queries, top_k)
+
+    def prepare(self, root: Path) -> None:
+        write_given(root / "given", self.documents, self.queries)
+
+
+def scored(documents: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Return the documents by their length, the longest first."""
+    by_length = sorted(((len(text), name) for name, text in documents.items()), reverse=True)
+    return [(name, score) for score, name in by_length]
+
+
+def write_given(folder: Path, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
+    """Write what is read, not computed: a run, and vectors of all documents and queries."""
+    folder.mkdir()
+    # Of equal texts both the scores and the vectors are equal.
+    ranked = sorted(documents, key=lambda name: (-len(documents[name]), name))
+    lines = [
+        f"{query} Q0 {name} {rank} {len(documents[name])} made\n"
+        for query in queries
+        for rank, name in enumerate(ranked, start=1)
+    ]
+    (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
+    code = f"def retrieve(query, k):\n    return {scored(documents)!r}[:k]\n"
+    (folder / "search.py").write_text(code, encoding="utf-8")
+    with duckdb.connect(str(folder / "search.duckdb")) as database:
+        database.execute("CREATE TABLE hits (id VARCHAR, score INTEGER)")
+        database.executemany("INSERT INTO hits VALUES (?, ?)", scored(documents))
+    for file, texts in (("chunks.parquet", documents), ("queries.parquet", queries)):
+        vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
+        pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)
+
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
 # Every query has candidates there, also the empty one.
@@ -209,10 +261,6 @@ def test_two_packages_with_one_type(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         retriever_types().check()
 
 
-def test_without_plug_ins_there_are_our_own() -> None:
-    assert list(retriever_types()) == list(OWN_TYPES)
-
-
 def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
     site = install(
         tmp_path, {"broken_module.py": "import nothing_like_it"}, pyproject("broken", "ngrams")
@@ -303,14 +351,6 @@ def test_a_search_that_depends_on_the_depth_is_found_out(
     with pytest.raises(AssertionError):
         found({"checked": options}, "checked", tmp_path_factory)
     found({"checked": {**options, "k": 10}}, "checked", tmp_path_factory)
-
-
-def test_texts_and_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    files, ids = ArrayFolder(tmp_path), ["b", 'with "quotes"', "ä/1"]
-    assert files.save(chunk_ids=ids, numbers=np.arange(3, dtype=np.int32)) == 12
-    assert files.texts(CHUNK_IDS) == ids
-    assert files.array("numbers").tolist() == [0, 1, 2]
-    assert "ä" in (tmp_path / "chunk_ids.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '"abc"', "[1", ""])

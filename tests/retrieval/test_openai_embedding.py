@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
-from rag_assets.experiment import load_experiment
+from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.dense.embedding import OpenAIEmbedding
 from rag_assets.retrieval.runs_stage import run_key
@@ -167,12 +166,6 @@ def test_the_key_is_nowhere(server: Server, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UsageError, match=f"environment variable {VARIABLE} is not set") as caught:
         encode(config, ["x"])
     assert KEY not in str(caught.value)
-
-
-def test_an_address_that_is_none(bm25_only: Tiny) -> None:
-    bm25_only.configure("vectors", type="openai_embedding", model="m", base_url="localhost:80/v1")
-    with pytest.raises(ConfigError, match=r"`retrievers.vectors.base_url`: must be an address"):
-        load_experiment(bm25_only.folder)
 
 
 def test_max_calls_are_never_passed_and_what_was_embedded_is_kept(

@@ -57,14 +57,6 @@ def test_the_engine_in_this_process_ranks_as_exact_search(
     assert told == [5]
 
 
-def test_no_chunks_no_queries_and_no_depth() -> None:
-    nothing = loaded(VectorIndex((), np.empty((0, 0), np.float32)))
-    assert [len(hits.positions) for hits in nothing.nearest(vectors(2), 3)] == [0, 0]
-    assert nothing.nearest(np.empty((0, 0), np.float32), 3) == []
-    with pytest.raises(UsageError, match="k is 0"):
-        nothing.nearest(vectors(2), 0)
-
-
 @contextmanager
 def serving(engine: QdrantClient) -> Iterator[str]:
     """Qdrant's own engine behind the part of its REST interface that a search needs."""
@@ -244,15 +236,6 @@ SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
 def test_options_that_do_not_fit(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         Qdrant.model_validate({"type": "qdrant", **options})
-
-
-def test_fingerprints_know_the_server_and_no_key() -> None:
-    config = of_server("http://127.0.0.1:6333", revision="2026-11")
-    told = {**config.index_options(), **config.describe("document"), **config.search_config()}
-    assert told["collection"] == "manuals"
-    assert told["revision"] == "2026-11"
-    assert "K" not in told.values()
-    assert "model_sha256" in config.describe("query")
 
 
 def test_of_several_scores_of_a_chunk_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:

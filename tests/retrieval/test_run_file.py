@@ -13,11 +13,10 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.run_files import write_run
-from rag_assets.retrieval.external.stage import imported_key
 from rag_assets.retrieval.run_file import RunFileRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import CHUNKS, QUERIES
-from tests.tiny_experiment import Tiny, matching
+from tests.tiny_experiment import Tiny
 
 NAMES = ("run.trec", "run.trec.gz", "run.jsonl", "run.jsonl.gz", "run.parquet")
 
@@ -83,28 +82,6 @@ def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
                 assert found.select(numbers).equals(known.select(numbers)), name
             else:
                 assert found.equals(known), name
-
-
-def test_an_edit_of_the_file_recomputes_what_depends_on_it(bm25_only: Tiny) -> None:
-    bm25_only.run()
-    file = export(bm25_only, "run.trec")
-    bm25_only.configure("file", type="run_file", path="run.trec", chunking="parts")
-    bm25_only.configure("both", type="rrf", inputs=["bm25", "file"], candidates=50)
-    bm25_only.run()
-    assert bm25_only.run() == set()
-    lines = file.read_text(encoding="utf-8").splitlines()
-    file.write_text("\n".join(f"{line} " for line in lines), encoding="utf-8")
-    assert bm25_only.run() == {"imported_rankings/file"}  # the same rows
-    kept = [line for line in lines if not line.startswith("q1 ")]
-    file.write_text("\n".join(kept), encoding="utf-8")
-    touched = ("imported_rankings/file", "imported_runs/file/*", "fused_runs/both/*")
-    after = ("metrics/file/*", "metrics/both/*", "attributions/file/*", "attributions/both/*")
-    # Of q1 the fusion loses one of two equal lists: other scores, the same numbers.
-    means = ("metrics_summary/file", "intervals/file", "leaderboard", "comparisons")
-    wanted = matching(bm25_only.pipeline(), *touched, *after, *means)
-    computed = bm25_only.run()
-    assert computed - {"answerability"} == wanted
-    assert not any("bm25" in name for name in computed)
 
 
 def test_chunks_collapse_to_the_judged_document(tmp_path: Path) -> None:
@@ -264,20 +241,6 @@ def test_parquet_by_rank_and_by_score(tmp_path: Path) -> None:
         table = config.read(queries("q1"), CUT, judge="evidence").table
         rows = table.select(["chunk_id", "score"]).to_pylist()
         assert [tuple(row.values()) for row in rows] == expected
-
-
-def test_what_the_manifest_says(bm25_only: Tiny) -> None:
-    bm25_only.run()
-    file = export(bm25_only, "run.trec")
-    text = file.read_text(encoding="utf-8")
-    file.write_text(f"{text}q77 Q0 x 1 1.0 t\n", encoding="utf-8")
-    bm25_only.configure("file", type="run_file", path="run.trec", chunking="parts")
-    bm25_only.run()
-    manifest = bm25_only.pipeline().artifact(imported_key("file")).manifest
-    assert manifest.facts["notes"] == [
-        "1 queries of the file are not in the experiment and are left out"
-    ]
-    assert "run.trec" not in json.dumps(dict(manifest.config))
 
 
 def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:

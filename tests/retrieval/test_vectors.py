@@ -16,7 +16,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.base_runs_stage import index_key
 from rag_assets.retrieval.dense.vectors import read_vectors
 from rag_assets.retrieval.runs_stage import run_key
-from tests.tiny_experiment import QUERIES, Tiny, matching
+from tests.tiny_experiment import QUERIES, Tiny
 
 NPY = {
     "chunk_vectors": "chunks.npy",
@@ -94,21 +94,6 @@ def test_every_similarity_in_an_experiment(filed: Tiny) -> None:
         facts = pipeline.artifact(index_key("embedding", similarity)).manifest.facts
         assert (facts["n_other_ids"], facts["dimension"]) == (1, 6)
     assert len({str(rows) for rows in found.values()}) == 3
-
-
-def test_what_a_change_recomputes(filed: Tiny) -> None:
-    configured(filed, "own", NPY)
-    filed.run()
-    assert filed.run() == set()
-    filed.configure("own", similarity="dot")
-    assert "embedding_runs/own/1" in filed.run()
-    # The vectors are the same as they are: only the search is another.
-    filed.configure("own", similarity="euclidean")
-    computed = filed.run()
-    assert "embedding_runs/own/1" in computed
-    assert not matching(filed.pipeline(), "embedding_index/*", "embedding_queries/*") & computed
-    np.save(filed.root / "vectors" / "queries.npy", made(len(QUERIES), 5))
-    assert "embedding_runs/own/1" in filed.run()
 
 
 Edit = Callable[[Path], object]

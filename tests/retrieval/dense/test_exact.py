@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.errors import DataError, StoreError
 from rag_assets.retrieval.dense.vector_index import (
     MARGIN,
     Similarity,
@@ -122,16 +122,6 @@ def test_settings_of_faiss_are_put_back_even_after_an_error() -> None:
     assert (faiss.cvar.distance_compute_blas_threshold, faiss.omp_get_max_threads()) == before
 
 
-def test_smaller_k_is_a_prefix_of_a_larger_one() -> None:
-    generator = np.random.default_rng(2)
-    vectors = unit(generator.integers(-1, 2, size=(500, 6)) + 0.0 + 1e-9)
-    index = VectorIndex(tuple(str(i) for i in range(500)), vectors)
-    queries = unit(generator.integers(-1, 2, size=(20, 6)) + 1e-9)
-    deep = found(index, queries, 100, 256)
-    for k in (1, 3, 10):
-        assert found(index, queries, k, 256) == [hits[:k] for hits in deep]
-
-
 def test_k_is_clipped_and_progress_ends_at_the_number_of_queries() -> None:
     index = VectorIndex(("a", "b"), np.eye(2, dtype=np.float32))
     calls: list[int] = []
@@ -164,12 +154,6 @@ def test_wrong_query_vectors(query: np.ndarray, problem: str) -> None:
     index = VectorIndex(("a", "b"), np.eye(2, dtype=np.float32))
     with pytest.raises(DataError, match=problem):
         index.nearest(query, 1)
-
-
-def test_k_below_1_is_wrong_usage() -> None:
-    index = VectorIndex(("a",), np.eye(1, dtype=np.float32))
-    with pytest.raises(UsageError, match="k is 0"):
-        index.nearest(np.eye(1, dtype=np.float32), 0)
 
 
 def definition(
@@ -249,16 +233,6 @@ def axes(count: int) -> np.ndarray:
     return np.eye(count, dtype=np.float32)
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    ids = ["a", "b\nc", "ü"]
-    assert save_vectors(ids, axes(3), tmp_path) == {"chunks": 3, "dimension": 3, "bytes": 36}
-    index = VectorIndex.load(tmp_path)
-    assert index.chunk_ids == tuple(ids)
-    assert np.array_equal(index.vectors, axes(3))
-    assert not index.vectors.flags.writeable
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["chunk_ids.json", "vectors.npy"]
-
-
 def test_vectors_that_are_made_on_disk_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -269,11 +243,6 @@ def test_vectors_that_are_made_on_disk_give_the_same_bytes(tmp_path: Path) -> No
     save_vectors(["a", "b"], made, tmp_path / "two")
     for file in ("vectors.npy", "chunk_ids.json"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
-def test_empty_index(tmp_path: Path) -> None:
-    save_vectors([], np.empty((0, 0), dtype=np.float32), tmp_path)
-    assert VectorIndex.load(tmp_path).chunk_ids == ()
 
 
 def test_shapes_and_ids_must_fit(tmp_path: Path) -> None:

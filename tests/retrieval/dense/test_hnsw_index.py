@@ -2,14 +2,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError, UsageError
+from rag_assets.models.cache_fill import SparseVector
 from rag_assets.ordering import Hits
+from rag_assets.retrieval.array_folder import ArrayFolder, load_columns
+from rag_assets.retrieval.dense import splade
 from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
-from rag_assets.retrieval.dense.vector_index import Similarity
+from rag_assets.retrieval.dense.splade import ComponentIndex
+from rag_assets.retrieval.dense.vector_index import Similarity, sparse_table, sparse_vectors
 
 MEASURES: tuple[Similarity, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -68,13 +76,6 @@ def test_a_wide_search_finds_what_an_exact_one_finds(tmp_path: Path, measure: Si
     assert 0.5 < narrow < wide
 
 
-def test_a_poor_graph_misses_more(tmp_path: Path) -> None:
-    vectors, queries = made(3_000), made(100, seed=1)
-    poor = indexed(tmp_path / "poor", vectors, "dot", m=2, ef_construction=4)
-    good = indexed(tmp_path / "good", vectors, "dot", m=16, ef_construction=100)
-    assert recall(poor, queries, 10, 20) < recall(good, queries, 10, 20) - 0.1
-
-
 @every_measure
 def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Similarity) -> None:
     vectors = made(90)
@@ -95,18 +96,6 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Similarity) 
     for file in (GRAPH_FILE, "vectors.npy", "chunk_ids.json"):
         one, other = (tmp_path / name / file for name in ("one", "other"))
         assert one.read_bytes() == other.read_bytes()
-
-
-def test_a_shorter_list_is_the_beginning_of_a_longer_one(tmp_path: Path) -> None:
-    index = indexed(tmp_path, made(2_000), "dot", m=4, ef_construction=8)
-    queries = made(50, seed=3)
-    longest = replace(index, ef_search=40).nearest(queries, 500)
-    assert {len(hits.positions) for hits in longest} == {40}
-    for k in (1, 5, 39):
-        for one, whole in zip(
-            replace(index, ef_search=40).nearest(queries, k), longest, strict=True
-        ):
-            assert found(index, one) == found(index, whole)[:k]
 
 
 def test_nothing_to_search(tmp_path: Path) -> None:
@@ -138,3 +127,79 @@ def test_a_damaged_index(tmp_path: Path) -> None:
     (tmp_path / GRAPH_FILE).unlink()
     with pytest.raises(StoreError, match=r"hnsw\.faiss cannot be read: "):
         HnswIndex.load(tmp_path, "dot", 10)
+
+
+Weights = dict[int, float]
+
+WEIGHT = st.floats(0.001953125, 8, width=32)
+VECTOR = st.dictionaries(st.integers(0, 12), WEIGHT, max_size=6)
+
+
+def sparse(weights: Weights) -> SparseVector:
+    components = sorted(weights)
+    values = [weights[component] for component in components]
+    return SparseVector(np.array(components, np.int32), np.array(values, np.float32))
+
+
+def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str, float]]:
+    """The definition: products are added in the order of the components."""
+    scores: dict[str, float] = {}
+    for name, own in chunks.items():
+        shared = [component for component in sorted(query) if component in own]
+        if shared:
+            score = 0.0
+            for component in shared:
+                score += query[component] * own[component]
+            scores[name] = score
+    return sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)[:k]
+
+
+def indexed_components(folder: Path, chunks: dict[str, Weights]) -> ComponentIndex:
+    splade.build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
+    return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(VECTOR, max_size=12), query=VECTOR, k=st.integers(1, 14))
+def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> None:
+    chunks = {f"c{(number * 7) % 13}": own for number, own in enumerate(rows)}
+    with TemporaryDirectory() as folder:
+        index = indexed_components(Path(folder), chunks)
+    (hits,) = index.nearest([sparse(query)], k)
+    ids = [index.chunk_ids[position] for position in hits.positions]
+    assert list(zip(ids, hits.scores.tolist(), strict=True)) == naive(chunks, query, k)
+
+
+def test_facts_and_nothing(tmp_path: Path) -> None:
+    facts = splade.build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
+    assert facts == {"chunks": 2, "bytes": 3 * 8 + 7 * 8, "mean_components": 1.5}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    index = indexed_components(empty, {})
+    (hits,) = index.nearest([sparse({3: 1.0})], 5)
+    assert hits.positions.size == 0
+    assert index.nearest([], 5) == []
+
+
+def test_what_is_refused_of_components(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        load_columns(ArrayFolder(tmp_path))
+    index = indexed_components(tmp_path, {"a": {1: 1.0}})
+    with pytest.raises(UsageError, match="k is 0"):
+        index.nearest([sparse({})], 0)
+    np.save(tmp_path / "weights.npy", np.empty(0, np.float32))
+    with pytest.raises(StoreError, match="cannot be read"):
+        load_columns(ArrayFolder(tmp_path))
+
+
+def test_queries_pass_through_their_table_unchanged() -> None:
+    vectors = [sparse({0: 0.1, 30521: 3.5}), sparse({}), sparse({7: 0.3})]
+    variants = pa.table({"query_id": ["a", "a", "b"], "variant": pa.array([0, 1, 0], pa.int32())})
+    again = sparse_vectors(sparse_table(variants, vectors))
+    # A part of a table is read from its own rows.
+    again += sparse_vectors(sparse_table(variants, vectors).take(pa.array([2])))
+    for one, other in zip(again, [*vectors, vectors[2]], strict=True):
+        assert one.components.tolist() == other.components.tolist()
+        assert one.weights.tolist() == other.weights.tolist()
+    with pytest.raises(DataError, match="more than 16,777,216 components"):
+        sparse_table(variants, [sparse({2**24: 1.0})] * 3)

@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
+from rag_assets.cli import main
 from rag_assets.errors import UsageError
+from rag_assets.evaluation.metrics_stage import summary_key
+from rag_assets.models.encoder import Encoder
+from rag_assets.report.latency import latency_rows
+from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external import http
 from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
+from rag_assets.retrieval.external.stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.servers import hostile
+from tests.tiny_experiment import DOCUMENTS, Tiny
 
 OPTIONS: Mapping[str, Any] = {
     "type": "http",
@@ -273,12 +282,6 @@ def test_a_fingerprint_knows_nothing_of_a_credential() -> None:
     assert one["headers"] == {"x-tenant": "acme"}
 
 
-def test_pace_retries_and_revision_are_no_part_of_what_is_found() -> None:
-    config = retriever(retries=5, backoff=3, requests_per_second=2, concurrency=4, timeout=9)
-    assert config.ranking_config() == retriever().ranking_config()
-    assert config.ranking_config() != retriever(hits="other").ranking_config()
-
-
 def test_a_variable_that_is_not_set_is_said_before_anything_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -287,14 +290,6 @@ def test_a_variable_that_is_not_set_is_said_before_anything_is_sent(
         config = retriever(url=server.root, headers={"x-api-key": "${SEARCH_KEY}"})
         with pytest.raises(UsageError, match="variable SEARCH_KEY of header 'x-api-key' is not"):
             search(config, "a")
-    assert server.received == []
-
-
-def test_a_plan_says_who_would_be_asked_and_asks_nobody() -> None:
-    with serving(echo) as server:
-        config = retriever(url=f"{server.root}/s?tenant=acme", concurrency=4)
-        lines = config.describe_for_plan()
-    assert lines == [f"asks {server.root}/s by POST, a request for each query, 4 at once"]
     assert server.received == []
 
 
@@ -377,3 +372,96 @@ def test_whatever_is_answered_is_one_line(name: str, monkeypatch: pytest.MonkeyP
     assert "\n" not in result.error
     assert len(result.error) < 300
     assert KEY not in result.error
+
+
+def every_text(request: Request) -> Reply:
+    """Answer each query by all documents as ids."""
+    return Reply({"hits": [{"id": name} for name in DOCUMENTS]})
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with serving(every_text) as running:
+        yield running
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, server: Loopback, computed: Tiny) -> Tiny:
+    """A search that is asked by HTTP, beside BM25."""
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
+    tiny.config["retrievers"] = {
+        "mine": {
+            "type": "http",
+            "url": f"{server.root}/search",
+            "body": {"q": "{query}", "n": "{k}"},
+            "hits": "hits",
+            "id": "id",
+            "revision": "1",
+            "retries": 0,
+        },
+        "bm25": tiny.config["retrievers"]["bm25"],
+    }
+    tiny.config |= {"baseline": "bm25", "measurements": {"latency_sample": 6}}
+    return tiny.write()
+
+
+def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
+    """Run a command on the experiment."""
+    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_embedding_the_query_is_part_of_the_latency(
+    tiny: Tiny, static_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where every vector is in the cache, as in the second evaluation."""
+    now = Encoder.encode_now
+
+    def slowly(encoder: Encoder, texts: list[str], *, kind: Any) -> Any:
+        time.sleep(0.05)
+        return now(encoder, texts, kind=kind)
+
+    monkeypatch.setattr(Encoder, "encode_now", slowly)
+    body = {"v": "{vector}", "n": "{k}"}
+    for revision in ("1", "2"):
+        tiny.configure("mine", body=body, embedding={"model": str(static_model)}, revision=revision)
+        rag_assets(tiny, "evaluate")
+        result = EvaluationResult.current(tiny.pipeline().root)
+        (mine,) = latency_rows(result, tiny.pipeline().experiment, ["mine"])
+        assert 50 < float(str(mine["p50_ms"])) < 5_000
+
+
+def test_a_credential_is_in_no_file(
+    tiny: Tiny, server: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_KEY", "a-secret-0123456789")
+
+    def answer(request: Request) -> Reply:
+        told = request.headers["authorization"]
+        if "dog" in request.body["q"]:
+            return Reply({"message": f"no such thing for {told}"}, 400)
+        return Reply({"hits": [{"id": "fares.md"}], "told": told})
+
+    server.answer = answer
+    tiny.configure("mine", headers={"authorization": "Bearer ${SEARCH_KEY}"})
+    printed = rag_assets(tiny, "evaluate", code=3)
+    assert server.received[0].headers["authorization"] == "Bearer a-secret-0123456789"
+    assert "a-secret" not in printed
+    files = [file for file in tiny.root.rglob("*") if file.is_file()]
+    assert len(files) > 50
+    assert [file for file in files if b"a-secret" in file.read_bytes()] == []
+
+
+def test_a_server_that_fails_is_named_and_nothing_is_scored(tiny: Tiny, server: Loopback) -> None:
+    server.answer = lambda request: Reply({"hits": [{"id": "fares.md"}, {"id": "no.md"}]})
+    assert "failed on 6 of 6 queries" in rag_assets(tiny, "evaluate", code=3)
+    pipeline = tiny.pipeline()
+    failures = pipeline.artifact(hits_key("mine")).manifest.failures
+    reason = "the search returned the id 'no.md', which no chunk or document has"
+    assert dict(failures) == dict.fromkeys((f"q{n}" for n in range(1, 7)), reason)
+    rows = pipeline.artifact(summary_key("mine")).table().to_pylist()
+    assert {(r["n_failed"], r["n_queries"], r["hit_rate"], r["ndcg"]) for r in rows} == {
+        (6, 0, None, None)
+    }

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.external.base import RevisionQuery
 from rag_assets.retrieval.external.called_code import (
     Call,
     load,
@@ -127,11 +125,6 @@ def test_an_object_is_asked_for_k_where_it_has_a_place_for_it(
     assert asked.ids(code) == [[k_of]] * 3
 
 
-def test_plain_texts_are_ids_or_texts(asked: Asked) -> None:
-    (first, *_) = asked("def f(query, k):\n    return [query]", returns="texts")
-    assert first.hits == [Hit(text="one")]
-
-
 def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
     code = (
         "def f(query, k):\n    if query == 'two':\n        raise ValueError('no\\nsuch index')\n"
@@ -198,15 +191,6 @@ def test_hostile_code_fails_its_query_only(asked: Asked, hostile: str, problem: 
 def test_a_coroutine_that_exits_leaves_the_event_loop_to_the_others(asked: Asked) -> None:
     code = "async def f(query, k):\n    if query == 'two': raise SystemExit(3)\n    return [query]"
     assert [one.error for one in asked(code)] == [None, "SystemExit: 3", None]
-
-
-def test_it_is_loaded_once_for_all_that_is_asked(asked: Asked) -> None:
-    count = "N = []\ndef f(query, k):\n    N.append(1)\n    return [str(len(N))]"
-    asked.file.write_text(count, encoding="utf-8")
-    config = PythonRetriever(type="python", call=f"{asked.file}:f")
-    with config.opened(NO_WORKSPACE) as ask:
-        hits = [result.hits[0].id for _ in range(2) for result in ask(QUERIES, 1)]
-    assert hits == [*"123456"]
 
 
 def test_a_call_that_is_late_fails_and_the_next_is_asked(asked: Asked) -> None:
@@ -316,21 +300,6 @@ def test_what_cannot_be_asked_stops_everything(
     assert problem in str(raised.value)
 
 
-def test_options_are_checked() -> None:
-    with pytest.raises(ValidationError, match="must be package"):
-        PythonRetriever(type="python", call="search")
-    with pytest.raises(ValidationError, match="asks a database; this search is not a database"):
-        PythonRetriever(type="python", call="a:b", revision=RevisionQuery(sql="SELECT 1"))
-
-
-def test_where_a_file_lies_makes_no_difference(tmp_path: Path) -> None:
-    made = [PythonRetriever(type="python", call=f"{place}/s.py:f") for place in ("/a", "/b")]
-    assert made[0].ranking_config() == made[1].ranking_config()
-    moved = made[0].with_files({"call": tmp_path / "s.py"})
-    assert moved.files() == {"call": tmp_path / "s.py"}
-    assert moved.describe_for_plan() == [f"runs {tmp_path}/s.py:f in this process"]
-
-
 def call(file: Path, name: str = "retrieve") -> Call:
     return Call.of(f"{file}:{name}")
 
@@ -339,11 +308,6 @@ def write(file: Path, text: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     return file
-
-
-@pytest.mark.parametrize("text", ["a.b:c", "search.py:retrieve", "../x y/s.py:a.b", "/abs/s.py:f"])
-def test_a_call_names_a_place_and_what_is_in_it(text: str) -> None:
-    assert str(Call.of(text)) == text
 
 
 @pytest.mark.parametrize("text", ["search", ":f", "a b:c", "a:", "a:1x", "search.py", "a.b:c()"])

@@ -21,7 +21,7 @@ from rag_assets.retrieval.external.sql import Postgres, SqlRetriever, Statement
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.background import free_port
 from tests.postgres_server import PASSWORD
-from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase
 from tests.tiny_experiment import Tiny
 
 WORDS = "plainto_tsquery('english', :query)"
@@ -105,35 +105,6 @@ def test_a_query_of_any_content_is_a_value(notes: SearchDatabase, file: Path, te
         (result,) = search(config, text)
         assert (result.error, result.hits) == (None, [Hit(text=text, start=2, source="100%")])
     assert notes.execute("SELECT count(*) FROM notes") == [(3,)]
-
-
-@pytest.mark.usefixtures("notes")
-def test_vectors_of_a_model_of_ours(static_model: Path, file: Path) -> None:
-    from rag_assets.models.encoder import Encoder
-
-    wanted = Encoder(str(static_model)).encode(["a dog"], kind="query")[0].tolist()
-    given = {"embedding": {"model": str(static_model)}}
-    # As pgvector reads it, it is the same vector of 32-bit numbers.
-    (result,) = search(retriever("SELECT (:vector)::vector(64)::text AS id", **given), "a dog")
-    (hit,) = result.hits
-    assert [float(text) for text in str(hit.id).strip("[]").split(",")] == pytest.approx(
-        wanted, rel=1e-6
-    )
-    query = "SELECT array_cosine_similarity(:vector::FLOAT[64], :vector::FLOAT[64]) AS score, 1 id"
-    (result,) = search(retriever(query, database=file, **given), "a dog")
-    (hit,) = result.hits
-    assert hit.id == "1"
-    assert hit.score == pytest.approx(1.0)
-
-
-def test_duckdb_is_asked_for_each_query(file: Path) -> None:
-    query = (
-        "SELECT id, 2.5::DECIMAL(3, 1) AS score FROM notes WHERE contains(body, :query) LIMIT :k"
-    )
-    results = search(retriever(query, database=file, concurrency=3), "dog", "A", "x", k=1)
-    assert [result.hits for result in results[::2]] == [[Hit(id="dog", score=2.5)], []]
-    assert len(results[1].hits) == 1
-    assert [result.error for result in results] == [None] * 3
 
 
 @pytest.mark.parametrize("where", ["postgres", "duckdb"])
@@ -402,18 +373,6 @@ def test_who_is_asked_is_known_without_asking(tmp_path: Path, file: Path) -> Non
     ]
 
 
-def test_a_fingerprint_knows_the_variable_and_the_settings() -> None:
-    base = retriever()
-    same = retriever(timeout=9, concurrency=3, revision="2")
-    assert base.ranking_config() == same.ranking_config()
-    for other in (
-        {"dsn_env": "OTHER_DSN"},
-        {"settings": {"hnsw.ef_search": 10}},
-        {"query": f"{FULL_TEXT} -- more"},
-    ):
-        assert retriever(**other).ranking_config() != base.ranking_config()
-
-
 def test_the_revision_is_what_a_query_gives(notes: SearchDatabase, file: Path) -> None:
     def revision(sql: str, **options: Any) -> str:
         config = retriever(echoing("1 id"), revision={"sql": sql}, **options)
@@ -482,17 +441,6 @@ def written(sql: str) -> str:
 )
 def test_parameters_stand_in_code_alone(sql: str, expected: str) -> None:
     assert written(sql) == expected
-
-
-def test_the_names_of_its_parameters() -> None:
-    assert Statement("SELECT :k, :query, ':vector', :k").parameters == {"k", "query"}
-
-
-def test_what_is_no_parameter_can_be_escaped_for_a_driver() -> None:
-    statement = Statement("SELECT '%', 5 % :k")
-    found = statement.written(lambda name: f"%({name})s", lambda text: text.replace("%", "%%"))
-    assert found == "SELECT '%%', 5 %% %(k)s"
-    assert found % {"k": 3} == "SELECT '%', 5 % 3"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from rag_assets.evaluation.overlaps_stage import Pair, overlaps
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.postgres_server import PASSWORD
-from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase, vector_text
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.tiny_experiment import DOCUMENTS, Tiny
 
 RANKINGS = ArtifactKey.of("external_rankings", retriever="mine")
 HITS = ArtifactKey.of("external_hits", retriever="mine")
@@ -124,18 +124,6 @@ def test_a_dsn_is_in_no_file(tiny: Tiny, passages: SearchDatabase) -> None:
     for secret in (PASSWORD, encoded, "dagster:"):
         assert secret not in printed
         assert [file for file in files if secret.encode() in file.read_bytes()] == []
-
-
-def test_single_queries_are_timed_by_what_the_database_took(tiny: Tiny) -> None:
-    tiny.configure("mine", query=BY_WORDS.replace("WHERE", ", pg_sleep(0.05) WHERE"))
-    rag_assets(tiny, "evaluate")
-    pipeline = tiny.pipeline()
-    recipe = pipeline.recipe(RANKINGS)
-    assert recipe is not None
-    kept = pipeline.measurements.find("single", recipe.fingerprint)
-    assert kept is not None
-    assert set(kept["samples_ms"] or ()) == {query["query_id"] for query in QUERIES}
-    assert all(ms >= 50 for ms in (kept["samples_ms"] or {}).values())
 
 
 def test_the_content_of_a_duckdb_file_counts(tiny: Tiny) -> None:

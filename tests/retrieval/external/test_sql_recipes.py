@@ -16,8 +16,8 @@ import yaml
 from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
 from tests.retrieval.external.engines import Index, Passage
-from tests.retrieval.external.postgres_search import VARIABLE, SearchDatabase, vector_text
 from tests.retrieval.external.test_http_recipes import HARMFUL
 from tests.test_handbook import FUNCTION_WORDS
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny

@@ -25,9 +25,7 @@ from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.latency import latency_rows
 from rag_assets.report.plan import plan_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external import locate as locating
 from rag_assets.retrieval.external.hits import Hit, Rejected, hits_of
 from rag_assets.retrieval.external.locate import (
@@ -154,19 +152,6 @@ def test_what_has_another_order_the_second_time_is_said(searched: Searched) -> N
     searched.run()
     (_, line) = facts(searched, rankings_key("mine"))["notes"]
     assert line.startswith("6 of 6 queries that were asked twice gave other hits, or another order")
-
-
-def test_latency_is_of_single_queries(searched: Searched) -> None:
-    searched.configure("mine", concurrency=3)
-    searched.run()
-    result = EvaluationResult(searched.artifacts, searched.snapshot())
-    experiment = searched.pipeline().experiment
-    mine, bm25 = latency_rows(result, experiment, experiment.retrievers)
-    assert mine["concurrency"] == 3
-    assert bm25["concurrency"] is None
-    for name in ("p50_ms", "p99_ms", "queries_per_second"):
-        assert isinstance(mine[name], float), name
-    assert mine["n_timed"] == 1
 
 
 def test_forgetting_finds_what_a_search_returned_of_a_document(searched: Searched) -> None:
@@ -584,13 +569,6 @@ class OnlyContent:
 )
 def test_a_hit_has_many_forms(one: object, expected: Hit) -> None:
     assert hits_of([one], 5) == [expected]
-
-
-def test_lists_are_cut_and_may_be_any_iterable() -> None:
-    assert hits_of(iter("abc"), 2) == [Hit("a"), Hit("b")]
-    assert hits_of({"documents": [HaystackDocument("t")]}, 3) == [Hit(text="t")]
-    assert hits_of([], 3) == []
-    assert hits_of(["a", ("b", 1)], 3, as_texts=True) == [Hit(text="a"), Hit(text="b", score=1.0)]
 
 
 @pytest.mark.parametrize(

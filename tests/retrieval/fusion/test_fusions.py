@@ -127,13 +127,6 @@ def test_closed_form() -> None:
     )
 
 
-def test_ties_are_ordered_by_the_bytes_of_ids_descending() -> None:
-    tables = [table({"q": [(unit, unit)]}) for unit in UNITS]
-    found = fused(tables)
-    assert items(found) == sorted(UNITS, key=lambda unit: unit.encode(), reverse=True)
-    assert {row[2] for row in found} == {1 / 61}
-
-
 def test_same_ranks_in_other_inputs_tie_exactly() -> None:
     """Floating-point sums depend on their order; here an item's inputs must not matter."""
     ranks = [1, 2, 3, 5, 7, 11]
@@ -383,11 +376,6 @@ def test_blocks_of_queries(monkeypatch: pytest.MonkeyPatch, rows: int, how: Norm
     assert whole[0]["query_id"].unique().to_pylist() == [
         f"q{n}" for n in (1, 10, 11, *range(2, 10))
     ]
-
-
-def test_chunks_of_tables() -> None:
-    whole = [table.combine_chunks() for table in INPUTS]
-    assert borda(INPUTS, candidates=5, depth=6) == borda(whole, candidates=5, depth=6)
 
 
 @pytest.mark.parametrize("how", sorted(NORMALISED))

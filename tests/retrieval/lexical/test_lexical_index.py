@@ -138,15 +138,6 @@ def test_facts(tmp_path: Path) -> None:
     }
 
 
-def test_the_order_of_the_corpus_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
-    shuffled = list(TEXTS.items())
-    random.Random(3).shuffle(shuffled)
-    assert shuffled != list(TEXTS.items())
-    build(tmp_path / "one", TEXTS)
-    build(tmp_path / "two", dict(shuffled))
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-
-
 def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
@@ -231,11 +222,3 @@ def test_blocks_of_any_size_give_the_tokens_of_all(
     joined = ChunkTokens.joined([*known, *new, chunks[bounds[-1] :]])
     assert [joined.of_chunk(number) for number in range(len(chunks))] == chunks
     assert joined.words == whole.words
-
-
-def test_a_count_beyond_a_byte_is_kept() -> None:
-    assert ChunkTokens.joined([[["a"] * 300 + ["b"], ["a"]]]).counts().counts.tolist() == [
-        300,
-        1,
-        1,
-    ]

@@ -62,24 +62,11 @@ def test_exact_order_against_a_naive_sort(
     assert rankings(index, [query], k) == [naive[:k]]
 
 
-def test_chunks_without_a_matching_token_are_no_hits() -> None:
-    texts = {"a": "pump", "b": "valve", "c": "the crew"}
-    assert [chunk for chunk, _ in rankings(index_of(texts), ["pump oil"], 3)[0]] == ["a"]
-
-
 @pytest.mark.parametrize("variant", ["lucene", "okapi"])
 def test_queries_without_a_known_token_have_no_hits(variant: str) -> None:
     index = index_of({"a": "pump", "b": "valve", "c": "oil"}, variant=variant)
     assert rankings(index, ["", "the of", "unknown words", "\U0001f600"], 3) == [[], [], [], []]
     assert rankings(index, [], 3) == []
-
-
-def test_k_is_clipped_and_larger_k_extends_the_ranking() -> None:
-    texts = {f"d{i}": "pump " * (i % 4 + 1) + "crew oil" for i in range(50)}
-    index = index_of(texts)
-    deepest = rankings(index, ["pump crew"], 1000)[0]
-    assert len(deepest) == 50
-    assert all(rankings(index, ["pump crew"], k)[0] == deepest[:k] for k in range(1, 51))
 
 
 def test_k_below_one_is_refused() -> None:
@@ -165,18 +152,6 @@ def test_order_and_hits(tmp_path: Path, options: dict[str, Any]) -> None:
     assert ranking(options, tmp_path / "index", "unknown", 10) == []
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.sampled_from(["x", "y z", "x x y", "", "z"]), min_size=1, max_size=12))
-def test_exact_order_of_tfidf(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    options = {"type": "tfidf", "weighting": "sklearn", "analyzer": "standard"}
-    folder = tmp_path_factory.mktemp("index") / "files"
-    build(options, {f"d{i}": text for i, text in enumerate(texts)}, folder)
-    whole = ranking(options, folder, "x z", 100)
-    assert whole == sorted(whole, key=lambda hit: (hit[1], hit[0]), reverse=True)
-    assert len(whole) == sum("x" in text or "z" in text for text in texts)
-    assert all(ranking(options, folder, "x z", k) == whole[:k] for k in (1, 2, 5))
-
-
 def test_identifiers_lift_the_chunk_that_holds_the_whole(tmp_path: Path) -> None:
     texts = {"parts": "30417 KFP 30417 KFP valve", "whole": "the valve KFP-30417 of the pump"}
     for name, flag in (("plain", False), ("kept", True)):
@@ -186,25 +161,6 @@ def test_identifiers_lift_the_chunk_that_holds_the_whole(tmp_path: Path) -> None
         for name, flag in (("plain", False), ("kept", True))
     )
     assert (plain, kept) == ("parts", "whole")
-
-
-def test_a_default_that_is_written_out_changes_no_index() -> None:
-    silent = BM25(type="bm25").index_options()
-    assert silent == BM25(type="bm25", variant="lucene").index_options()
-    assert silent != BM25(type="bm25", variant="atire").index_options()
-    plus = BM25(type="bm25", variant="bm25plus")
-    assert plus.index_options() == BM25(type="bm25", variant="bm25plus", delta=1.0).index_options()
-    saturated = TfIdf(type="tfidf", weighting="saturated")
-    assert saturated.k1 == 1.2
-    assert saturated.index_options() != TfIdf(type="tfidf", weighting="raw").index_options()
-
-
-def test_versions_name_what_computes() -> None:
-    assert set(TfIdf(type="tfidf", analyzer="french", identifiers=True).versions()) == {
-        "numpy",
-        "PyStemmer",
-        "unicode",
-    }
 
 
 @pytest.mark.parametrize("options", [{"type": "bm25"}, {"type": "tfidf", "weighting": "raw"}])
@@ -225,16 +181,3 @@ def test_a_title_counts_as_often_as_it_is_said_to(tmp_path: Path, options: dict[
         found = scores(f"weight {weight}", weight, 1, title=True)
         assert found == scores(f"said {weight} times", 1, weight, title=False)
         assert ("c" in found) == (weight > 0)
-
-
-def test_a_feedback_is_part_of_index_and_search_and_returns_no_more() -> None:
-    plain, grown = BM25(type="bm25"), retriever(CONFIGS["feedback"])
-    assert plain.index_options() != grown.index_options()
-    assert plain.search_config() != grown.search_config()
-    assert grown.neighbours is None
-    window = BM25.model_validate({"type": "bm25", "expand": {"type": "window", "chunks": 2}})
-    assert (window.index_options(), window.search_config()) == (
-        plain.index_options(),
-        plain.search_config(),
-    )
-    assert window.neighbours is not None

@@ -119,18 +119,6 @@ def test_it_is_the_reranking_of_an_input_that_finds_everything(
     assert len(tables["full"]) == 6 * 5 > len(tables["bm25"])
 
 
-def test_the_input_is_not_read(tiny: Tiny) -> None:
-    del tiny.config["retrievers"]["deep"]
-    tiny.write_config()
-    tiny.run()
-    tiny.configure("bm25", k1=0.3)
-    computed = tiny.run()
-    assert "lexical_runs/bm25/5" in computed
-    assert not {name for name in computed if name.startswith("reranked_runs")}
-    tiny.replace("fares.md", "40 crowns", "41 crowns")
-    assert "reranked_runs/full/5" in tiny.run()
-
-
 def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
     del tiny.config["retrievers"]["deep"]
     tiny.configure("full", max_pairs=10_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,30 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from rich.console import Console
 
+from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, to_unit_rows
+from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.selection import Selection
+from rag_assets.report.leaderboard import result_rows
+from rag_assets.report.overlaps import similarity_sheet
 from rag_assets.report.recomputed_boards import budget_rows
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.reranking.candidates import Candidates, candidate_lists, reordered
 from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.retrieval.workspace import NO_WORKSPACE, retriever_prompts
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.schemas import QUERIES, RUNS
+from rag_assets.store.artifacts import ArtifactKey
 from tests.retrieval.fusion.test_fusions import ranking
+from tests.shown_board import evaluated
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, Tiny
+from tests.tiny_experiment import DOCUMENTS, Tiny, matching
 
 
 def two_queries() -> pa.Table:
@@ -71,20 +81,9 @@ def test_new_scores_give_the_new_order_and_ties_go_to_the_higher_id() -> None:
     assert table.schema == RUNS.arrow()
 
 
-def test_a_query_that_failed_has_no_rows() -> None:
-    lists = candidate_lists(two_queries(), asked(), TEXTS)
-    scores = [np.array([0.1, 0.9]), np.empty(0)]
-    table = reordered(two_queries(), lists, scores, {"q2": "time-out"}, depth=9)
-    assert set(table["query_id"].to_pylist()) == {"q1"}
-
-
 def candidates(texts: Sequence[str], scores: Sequence[float]) -> Candidates:
     ids = [f"u{number}" for number in range(len(texts))]
     return Candidates("q", "a query", ids, texts, np.array(scores))
-
-
-def test_a_keep_by_score_has_no_model_with_prompts() -> None:
-    assert retriever_prompts(Keep(type="keep", input="bm25", min_score=0.5)) is None
 
 
 def left(config: Keep, one: Candidates) -> list[float | None]:
@@ -230,42 +229,6 @@ def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
         assert dict(rows) == pytest.approx(dict(sorted(sums.items(), key=lambda s: -s[1])[:5]))
 
 
-def test_assets_are_there_where_they_are_used_and_the_others_stay(fresh: Tiny) -> None:
-    tiny = fresh
-
-    def keys() -> dict[str, set[str]]:
-        pipeline = tiny.pipeline()
-        return {
-            stage.name: set(map(str, stage.keys(pipeline.experiment)))
-            for stage in pipeline.stages()
-        }
-
-    tiny.config["retrievers"] = dict(FIRST)
-    tiny.write_config()
-    first = keys()
-    tiny.run()
-    tiny.config["retrievers"] = {**FIRST, **SECOND}
-    tiny.write_config()
-    both = keys()
-    assert both.keys() - first.keys() == {
-        "second_fused_runs",
-        "second_reranked_runs",
-        "second_reranking_texts",
-    }
-    assert all(own <= both[name] for name, own in first.items())
-    assert {key for key in both["reranked_runs"] if "late" not in key} == set()
-    computed = tiny.run()
-    assert "second_reranked_runs/again/5" in computed
-    assert not any(name.startswith(("reranked_runs", "fused_runs")) for name in computed)
-
-
-def test_what_the_first_reads_reaches_the_second(tiny: Tiny) -> None:
-    tiny.configure("late", candidates=2)
-    assert {"reranked_runs/late/5", "second_reranked_runs/same/5"} <= tiny.run()
-    tiny.configure("same", candidates=1)
-    assert "reranked_runs/late/5" not in tiny.run()
-
-
 @pytest.mark.parametrize(
     ("retrievers", "problem"),
     [
@@ -294,11 +257,48 @@ def test_no_further(tiny: Tiny, retrievers: dict[str, Any], problem: str) -> Non
         tiny.pipeline()
 
 
-def test_a_reranking_of_a_fusion_of_rerankings(tiny: Tiny) -> None:
-    tiny.configure("late", input="bm25")
-    tiny.configure("last", type="maxsim", input="joined", candidates=2)
-    tiny.run()
-    pipeline = tiny.pipeline()
-    joined = ranked(pipeline, "joined")
-    for query, rows in ranked(pipeline, "last").items():
-        assert {unit for unit, _ in rows} == {unit for unit, _ in joined[query][:2]}
+def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
+    model = str(static_model)
+    bm25_only.config["top_k"] = [1, 3]
+    bm25_only.config["primary"] = "ndcg@3"
+    bm25_only.configure("vectors", type="embedding", model=model, chunking="parts")
+    bm25_only.configure("diverse", type="mmr", input="vectors", model=model, **{"lambda": 0.3})
+    bm25_only.run()
+    pipeline = bm25_only.pipeline()
+    key = ArtifactKey.of("list_similarities", retriever="diverse", top_k=3)
+    rows = pipeline.artifact(key).table().to_pylist()
+    chunks = pipeline.artifact(chunks_key("parts")).table()
+    ids = chunks.column("chunk_id").to_pylist()
+    texts = dict(zip(ids, texts_to_index(pipeline.experiment, "parts", chunks), strict=True))
+    for column, retriever in (("similarity", "diverse"), ("input_similarity", "vectors")):
+        run = pipeline.artifact(run_key(pipeline.experiment, retriever, 3)).table().to_pylist()
+        for row in rows:
+            found = [r["chunk_id"] for r in run if r["query_id"] == row["query_id"]]
+            vectors = Encoder(model).encode([texts[one] for one in found], kind="document")
+            cosines = [float(a @ b) for a, b in combinations(vectors, 2)]
+            assert row[column] == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert len(rows) == 6
+    own, before = (np.mean([r[n] for r in rows]) for n in ("similarity", "input_similarity"))
+    assert own < before
+    # A list of one result has no pair, so there is no partition.
+    assert matching(pipeline, "list_similarities/*") == {"list_similarities/diverse/3"}
+    result = evaluated(pipeline)
+    board = result_rows(result, Selection(("diverse", "vectors"), (3,)), result.chosen_split())
+    console = Console(width=80)
+    with console.capture() as capture:
+        sheet = similarity_sheet(result, board)
+        assert sheet is not None
+        console.print(sheet_view(sheet))
+    _, table = capture.get().split("all pairs)")
+    assert table.split()[-3:] == ["diverse", f"{own:.4f}", f"{before:.4f}"]
+    assert bm25_only.run() == set()
+
+
+def test_it_is_there_for_all_rerankers_or_none(bm25_only: Tiny) -> None:
+    bm25_only.configure("late", type="maxsim", input="bm25")
+    assert "list_similarities" not in {stage.name for stage in bm25_only.pipeline().stages()}
+    bm25_only.configure("diverse", type="mmr", input="bm25")
+    pipeline = bm25_only.pipeline()
+    assert matching(pipeline, "list_similarities/*") == {
+        f"list_similarities/{name}/{k}" for name in ("late", "diverse") for k in (3, 50)
+    }

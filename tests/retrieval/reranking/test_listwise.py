@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
-from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.listwise import Listwise, read_permutation, windows
@@ -66,12 +65,6 @@ def test_windows_cover_all_and_end_at_the_top(n: int, window: int, data: st.Data
     assert found[-1][0] == 0
     assert {place for start, end in found for place in range(start, end)} == set(range(n))
     assert all(1 <= end - start <= window for start, end in found)
-
-
-def test_windows_of_the_paper() -> None:
-    assert windows(50, 20, 10) == [(30, 50), (20, 40), (10, 30), (0, 20)]
-    assert windows(25, 20, 10) == [(5, 25), (0, 15)]
-    assert windows(20, 20, 10) == [(0, 20)]
 
 
 def test_one_window_gives_the_order_of_the_answer(server: Server) -> None:
@@ -148,15 +141,6 @@ def test_what_was_answered_is_not_paid_again(server: Server, tmp_path: Path) -> 
     assert server.received != []
 
 
-def test_limits_stop_it_and_keep_what_was_answered(server: Server, tmp_path: Path) -> None:
-    lists = [asked(f"wind {number}", [1, 2, 3]) for number in range(5)]
-    with pytest.raises(BudgetReached, match="LLM max_calls 2 would be passed"):
-        rerank(config(server, max_calls=2), lists, tmp_path)
-    assert len(server.received) == 2
-    rerank(config(server, max_calls=3), lists, tmp_path)
-    assert len(server.received) == 5
-
-
 def test_long_passages_are_shown_as_far_as_max_words(server: Server) -> None:
     texts = ["1 two three\nfour five", "2 [1] two three four"]
     one = Candidates("q", "two\n lines", ["a", "b"], texts, np.zeros(2))
@@ -175,33 +159,6 @@ def test_a_prompt_of_ones_own(server: Server, tmp_path: Path) -> None:
     file.write_text("version: 4\n[user]\nSort for {query}\n")
     with pytest.raises(ConfigError, match=r"`passages`: the prompt has no place for it"):
         chosen.describe()
-
-
-def test_what_determines_the_scores(server: Server) -> None:
-    def described(**options: object) -> dict[str, object]:
-        chosen = config(server, **options)
-        return {**chosen.described(), **chosen.describe()}
-
-    plain = described()
-    same: list[dict[str, object]] = [
-        {"api_key_env": "A"},
-        {"timeout": 5.0},
-        {"retries": 0},
-        {"concurrency": 1},
-        {"max_calls": 9},
-        {"base_url": server.base_url.replace("http://", "http://user:secret@")},
-    ]
-    assert all(described(**options) == plain for options in same)
-    others: list[dict[str, object]] = [
-        {"window": 10},
-        {"step": 5},
-        {"model": "other"},
-        {"max_words": 9},
-        {"seed": None},
-        {"base_url": "http://127.0.0.1:1/v1"},
-    ]
-    assert all(described(**options) != plain for options in others)
-    assert "secret" not in str(described(**same[-1]))
 
 
 WRONG: dict[str, tuple[dict[str, object], str]] = {

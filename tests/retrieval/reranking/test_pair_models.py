@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.models.cache_fill import ValueCache
+from rag_assets.models.cache_fill import TokenVectors, Vectors, to_unit_rows
+from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
+from rag_assets.retrieval.reranking import local as module
 from rag_assets.retrieval.reranking.candidates import (
-    PAIR_SCORES,
     Candidates,
     Pair,
-    Scores,
     pair_keys,
 )
-from rag_assets.retrieval.reranking.local import CrossEncoderScorer, scored_by_pairs
+from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
+from rag_assets.retrieval.reranking.local import (
+    NOTHING,
+    CrossEncoderScorer,
+    maxsim,
+    scored_by_pairs,
+)
 from rag_assets.retrieval.workspace import Usage, Workspace
 from tests.retrieval.reranking.tiny_models import LONGEST, cross_encoder
 
@@ -80,13 +89,6 @@ def test_what_the_files_hold_determines_the_score(folder: Path, tmp_path: Path) 
     assert len(set(cut.score(pairs).tolist())) == 1
 
 
-def test_a_text_of_ten_thousand_words_is_cut_and_none_is_scored(folder: Path) -> None:
-    scores = CrossEncoderScorer(str(folder)).score(
-        [Pair("word " * 10_000, "text " * 10_000), Pair("", "")]
-    )
-    assert np.isfinite(scores).all()
-
-
 def test_a_length_that_the_model_cannot_read(folder: Path) -> None:
     with pytest.raises(UsageError, match=f"max_length is {LONGEST + 1}; .* has {LONGEST}"):
         CrossEncoderScorer(str(folder), max_length=LONGEST + 1).describe()
@@ -116,28 +118,11 @@ def test_damaged_weights_are_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
-PAIRS = [Pair("q", "a"), Pair("q", "b"), Pair("r", "a")]
-SCORES = np.array([0.1, -1e300, 5e-324])
-
-
-def test_scores_come_back_bit_by_bit(tmp_path: Path) -> None:
-    ValueCache(tmp_path, PAIR_SCORES).put(pair_keys("one", PAIRS), SCORES)
-    wanted = pair_keys("one", [PAIRS[2], Pair("q", "c"), *PAIRS])
-    scores, is_known = ValueCache(tmp_path, PAIR_SCORES).get(wanted)
-    assert scores is not None
-    assert scores[[0, 2, 3, 4]].tobytes() == SCORES[[2, 0, 1, 2]].tobytes()
-    assert is_known.tolist() == [True, False, True, True, True]
-
-
 @pytest.mark.parametrize(
     "other", [Pair("a", "q"), Pair("qa", ""), Pair("", "qa"), Pair("q\0a", ""), Pair("q", "a ")]
 )
 def test_no_two_pairs_share_a_key(other: Pair) -> None:
     assert pair_keys("one", [Pair("q", "a")]) != pair_keys("one", [other])
-
-
-def test_scorers_share_a_folder_and_no_score() -> None:
-    assert pair_keys("one", PAIRS) != pair_keys("other", PAIRS)
 
 
 def test_a_key_is_as_it_always_was() -> None:
@@ -146,40 +131,126 @@ def test_a_key_is_as_it_always_was() -> None:
     assert key.hex() == "e07776e213ecba590bd1c9a1c48a53b1461d2a5d1b11a25c1317f929c2714184"
 
 
-class Lengths(CrossEncoderScorer):
-    """Scores a pair by the length of its document, without a model."""
+WIND = "wind"
+FEW, SOME, MANY, MOST = "☃" * 90, "☃" * 30 + " a", "a " * 10, "a " * 12
+"""A run of snowmen is one unknown word to a model; most letters come with fewest tokens."""
 
-    def __init__(self) -> None:
-        pass
-
-    def describe(self) -> Mapping[str, str]:
-        return {"scorer": "lengths"}
-
-    def score(self, pairs: Sequence[Pair]) -> Scores:
-        return np.array([float(len(pair.document)) for pair in pairs])
-
-    def lengths(self, pairs: Sequence[Pair], counted: Path | None = None) -> npt.NDArray[np.int_]:
-        return np.zeros(len(pairs), dtype=np.int_)
+TEXTS = [MANY, FEW, MOST, SOME]
+LENGTHS = Candidates("q", WIND, ["d0", "d1", "d2", "d3"], TEXTS, np.zeros(4))
 
 
-def asked(query: str, *texts: str) -> Candidates:
-    ids = [str(number) for number in range(len(texts))]
-    return Candidates(query, query, ids, texts, np.zeros(len(texts)))
+def test_tokens_of_both_texts_that_are_read_or_else_letters(folder: Path, tmp_path: Path) -> None:
+    pairs = [Pair("a b", "☃☃☃"), Pair("a b", "c " * 99)]
+
+    def lengths(model: Path, batch_size: int) -> list[int]:
+        scorer = CrossEncoderScorer(str(model), batch_size=batch_size)
+        return [int(length) for length in scorer.lengths(pairs)]
+
+    assert lengths(folder, 1) == [7, LONGEST]
+    assert lengths(folder, 2) == [6, 201], "one batch"
+    slow = cross_encoder(tmp_path / "slow")
+    (slow / "tokenizer.json").unlink()
+    assert any((slow / name).is_file() for name in SLOW_TOKENIZER_FILES)
+    assert lengths(slow, 1) == [6, 201]
 
 
-@pytest.mark.slow
-def test_what_is_new_and_what_was_known_is_measured(tmp_path: Path) -> None:
-    measured: list[Usage] = []
-    workspace = Workspace(tmp_path, measure=measured.append)
-    first = [asked("dog", "ab", "abcd", "ab")]
-    found = scored_by_pairs(first, Lengths(), workspace)
-    assert found[0].tolist() == [2, 4, 2]
-    new, known = measured
-    assert new == Usage("ask", 2, new.seconds), "equal texts are scored once"
-    assert new.seconds
-    assert known == Usage("ask", 0, cached=True)
-    measured.clear()
-    scored_by_pairs([*first, asked("cat", "ab")], Lengths(), workspace)
-    new, known = measured
-    assert new == Usage("ask", 1, new.seconds)
-    assert known == Usage("ask", 2, cached=True)
+def test_pairs_of_as_many_tokens_are_one_batch(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer = CrossEncoderScorer(str(folder), batch_size=2)
+    alone = [scorer.score([Pair(WIND, text)])[0] for text in TEXTS]
+    batches: list[set[str]] = []
+    load = module._load
+
+    def noted(*args: Any) -> Any:
+        model = load(*args)
+        read = model.preprocess
+
+        def preprocess(batch: Sequence[tuple[str, str]], **options: Any) -> Any:
+            batches.append({document for _, document in batch})
+            return read(batch, **options)
+
+        monkeypatch.setattr(model, "preprocess", preprocess)
+        return model
+
+    monkeypatch.setattr(module, "_load", noted)
+    (scores,) = scored_by_pairs([LENGTHS], scorer, Workspace(tmp_path))
+    assert batches == [{MOST, MANY}, {FEW, SOME}]
+    np.testing.assert_allclose(scores, alone, atol=1e-5)
+
+
+AXIS = np.array([1.0, 0.0], dtype=np.float32)
+VECTORS = np.array([[0.8, 0.6], [0.8, 0.6], [0.6, -0.8], [0.0, 1.0]], dtype=np.float32)
+IDS = ["a", "b", "c", "d"]
+
+
+def order(lambda_: float, ids: Sequence[str] = IDS) -> list[str]:
+    return [ids[position] for position in mmr_order(AXIS, VECTORS, ids, lambda_)]
+
+
+def test_the_worked_example() -> None:
+    # Cosines to the query: a .8, b .8, c .6, d 0. First: the best is .8 twice; b is the higher id.
+    # Then .5 * cosine - .5 * likeness to b: a .5*.8 - .5*1 = -.1; d .5*0 - .5*.6 = -.3;
+    # c .5*.6 - .5*(.8*.6 - .6*.8 = 0) = .3: c is next.
+    # Then the nearest of b, c: a still 1 -> -.1; d max(.6, -.8) = .6 -> -.3: a, d.
+    assert order(0.5) == ["b", "c", "a", "d"]
+
+
+def test_lambda_one_is_the_order_by_cosine_and_zero_that_of_the_most_unlike() -> None:
+    assert order(1.0) == ["b", "a", "c", "d"]
+    # After b: likeness a 1, c 0, d .6: c. After c: a max(1, 0) = 1, d max(.6, -.8) = .6: d.
+    assert order(0.0) == ["b", "c", "d", "a"]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 8), st.floats(0, 1))
+def test_every_choice_is_the_best_of_those_left(seed: int, n: int, lambda_: float) -> None:
+    drawn = np.random.default_rng(seed).normal(size=(n + 1, 3))
+    unit: Vectors = to_unit_rows(drawn, str)
+    chosen = mmr_order(unit[0], unit[1:], [str(i) for i in range(n)], lambda_).tolist()
+    assert sorted(chosen) == list(range(n))
+    cosines = unit.astype(np.float64) @ unit.astype(np.float64).T
+
+    def value(item: int, before: list[int]) -> float:
+        likest = max((cosines[item + 1, other + 1] for other in before), default=0.0)
+        return float(lambda_ * cosines[item + 1, 0] - (1 - lambda_) * likest)
+
+    for place, item in enumerate(chosen):
+        best = max(value(other, chosen[:place]) for other in chosen[place:])
+        assert math.isclose(value(item, chosen[:place]), best, abs_tol=1e-12)
+
+
+def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
+    texts = ["The harbour closes.", "The harbour closes.", "A dog needs a ticket.", ""]
+    one = Candidates("q", "when does the harbour close", IDS, texts, np.zeros(4))
+    mmr = MMR.model_validate({"type": "mmr", "input": "bm25"})
+    (scores,) = mmr.scores_of([one], Workspace(tmp_path))
+    assert sorted(scores.tolist(), reverse=True) == [1.0, 1 / 2, 1 / 3, 1 / 4]
+    assert scores[1] == 1.0  # of two that are the same, the higher id
+    assert scores[0] < 1 / 2
+    (again,) = mmr.scores_of([one], Workspace(tmp_path))
+    assert again.tobytes() == scores.tobytes()
+
+
+TOKENS_OF = [
+    "The southern harbour closes when the wind exceeds 25 metres per second.",
+    "A dog needs a ticket of 10 crowns.",
+    "",
+]
+
+
+def vectors(*rows: list[float]) -> TokenVectors:
+    return np.array(rows, dtype=np.float16).reshape(len(rows), -1)
+
+
+def test_the_mean_of_the_best_cosines() -> None:
+    query = vectors([1, 0], [0, 1])
+    document = vectors([0.6, 0.8], [1, 0], [-1, 0])
+    # First token: max(.6, 1, -1) = 1; second: max(.8, 0, 0) = .8 (half precision: .7998).
+    assert maxsim(query, document) == pytest.approx((1 + 0.8) / 2, abs=1e-3)
+
+
+def test_nothing_to_compare_scores_below_every_cosine() -> None:
+    some = vectors([1, 0])
+    none = np.empty((0, 2), dtype=np.float16)
+    assert maxsim(some, none) == maxsim(none, some) == NOTHING
+    assert maxsim(some, vectors([-1, 0])) >= NOTHING

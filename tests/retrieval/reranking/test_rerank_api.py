@@ -1,19 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.errors import ModelUnavailable
+from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.derived import Reranked
 from rag_assets.retrieval.reranking.candidates import Candidates
-from rag_assets.retrieval.reranking.server import RerankApi
+from rag_assets.retrieval.reranking.server import RerankApi, RerankEndpoint
 from rag_assets.retrieval.workspace import Workspace
-from tests.llm.server import Server, error, json_reply, shared_words
+from rag_assets.servers.client import ServedModelOptions
+from rag_assets.servers.failures import Failed
+from tests.llm.server import Reply, Server, broken_json, error, json_reply, page, shared_words
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]
 
@@ -99,17 +102,6 @@ def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Pa
     assert server.received == []
 
 
-def test_the_key_and_how_is_asked_determine_no_result(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RERANK_KEY", "sk-very-secret")
-    one, other = config(server, api_key_env="RERANK_KEY", timeout=1), config(server, batch_size=3)
-    told = str([one.described(), one.describe(), one])
-    assert "sk-very-secret" not in told
-    assert (one.described(), one.describe()) == (other.described(), other.describe())
-    assert one.describe() != config(server, model="other").describe()
-
-
 @pytest.mark.parametrize(
     ("base_url", "problem"),
     [
@@ -138,3 +130,170 @@ def test_max_calls_are_never_passed_and_what_was_scored_is_kept(
     assert len(server.received) == 8
     assert found.failures == {}
     assert np.isfinite(np.concatenate(found.scores)).all()
+
+
+KEY = "sk-very-secret"
+QUERY = "wind in the harbour"
+SENT = ["a dog", "the wind", "wind in the northern harbour"]
+
+Opened = Callable[..., RerankEndpoint]
+
+BASE, PATH = "/v2", "/v2/rerank"
+"""Behind ``https://api.cohere.com``."""
+
+
+@pytest.fixture
+def sleeps() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def reranker(server: Server, sleeps: list[float]) -> Iterator[Opened]:
+    """Opens rerankers for the server, which are closed in the end."""
+    made: list[RerankEndpoint] = []
+
+    def opened(dialect: Any = "cohere", **changed: Any) -> RerankEndpoint:
+        plain = {"model": "tiny", "base_url": f"{server.root}{BASE}", "timeout": 5, "retries": 2}
+        options = ServedModelOptions.model_validate({**plain, "backoff": 0.01, **changed})
+        made.append(RerankEndpoint(options, dialect, sleeps.append))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.close()
+
+
+def results(*scores: object) -> Reply:
+    """Return an answer as the protocol has it."""
+    rows = [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]
+    return json_reply({"id": "x", "results": rows})
+
+
+def numbers(scores: object) -> list[float]:
+    assert isinstance(scores, np.ndarray)
+    assert scores.dtype == np.float64
+    return list(scores.tolist())
+
+
+def test_scores_stand_in_the_order_of_the_documents(server: Server, reranker: Opened) -> None:
+    found = numbers(reranker().score(QUERY, SENT))
+    assert found == [shared_words(QUERY, text) for text in SENT]
+    (request,) = server.received
+    assert request.path == PATH
+    assert request.body == {"model": "tiny", "query": QUERY, "documents": SENT, "top_n": 3}
+    assert "authorization" not in request.headers
+
+
+def test_cohere_s_own_answer_is_read(
+    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request and an answer of ``POST /v2/rerank`` as Cohere's reference has them."""
+    monkeypatch.setenv("CO_API_KEY", KEY)
+    rows = [(2, 0.999071), (0, 0.7867867), (1, 0.32713068)]
+    answer = {
+        "results": [{"index": row, "relevance_score": score} for row, score in rows],
+        "id": "07734bd2-2473-4f07-94e1-0d9f0e6843cf",
+        "meta": {
+            "api_version": {"version": "2", "is_experimental": False},
+            "billed_units": {"search_units": 1},
+        },
+    }
+    server.on(QUERY, json_reply(answer))
+    asked = reranker(api_key_env="CO_API_KEY")
+    assert numbers(asked.score(QUERY, SENT)) == [0.7867867, 0.32713068, 0.999071]
+    (request,) = server.received
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
+    assert set(request.body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}
+    assert asked.tokens is None
+
+
+def test_the_dialect_of_text_embeddings_inference(server: Server, reranker: Opened) -> None:
+    rows = [{"index": 2, "score": 0.9}, {"index": 0, "score": 0.1}, {"index": 1, "score": 0.2}]
+    server.on(QUERY, json_reply(rows))
+    assert numbers(reranker("tei").score(QUERY, SENT)) == [0.1, 0.2, 0.9]
+    assert server.received[0].body == {"query": QUERY, "texts": SENT, "truncate": True}
+
+
+def test_what_the_server_counted(server: Server, reranker: Opened) -> None:
+    asked = reranker()
+    rows = [{"index": 0, "relevance_score": 0.5}]
+    server.on(
+        QUERY,
+        json_reply({"results": rows, "usage": {"total_tokens": 7}}),
+        json_reply({"results": rows, "usage": {"total_tokens": "many"}}),
+        json_reply({"results": [], "usage": {"total_tokens": 7}}),
+    )
+    for _ in range(3):
+        asked.score(QUERY, SENT[:1])
+    assert asked.tokens == 7, "an answer that is refused counts for nothing"
+
+
+def test_the_key_is_sent_and_never_told(
+    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RERANK_KEY", KEY)
+    asked = reranker(api_key_env="RERANK_KEY")
+    server.on(QUERY, error(400, f"bad request with {KEY}"), error(401, f"who is {KEY}?"))
+    assert asked.score(QUERY, SENT) == Failed("HTTP 400: bad request with [key]")
+    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
+    with pytest.raises(ModelUnavailable) as raised:
+        asked.score(QUERY, SENT)
+    assert KEY not in str(raised.value)
+    monkeypatch.setenv("RERANK_KEY", "sk-sécret")
+    with pytest.raises(UsageError, match="RERANK_KEY holds no API key") as refused:
+        reranker(api_key_env="RERANK_KEY")
+    assert "sécret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_what_no_request_can_pass_is_one_error(
+    server: Server, reranker: Opened, status: int
+) -> None:
+    server.on(QUERY, error(status, "no"))
+    with pytest.raises(ModelUnavailable, match=f"HTTP {status}: no.; check base_url") as raised:
+        reranker().score(QUERY, SENT)
+    assert f"model 'tiny' at {server.root}{BASE} is not available" in str(raised.value)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+def test_what_may_pass_is_tried_again(
+    server: Server, reranker: Opened, sleeps: list[float], status: int
+) -> None:
+    server.on(QUERY, error(status), error(status), results(1, 2, 3))
+    assert numbers(reranker().score(QUERY, SENT)) == [1.0, 2.0, 3.0]
+    assert sleeps == [0.01, 0.02]
+    assert len(server.received) == 3
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        broken_json(),
+        page(),
+        json_reply({}),
+        json_reply({"results": None}),
+        json_reply({"results": [1, 2, 3]}),
+        json_reply("results"),
+        json_reply(None),
+        results(1, 2),
+        results(1, 2, 3, 4),
+        results(1, None, 3),
+        Reply(200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'),
+        json_reply({"results": [{"index": 0, "relevance_score": i} for i in range(3)]}),
+        json_reply({"results": [{"index": i - 1, "relevance_score": i} for i in range(3)]}),
+        json_reply({"results": [{"relevance_score": i} for i in range(3)]}),
+        Reply(200, b"[" * 200_000),
+    ],
+)
+def test_what_the_protocol_does_not_say_fails_this_query_only(
+    server: Server, reranker: Opened, reply: Reply
+) -> None:
+    server.on(QUERY, reply)
+    failed = reranker().score(QUERY, SENT)
+    assert isinstance(failed, Failed)
+    assert not failed.retryable
+    assert failed.reason.startswith("the answer is not what the protocol says")
+    assert len(failed.reason) < 300
+    assert len(server.received) == 1
