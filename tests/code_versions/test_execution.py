@@ -20,8 +20,7 @@ from tests.answers.answering import with_answers
 from tests.assets.test_graph import use_everything
 from tests.code_versions.tracer import Place, Tracer
 from tests.llm.server import says, serving
-from tests.retrieval.test_contract import EvaluatedWithFiles
-from tests.retrieval.test_contract import retrievers
+from tests.retrieval.test_contract import EvaluatedWithFiles, retrievers
 from tests.tiny_experiment import Tiny
 
 __all__ = ["retrievers"]

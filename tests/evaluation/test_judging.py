@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.evaluation.units import cut
+from rag_assets.ordering import Hits
+from rag_assets.retrieval.unit_ranking import Search, unit_ranking
 from rag_assets.schemas import CHUNKS, QRELS
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
@@ -22,6 +25,7 @@ from rag_assets.statistics.paired_differences import (
     shared_evidence,
 )
 from rag_assets.statistics.units import Counted, Floats, Resampling
+from tests.made_tables import run_table
 
 Span = tuple[int, int]
 Qrel = tuple[str, str, Span | None, int]
@@ -116,16 +120,6 @@ def test_judged_chunk_ids() -> None:
     qrels: list[Qrel] = [("e1", "d#10-20", None, 2), ("e2", "d#0-99", None, 1)]
     chunks = chunk_table([(0, 10), (10, 20)])
     assert judged(qrels, chunks, "chunk") == [("e1", "d#10-20", 2), ("e2", None, 1)]
-
-
-def test_one_chunk_with_two_alternatives_has_the_higher_grade() -> None:
-    qrels: list[Qrel] = [("e", "d", (0, 3), 1), ("e", "d", (5, 9), 2)]
-    assert judged(qrels, chunk_table([(0, 10)])) == [("e", "d#0-10", 2)]
-
-
-def test_grade_of_the_best_alternative_stays_when_only_a_weaker_one_can_be_reached() -> None:
-    qrels: list[Qrel] = [("e", "d", (50, 60), 2), ("e", "d", (0, 5), 1)]
-    assert judged(qrels, chunk_table([(0, 10)])) == [("e", "d#0-10", 1), ("e", None, 2)]
 
 
 SPANS = st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(
@@ -262,3 +256,98 @@ def test_false_alarms_are_few_and_a_difference_is_found(name: str) -> None:
         alone, ours = benchmark["found"](documents, values)
         assert least <= ours <= most
         assert ours <= alone
+
+
+# "a!" is before "a#" in bytes, so the order of these documents is not the order of their chunks.
+SEVEN = ["a", "a!", "a#", "b", "\u00e9", "\U0001f600", "Z"]
+CHUNK_IDS = [(f"{document}#{n}-{n + 1}", document) for document in SEVEN for n in range(4)]
+# Few values: many ties; None is a chunk that the search does not find.
+SCORES = st.lists(
+    st.sampled_from([None, -1.0, 0.5, 1.0, 2.0]),
+    min_size=len(CHUNK_IDS),
+    max_size=len(CHUNK_IDS),
+)
+
+
+def chunks_of(ids: Sequence[tuple[str, str]]) -> pa.Table:
+    return CHUNKS.from_rows(
+        [
+            {
+                "chunk_id": c,
+                "document_id": d,
+                "start": 0,
+                "end": 1,
+                "title": "",
+                "text": "x",
+                "heading_path": "",
+            }
+            for c, d in ids
+        ]
+    )
+
+
+def by_score(pairs: Sequence[tuple[float, str]]) -> list[int]:
+    """Numbers of (score, id) pairs, best first, by the one order of rankings."""
+    key = [(score, name.encode()) for score, name in pairs]
+    return sorted(range(len(pairs)), key=key.__getitem__, reverse=True)
+
+
+class ExactSearch:
+    """An exact search over given scores, one list a query; remembers what it was asked for."""
+
+    def __init__(self, scores: Sequence[Sequence[float | None]], ids: Sequence[str]) -> None:
+        self.scores, self.ids = scores, ids
+        self.asked: list[tuple[list[int], int]] = []
+
+    def __call__(self, queries: Sequence[int], depth: int) -> list[Hits]:
+        self.asked.append((list(queries), depth))
+        return [self._hits(self.scores[query], depth) for query in queries]
+
+    def _hits(self, scores: Sequence[float | None], depth: int) -> Hits:
+        found = [(n, score) for n, score in enumerate(scores) if score is not None]
+        order = by_score([(score, self.ids[n]) for n, score in found])[:depth]
+        positions = np.array([found[i][0] for i in order], dtype=np.int64)
+        return Hits(positions, np.array([found[i][1] for i in order], dtype=np.float64))
+
+
+def naive_documents(scores: Sequence[float | None], depth: int) -> list[tuple[str, float, str]]:
+    """Rank all documents by their best chunk: (document, score, chunk)."""
+    best: dict[str, tuple[float, bytes, str]] = {}
+    for (chunk, document), score in zip(CHUNK_IDS, scores, strict=True):
+        if score is not None:
+            entry = (score, chunk.encode(), chunk)
+            best[document] = max(entry, best.get(document, entry))
+    names = list(best)
+    order = by_score([(best[name][0], name) for name in names])[:depth]
+    return [(names[i], best[names[i]][0], best[names[i]][2]) for i in order]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SCORES, min_size=1, max_size=4), st.integers(1, 9))
+def test_documents_are_exactly_the_naive_ranking(
+    scores: list[list[float | None]], depth: int
+) -> None:
+    search: Search = ExactSearch(scores, [chunk for chunk, _ in CHUNK_IDS])
+    names = [f"q{n}" for n in range(len(scores))]
+    table = unit_ranking(names, chunks_of(CHUNK_IDS), search, judge="document", depth=depth)
+    expected = [
+        (name, rank, score, document, chunk, document)
+        for name, values in zip(names, scores, strict=True)
+        for rank, (document, score, chunk) in enumerate(naive_documents(values, depth), 1)
+    ]
+    assert [tuple(row.values()) for row in table.to_pylist()] == expected
+
+
+def test_tie_across_the_cut_is_searched_to_its_end() -> None:
+    """All chunks tie; the best document by id owns the chunk that is last by id."""
+    ids = [(f"c{n:03d}", f"d{99 - n:02d}") for n in range(100)]
+    search = ExactSearch([[1.0] * 100], [chunk for chunk, _ in ids])
+    table = unit_ranking(["q"], chunks_of(ids), search, judge="document", depth=2)
+    assert table["unit_id"].to_pylist() == ["d99", "d98"]
+    assert [depth for _, depth in search.asked] == [2, 8, 32, 100]
+
+
+def test_cut_keeps_the_first_ranks_of_every_query() -> None:
+    table = cut(run_table({"q1": ["a", "b", "c"], "q2": ["d"]}), 2)
+    pairs = zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True)
+    assert list(pairs) == [("q1", "a"), ("q1", "b"), ("q2", "d")]

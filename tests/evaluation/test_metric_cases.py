@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
 from rag_assets.evaluation.metric_names import (
     Metric,
     highest_value,
@@ -22,7 +24,6 @@ from rag_assets.evaluation.metric_names import (
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.score import score
 from rag_assets.schemas import QUERY_METRICS
-from tests.evaluation.dialects.one_query import as_given, number
 from tests.evaluation.naive_metrics import RANKINGS, STRUCTURES, Structure, naive
 from tests.made_tables import (
     ALL_METRICS,
@@ -459,3 +460,21 @@ def test_a_repeated_document_overflows_in_lists_that_count_it_twice() -> None:
     assert number("llamaindex", "ndcg", data) == pytest.approx(twice)
     assert number("llamaindex", "ap", data) == pytest.approx(1 / 1 + 2 / 3)
     assert number("autorag", "retrieval_precision", data) == pytest.approx(1 / 3)
+
+
+def as_given(
+    ranking: Iterable[str],
+    grades: Mapping[str, int] | None = None,
+    groups: Sequence[Sequence[str]] | None = None,
+) -> ToolInput:
+    """A list, best first, and either grades or groups of alternatives."""
+    if groups is None:
+        groups = [[item] for item, grade in (grades or {}).items() if grade > 0]
+    if grades is None:
+        grades = {item: 1 for group in groups for item in group}
+    return ToolInput((ToolQuery("q", list(ranking), True, tuple(map(tuple, groups)), grades),))
+
+
+def number(dialect: str, name: str, data: ToolInput) -> float | None:
+    tool = DIALECTS[dialect]
+    return tool.outcome(data, tool.parse(name)).mean

@@ -58,18 +58,8 @@ def test_lists_keep_their_order(tmp_path: Path) -> None:
     [
         ("", ": holds no queries"),
         ("[1]\n", ":1: found a list; each line must be one JSON object"),
-        ('{"qid": "q", "retrieved_ids": [], "s": NaN}', ":1: malformed JSON at byte"),
-        ('{"qid": [], "retrieved_ids": []}', ":1: `qid`: is []; must be an id"),
         ('{"qid": "q"}', ":1: `retrieved_ids`: is missing; found keys: 'qid'"),
         ('{"qid": "q", "retrieved_ids": ["a", 1]}', ":1: `retrieved_ids`: must be a list of texts"),
-        (
-            '{"qid": "q", "retrieved_ids": ["a"], "scores": [true]}',
-            ":1: `scores`: must be a list of finite numbers",
-        ),
-        (
-            '{"qid": "q", "retrieved_ids": ["a"], "scores": [1e999]}',
-            ":1: malformed JSON (number out of range)",
-        ),
         (
             '{"qid": "q", "retrieved_ids": ["a"], "retrieve_scores": []}',
             ":1: `retrieve_scores`: has 0 scores for 1 ids",

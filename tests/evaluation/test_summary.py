@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import combinations
@@ -145,15 +144,6 @@ def failed(*query_ids: str) -> pa.Table:
     return table
 
 
-def test_tokens_are_averaged_like_the_metrics() -> None:
-    tokens = pa.array([10, 30, 500], pa.int64())  # hit, lost, none; sorted by id
-    table = cells(2)[2]
-    table = table.set_column(table.column_names.index("tokens"), "tokens", tokens)
-    counts = counting("hit", "lost", "none", weights={"hit": 3})
-    (row,) = summarise({2: table}, {2: ["mrr"]}, counts).to_pylist()
-    assert row["tokens"] == (3 * 10 + 30) / 4
-
-
 PAIRS = st.tuples(st.none() | st.floats(1e-9, 1) | st.just(0.0), st.floats(1e-3, 2.0**53))
 
 
@@ -166,20 +156,6 @@ def test_weighted_sums_are_exact(pairs: list[tuple[float | None, float]]) -> Non
         return
     exact = float(sum(v * w for v, w in counted)) / float(sum(w for _, w in counted))
     assert found == exact
-
-
-@given(st.lists(st.none() | st.floats(0, 1), max_size=50), st.randoms(use_true_random=False))
-def test_mean_is_exact_whatever_the_order(
-    values: list[float | None], shuffle: random.Random
-) -> None:
-    numbers = [value for value in values if value is not None]
-    found = mean(values)
-    if not numbers:
-        assert found is None
-        return
-    total = sum(map(Fraction, numbers))
-    assert found == float(total) / len(numbers)
-    assert mean(shuffle.sample(values, len(values))) == found
 
 
 PRIMARY = Metric("ndcg", 10)
@@ -201,13 +177,6 @@ def summary(values: dict[int, float | None], split: str = "all", **others: float
 def places(board: pa.Table) -> list[tuple[int | None, str, int]]:
     names = ("position", "retriever", "top_k")
     return list(zip(*(board[name].to_pylist() for name in names), strict=True))
-
-
-def test_best_first_and_cutoffs_ascending() -> None:
-    boards = {"low": summary({1: 0.9, 10: 0.2}), "high": summary({1: 0.1, 10: 0.3})}
-    board = leaderboard(boards, PRIMARY)
-    assert places(board) == [(1, "high", 1), (1, "high", 10), (2, "low", 1), (2, "low", 10)]
-    assert board["ndcg"].to_pylist() == [0.1, 0.3, 0.9, 0.2]
 
 
 def test_equal_values_share_a_place_and_the_next_is_skipped() -> None:

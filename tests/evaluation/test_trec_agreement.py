@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import random
 from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
-from tests.made_tables import by_query, document_judgments, query_table, ranked, scored_table
+from tests.made_tables import (
+    by_query,
+    document_judgments,
+    judgment_table,
+    query_table,
+    ranked,
+    run_table,
+    scored_table,
+)
 
 pytrec_eval = pytest.importorskip("pytrec_eval")
 
@@ -130,3 +140,51 @@ def test_scores_are_compared_in_float64() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 0.12345678901, "b": 0.12345678900}}
     assert theirs(qrels, run, {"recip_rank"}, 1) == {"q": {"recip_rank": 0.5}}
     assert ours(qrels, run, [Metric("mrr")], 10)["q"]["mrr"] == 1.0
+
+
+DEPTHS = (1, 2, 3, 5, 10, 100)
+
+
+def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
+    shuffle = random.Random(7)
+    documents = [f"d{i}" for i in range(400)]
+    rankings = {f"q{i}": shuffle.sample(documents, 100) for i in range(60)}
+    labels = [
+        (query, f"e{e}", item, shuffle.randint(0, 3))
+        for query in rankings
+        for e in range(30)
+        for item in shuffle.sample(documents, 4)
+    ]
+    run, judgments, queries = run_table(rankings), judgment_table(labels), query_table(rankings)
+    cells = [("r", k) for k in DEPTHS]
+
+    def computed(run: pa.Table, judgments: pa.Table) -> dict[tuple[str, int], pa.Table]:
+        return query_metrics({"r": run}, {"j": judgments}, {"r": "j"}, queries, cells)
+
+    expected = computed(run, judgments)
+    assert sum(expected["r", 100]["ndcg"].to_pylist()) > 1
+    for _ in range(3):
+        mixed_run = run.take(shuffle.sample(range(run.num_rows), run.num_rows))
+        mixed = judgments.take(shuffle.sample(range(judgments.num_rows), judgments.num_rows))
+        found = computed(mixed_run, mixed)
+        assert all(found[cell].equals(expected[cell]) for cell in cells)
+
+
+def test_rows_are_sorted_by_query_and_every_query_has_one() -> None:
+    run = run_table({"b": ["x"], "stranger": ["x"]})
+    judgments = {"j": document_judgments({"b": {"x": 1}, "stranger": {"x": 1}})}
+    queries = query_table(["c", "a", "b"])
+    table = query_metrics({"r": run}, judgments, {"r": "j"}, queries, [("r", 1)])["r", 1]
+    assert table["query_id"].to_pylist() == ["a", "b", "c"]
+    assert table["hit_rate"].to_pylist() == [None, 1.0, None]
+
+
+def test_an_empty_run_beside_others() -> None:
+    runs = {"empty": run_table({}), "full": run_table({"q": ["a"]})}
+    judgments = {"j": document_judgments({"q": {"a": 2}})}
+    judged_by = {"empty": "j", "full": "j"}
+    cells = [("empty", 3), ("full", 3)]
+    found = query_metrics(runs, judgments, judged_by, query_table(["q"]), cells)
+    assert found["empty", 3]["ndcg"].to_pylist() == [0.0]
+    assert found["empty", 3]["n_retrieved"].to_pylist() == [0]
+    assert found["full", 3]["ndcg"].to_pylist() == [1.0]

@@ -62,12 +62,6 @@ def names(tiny: Tiny) -> EvaluationNames:
     return EvaluationNames(tiny.settings, tiny.artifacts.name)
 
 
-def test_nothing_that_a_snapshot_names_is_an_orphan(edited: Tiny) -> None:
-    before = everything(edited)
-    assert clean(edited, None, orphans=True) == []
-    assert everything(edited) == before
-
-
 def test_an_artifact_that_no_snapshot_names_is_one(tiny: Tiny) -> None:
     before = everything(tiny)
     tiny.configure("bm25", k1=0.4)

@@ -35,7 +35,6 @@ from rag_assets.report.diff import changes_between
 from rag_assets.report.history import MetricHistory, evaluation_changes
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.base import Retriever
-from rag_assets.schemas import HISTORY
 from tests.pipeline.made_history import evaluation_id, made_rows
 from tests.tiny_experiment import Tiny, planned
 
@@ -109,16 +108,6 @@ def test_a_cell_that_is_missing_makes_it_incomplete(tiny: Tiny) -> None:
     assert "bm25" not in {one["retriever"] for one in row["metrics"]}
 
 
-def test_a_metric_over_time(tiny: Tiny) -> None:
-    first = board_of(tiny)
-    tiny.replace("judgments.jsonl", "A dog needs a ticket of 10 crowns.", "Children under six")
-    tiny.run()
-    tiny.snapshot()
-    rows = history_of(tiny).metric("ndcg", 5)
-    values = [row["value"] for row in rows if row["retriever"] == "bm25-whole"]
-    assert values == [first["bm25-whole", 5], board_of(tiny)["bm25-whole", 5]]
-
-
 def test_a_lost_row_is_made_again_from_its_snapshot(tiny: Tiny) -> None:
     tiny.snapshot()
     before = files_of(tiny).table()
@@ -175,13 +164,6 @@ def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> No
         )
         added = {"experiment", "evaluation_id", "started", "complete", "is_current"}
         assert {column for _, column in silent} <= added
-
-
-def test_the_schema_of_the_history_survives_parquet(tiny: Tiny) -> None:
-    assert HISTORY.check(files_of(tiny).table()).num_rows == 1
-    assert files_of(tiny).table(["evaluation_id"]).schema == pa.schema(
-        [pa.field("evaluation_id", pa.string(), False)]
-    )
 
 
 def test_names_of_evaluations(tiny: Tiny) -> None:

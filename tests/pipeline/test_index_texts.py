@@ -9,13 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.assets.execution import SERVER_POOL, pool_of, retry_policy_of
-from rag_assets.chunking.stage import chunks_key, index_texts_key, indexed_rows
+from rag_assets.chunking.stage import chunks_key, index_texts_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
@@ -23,19 +20,16 @@ from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.experiment_pool import readable_texts
 from rag_assets.llm.completions import BudgetReached
-from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.result import EvaluationResult
-from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.runs_stage import run_key
 from tests.llm.server import Server, error, says, serving
 from tests.pipeline.test_forgetting import contents
-from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
+from tests.tiny_experiment import DOCUMENTS, Tiny, planned
 
 BM25_OPTIONS = {"type": "bm25", "analyzer": "english"}
 SECRET = b"Secret one?"
@@ -64,73 +58,6 @@ def write_questions(tiny: Tiny) -> None:
     ]
     tiny.folder.mkdir(parents=True)
     tiny.write_rows("questions.jsonl", rows)
-
-
-def ranked(tiny: Tiny, retriever: str, top_k: int = 100) -> dict[str, list[tuple[str, float]]]:
-    pipeline = tiny.pipeline()
-    rows = pipeline.artifact(run_key(pipeline.experiment, retriever, top_k)).table().to_pylist()
-    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
-    for row in rows:
-        assert row["unit_id"] == row["chunk_id"]
-        found[row["query_id"]].append((row["chunk_id"], row["score"]))
-    return found
-
-
-def best_of(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The naive ranking: of every text's score, the best of each chunk."""
-    best: dict[str, float] = defaultdict(lambda: -np.inf)
-    for name, score in scores:
-        best[name] = max(best[name], score)
-    return sorted(best.items(), key=lambda item: (item[1], item[0].encode()), reverse=True)
-
-
-def texts_by_row(tiny: Tiny) -> tuple[pa.Table, list[str]]:
-    return indexed_rows(tiny.pipeline(), "parts")
-
-
-def test_the_best_text_of_a_chunk_counts(tmp_path: Path) -> None:
-    """Lexical, dense and late interaction against all scores, computed one by one."""
-    tiny = Tiny(tmp_path / "tiny")
-    write_questions(tiny)
-    texts = [*DOCUMENTS.values(), *(q["text"] for q in QUERIES)]
-    model = str(save_static_model(tmp_path / "model", texts))
-    dense = {"chunking": "parts", "model": model}
-    with_texts(
-        tiny,
-        ["text", "headings", {"kind": "questions", "file": "questions.jsonl"}],
-        dense={"type": "embedding", **dense},
-        graph={"type": "embedding", "index": "hnsw", **dense},
-        fused={"type": "rrf", "inputs": ["bm25", "dense"]},
-    )
-    tiny.run()
-    rows, indexed = texts_by_row(tiny)
-    of = rows["indexed_chunk_id"].to_pylist()
-    assert len(of) > len(set(of))
-    folder = tmp_path / "index"
-    folder.mkdir()
-    bm25 = BM25.model_validate(BM25_OPTIONS)
-    bm25.build(rows, indexed, folder)
-    index = bm25.open(folder)
-    place = {name: chunk for name, chunk in zip(rows["chunk_id"].to_pylist(), of, strict=True)}
-    hits = index.search([q["text"] for q in QUERIES], len(indexed), None)
-    encoder = Encoder(model)
-    vectors = encoder.encode(indexed, kind="document").astype(np.float64)
-    asked = encoder.encode([q["text"] for q in QUERIES], kind="query").astype(np.float64)
-    lexical, dense_run, graph = (ranked(tiny, name) for name in ("bm25", "dense", "graph"))
-    for number, query in enumerate(QUERIES):
-        hit = hits[number]
-        names = [place[index.chunk_ids[row]] for row in hit.positions.tolist()]
-        name = query["query_id"]
-        assert lexical[name] == best_of(list(zip(names, hit.scores.tolist(), strict=True)))
-        expected = best_of(list(zip(of, (vectors @ asked[number]).tolist(), strict=True)))
-        assert dict(dense_run[name]) == pytest.approx(dict(expected), abs=1e-6)
-        assert len(dense_run[name]) == len(set(of))
-        assert dict(graph[name]) == pytest.approx(dict(expected), abs=1e-6)
-    # "winter coat left on the last ferry" is nobody's own text.
-    assert lexical["q5"][0][0].startswith("lost.md")
-    # The cells of one ranking, and a search of its own that is only so deep.
-    for k in (1, 3):
-        assert ranked(tiny, "bm25", k) == {name: hits[:k] for name, hits in lexical.items()}
 
 
 def test_what_is_returned_is_the_chunk_itself(tmp_path: Path) -> None:
@@ -327,12 +254,3 @@ def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
     hits = search("dog on board", 50)
     assert hits[0].document_id == "fares.md"
     assert len(set(hits)) == len(hits)
-
-
-def test_servers_are_asked_again_in_dagster(asking: Tiny, tmp_path: Path) -> None:
-    stage = STAGES["index_texts"]
-    assert retry_policy_of(stage, asking.pipeline().experiment) is not None
-    assert pool_of(stage, asking.pipeline().experiment) == SERVER_POOL
-    asking.config["chunking"]["parts"]["index_texts"] = ["headings"]
-    asking.write_config()
-    assert retry_policy_of(stage, asking.pipeline().experiment) is None

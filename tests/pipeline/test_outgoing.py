@@ -15,14 +15,15 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
-from rag_assets.checks.retriever_warnings import narrow_search_warnings
+from rag_assets.checks.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.cli.main import main
+from rag_assets.cli import main
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.stages import STAGES
 from tests.answers.answering import with_answers
 from tests.llm.server import ordered, serving
-from tests.tiny_experiment import QUERIES, Tiny, planned
+from tests.static_model import save_static_model
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
 
 AT = {"base_url": "https://e.org/v1", "api_key_env": None, "model": "m"}
 PRICES = {"prompt_price": 2.0, "completion_price": 10.0}
@@ -270,3 +271,61 @@ def test_an_engine_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
         "server: ef_search 4 is below 5",
         "own: k 3 is below 5",
     ]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    model = save_static_model(tmp_path / "e5-small", [*DOCUMENTS.values(), "query passage"])
+    tiny = Tiny(tmp_path / "tiny").write()
+    tiny.configure("asymmetric", type="embedding", chunking="parts", model=str(model))
+    return tiny
+
+
+def test_where_a_model_runs_without(tiny: Tiny) -> None:
+    model = tiny.config["retrievers"]["asymmetric"]["model"]
+    tiny.configure("late", type="maxsim", input="bm25", model=model, query_prompt="")
+    tiny.configure("absent", type="embedding", chunking="parts", model="./absent/e5-base")
+    tiny.configure(
+        "served",
+        type="openai_embedding",
+        chunking="parts",
+        model="intfloat/e5-base",
+        base_url="http://127.0.0.1:9/v1",
+        query_prompt="query: ",
+    )
+    said = [
+        line.split(" was trained with ") for line in prompt_warnings(tiny.pipeline().experiment)
+    ]
+    assert [(names.split("'")[1], rest) for names, rest in said] == [
+        ("late", "'query: ' before every query; give it as query_prompt"),
+        ("served", "'passage: ' before every document; give it as document_prompt"),
+    ]
+    words = ["plan", str(tiny.folder), "--store", str(tiny.settings.store)]
+    planned = CliRunner().invoke(main, words)
+    assert "warning: retriever 'late': model '" in planned.stderr
+
+
+def test_a_search_of_its_own_has_its_queries_embedded_without(tiny: Tiny) -> None:
+    """The vectors of its documents are its own: nothing is said of a prompt for them."""
+    model = tiny.config["retrievers"].pop("asymmetric")["model"]
+    search: dict[str, Any] = {"type": "http", "url": "http://127.0.0.1:9/search", "revision": "1"}
+    search |= {"body": {"v": "{vector}"}, "hits": "hits", "id": "id"}
+    tiny.configure("usual", **search, embedding={"model": model})
+    tiny.configure("without", **search, embedding={"model": model, "query_prompt": ""})
+    assert prompt_warnings(tiny.pipeline().experiment) == [
+        f"retriever 'without': embedding: model '{model}' (E5) was trained with 'query: ' before "
+        "every query; give it as query_prompt"
+    ]
+
+
+def test_what_was_put_before_texts_is_said(tiny: Tiny) -> None:
+    words = ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    note = (
+        "asymmetric: prompts: 'query: ' before every query (the table of known models), "
+        "'passage: ' before every document (the table of known models)"
+    )
+    assert note in " ".join(done.stderr.split())
+    page = (tiny.artifacts / "report.html").read_text(encoding="utf-8")
+    assert note.replace("'", "&#39;") in page

@@ -21,7 +21,7 @@ from rag_assets.pipeline.evaluation_names import register, registered
 from rag_assets.pipeline.failed_queries import failed_queries, try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.pipeline.stages import STAGES, required_partitions
+from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -134,38 +134,6 @@ def test_two_processes_compute_everything_once(fresh: Tiny, pipeline_master: Tin
 
 
 class TestSelection:
-    def test_everything_by_default(self, fresh: Tiny) -> None:
-        experiment = fresh.pipeline().experiment
-        keys = required_partitions(experiment, Selection.of(experiment))
-        assert sum(len(found) for found in keys.values()) == 76
-        assert list(keys) == [name for name in STAGES if name in keys]
-
-    def test_one_cell_of_a_base_retriever_needs_its_own_chain(self, fresh: Tiny) -> None:
-        pipeline = fresh.pipeline()
-        chosen = Selection.of(pipeline.experiment, ["okapi"], [3])
-        assert materialize(pipeline, chosen) == matching(
-            pipeline,
-            "documents",
-            "queries",
-            "qrels",
-            "query_facts",
-            "chunks/parts",
-            "contexts/parts",
-            "retriever_contexts/okapi",
-            "query_sets/*",
-            "term_counts/parts:standard",
-            "lexical_index/okapi",
-            "lexical_queries/okapi",
-            "relevant_units/okapi",
-            "lexical_runs/okapi/3",
-            "metrics/okapi/3",
-            "metrics_summary/okapi",
-            "intervals/okapi",
-            "leaderboard",
-            "comparisons",
-            "answerability",
-        )
-
     def test_a_fusion_needs_its_inputs_but_not_their_metrics(self, fresh: Tiny) -> None:
         pipeline = fresh.pipeline()
         chosen = Selection.of(pipeline.experiment, ["hybrid"], [1, 5])
@@ -194,20 +162,6 @@ class TestSelection:
             "attributions/hybrid/5",
             "answerability",
         )
-
-    def test_the_rest_is_computed_later(self, fresh: Tiny) -> None:
-        pipeline = fresh.pipeline()
-        first = materialize(pipeline, Selection.of(pipeline.experiment, ["okapi"], [3]))
-        second = fresh.run()
-        assert first & second == matching(
-            pipeline,
-            "metrics_summary/okapi",
-            "intervals/okapi",
-            "leaderboard",
-            "comparisons",
-            "answerability",
-        )
-        assert fresh.run() == set()
 
     def test_order_is_that_of_the_experiment(self, fresh: Tiny) -> None:
         chosen = Selection.of(fresh.pipeline().experiment, ["okapi", "bm25"], [5, 1])

@@ -5,25 +5,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.engine.recipe import Recipe
+from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.engine.stage import Stage
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.llm.client import Completion
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
-from rag_assets.pipeline.reasons import Reason
+from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.query_set import requests_for
 from rag_assets.query_sets.rewriting import RewriteQuerySet
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.schemas import QUERIES
+from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.content_cache import COMPLETIONS
-from tests.changed_code import change_code
 from tests.llm.requests import store_replies
 from tests.tiny_experiment import (
     DOCUMENTS,
-    JUDGMENTS,
     Tiny,
     by_action,
     is_done,
@@ -62,16 +64,6 @@ def test_a_plan_says_what_is_done_and_why_and_writes_nothing(tiny: Tiny) -> None
     assert {step.action for step in planned(tiny).steps} == {REUSE}
 
 
-def test_a_ranking_that_is_deleted_is_made_by_the_first_of_its_cells(tiny: Tiny) -> None:
-    tiny.lose("rankings", "bm25")
-    found = planned(tiny)
-    assert by_action(found)[COMPUTE] == {"lexical_runs/bm25/1"}
-    assert reasons(found, "lexical_runs/bm25/1") == [
-        "its ranking is read 100 deep, and is not stored so deep"
-    ]
-    assert is_done(found, tiny.run())
-
-
 def test_an_empty_store(fresh: Tiny) -> None:
     found = planned(fresh)
     assert {step.action for step in found.steps} == {COMPUTE}
@@ -93,23 +85,6 @@ def test_the_last_evaluation_is_compared_not_the_newest_artifact(tiny: Tiny) -> 
     assert reasons(planned(tiny), "lexical_index/bm25") == ["k1 1.2 -> 0.9", "b 0.75 -> 0.5"]
 
 
-def test_going_back_is_reuse_and_what_is_below_too(tiny: Tiny) -> None:
-    tiny.configure("bm25", k1=0.4)
-    tiny.run()
-    tiny.snapshot()
-    tiny.configure("bm25", k1=1.2)
-    assert {step.action for step in planned(tiny).steps} == {REUSE}
-
-
-def test_new_code_is_told(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_code(monkeypatch, "fused_runs")
-    change_code(monkeypatch, "bm25")
-    found = planned(tiny)
-    assert reasons(found, "fused_runs/hybrid/1")[0] == "the code of fused_runs changed"
-    assert reasons(found, "lexical_index/bm25") == ["the code of lexical_index changed"]
-    assert is_done(found, tiny.run())
-
-
 def test_a_part_of_the_experiment(tiny: Tiny) -> None:
     tiny.write_document("crew.md", f"{DOCUMENTS['crew.md']}\n  \n")
     found = planned(tiny, ["bm25"], [5])
@@ -121,21 +96,6 @@ def test_a_part_of_the_experiment(tiny: Tiny) -> None:
     # The other retrievers come out as they were, and with them the leaderboard.
     assert reasons(found, "leaderboard")[-1].endswith("may be up to date again")
     assert is_done(found, materialize(pipeline, selection))
-
-
-def test_a_tuned_fusion(tiny: Tiny) -> None:
-    tiny.config["split"] = {"dev": 0.5, "seed": 0}
-    tiny.configure("hybrid", weights="tuned", tune={"grid": 3})
-    found = planned(tiny)
-    assert reasons(found, "fused_runs/hybrid/5") == [
-        "upstream tuning[retriever=hybrid, top_k=5] is computed again"
-    ]
-    assert is_done(found, tiny.run())
-    tiny.snapshot()
-    tiny.write_rows("judgments.jsonl", [{**row, "relevance": 2} for row in JUDGMENTS])
-    found = planned(tiny)
-    assert "fused_runs/hybrid/5" in by_action(found)[CHECK]
-    assert is_done(found, tiny.run())
 
 
 def test_texts_to_embed_are_counted_where_the_chunks_are_there(tiny: Tiny) -> None:
@@ -188,3 +148,91 @@ def test_a_plan_works_out_a_missing_partition_once(
     steps = planned(tiny).steps
     assert any(step.action == COMPUTE for step in steps)
     assert len(recipes) <= 2 * len(steps)
+
+
+RECIPE = Recipe("fused_runs", "2", {"k": 60.0, "judge": "chunk"}, {"a": "1", "b": "2"}, {"x": "1"})
+ONE, TWO = "1" * 64, "2" * 64
+
+
+def manifest(recipe: Recipe = RECIPE) -> Manifest:
+    return manifest_of(recipe, {"all": "d"}, 3, {})
+
+
+def differences(wanted: Recipe, stored: Recipe = RECIPE, **more: Any) -> list[str]:
+    return [reason.text for reason in Wanted(wanted, **more).differences(manifest(stored))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ({"k": 1.2}, {"k": 0.9}, "k 1.2 -> 0.9"),
+        ({}, {"k": 0.9}, "k absent -> 0.9"),
+        ({"k": None}, {}, "k null -> absent"),
+        ({"llm": {"model": "a b"}}, {"llm": {"model": "c"}}, "llm.model a b -> c"),
+        ({"revision": "aa"}, {"revision": "bb"}, "revision aa -> bb"),
+        ({"model_sha256": ONE}, {"model_sha256": TWO}, "the model's files changed"),
+        ({"some": ONE}, {"some": TWO}, "some changed"),
+        ({"file": ONE}, {"file": TWO}, "the file changed"),
+        ({"names": ["a", "b"]}, {"names": ["b", "c"]}, "names: c added; a removed"),
+        ({"names": ["a", "b"]}, {"names": ["b", "a"]}, "names: another order"),
+        ({"weights": [0.5, 0.5]}, {"weights": [0.7, 0.3]}, "weights [0.5, 0.5] -> [0.7, 0.3]"),
+        ({"t": "a" * 50}, {"t": "b\nc"}, f"t {'a' * 37}... -> b c"),
+    ],
+)
+def test_options(old: dict[str, Any], new: dict[str, Any], text: str) -> None:
+    assert differences(replace(RECIPE, config=new), replace(RECIPE, config=old)) == [text]
+
+
+def test_versions_and_files() -> None:
+    old = {"duckdb": "1.0", "file.path": ONE}
+    new = {"duckdb": "1.1", "file.path": TWO}
+    assert differences(replace(RECIPE, versions=new), replace(RECIPE, versions=old)) == [
+        "duckdb 1.0 -> 1.1",
+        "the file under path changed",
+    ]
+
+
+def test_inputs() -> None:
+    wanted = replace(RECIPE, inputs={"a": "9", "c": "1"})
+    keys = {"a": ArtifactKey.of("chunks", chunking="whole")}
+    assert differences(wanted, keys=keys) == [
+        "c is new",
+        "chunks[chunking=whole] changed",
+        "b is no longer read",
+    ]
+
+
+def test_what_fits() -> None:
+    def fits(wanted: Wanted) -> bool:
+        return wanted.fits(manifest())
+
+    some = replace(RECIPE, inputs={"a": "1"})
+    assert fits(Wanted(RECIPE))
+    assert not fits(Wanted(some))
+    assert fits(Wanted(some, unknown=frozenset({"b", ""})))
+    assert fits(Wanted(some, maybe=frozenset({"b", "c"})))
+    assert not fits(Wanted(some, unknown=frozenset({"b", "c"})))
+    assert not fits(Wanted(replace(RECIPE, inputs={"a": "2"}), unknown=frozenset({"b"})))
+    late = replace(RECIPE, config={"judge": "chunk"})
+    assert not fits(Wanted(late))
+    assert fits(Wanted(late, late=frozenset({"k"})))
+    assert not fits(Wanted(replace(RECIPE, code_version="3")))
+    assert not fits(Wanted(replace(RECIPE, versions={})))
+
+
+def test_rows() -> None:
+    def table(**differences: str) -> Any:
+        rows: list[dict[str, object]] = [
+            {"query_id": name, "text": text, "tags": [], "metadata": "{}"}
+            for name, text in differences.items()
+        ]
+        return QUERIES.from_rows(rows)
+
+    old = table(a="x", b="y", c="z", d="w")
+    new = table(b="y", a="1", c="2", e="w")
+    found = row_changes("queries", old, new, QUERIES.key)
+    assert found == [Reason("2 queries changed, 1 added, 1 removed")]
+    turned = table(d="w", c="z", b="y", a="x")
+    assert row_changes("queries", old, turned, QUERIES.key) == [
+        Reason("files changed, no query did")
+    ]

@@ -19,7 +19,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.shown_board import evaluated, shown
-from tests.tiny_experiment import QUERIES, Tiny, all_measurements, matching
+from tests.tiny_experiment import QUERIES, Tiny
 
 TOP_K = (1, 3, 5)
 
@@ -67,18 +67,6 @@ def test_a_cell_is_exactly_the_first_k_of_the_ranking(
     assert max(map(len, ranks)) <= top_k
 
 
-def test_candidates_below_every_top_k_count(tiny: Tiny) -> None:
-    """What an input ranks below the cut adds to the score of what the other ranks above it."""
-    shallow = by_query(cell(tiny.pipeline(), "shallow", 3).table())
-    tiny.configure("shallow", candidates=100)
-    assert matching(tiny.pipeline(), "fused_runs/shallow/*") <= tiny.run()
-    deep = by_query(cell(tiny.pipeline(), "shallow", 3).table())
-    assert any(
-        [row["score"] for row in deep[query]] != [row["score"] for row in shallow[query]]
-        for query in deep
-    )
-
-
 def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> None:
     tiny.configure("shallow", candidates=100)
     tiny.run()
@@ -92,28 +80,6 @@ def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> No
         best = sorted(scores, key=lambda item: (scores[item], str(item).encode()), reverse=True)
         assert [row["unit_id"] for row in rows] == best[:5]
         assert [row["score"] for row in rows] == pytest.approx([scores[i] for i in best[:5]])
-
-
-def test_a_new_top_k_is_cut_from_a_deeper_ranking_without_a_search(tiny: Tiny) -> None:
-    searches = {
-        m["fingerprint"]: m
-        for m in all_measurements(tiny.pipeline().measurements)
-        if m["what"] == "search"
-    }
-    tiny.config["top_k"] = [1, 2, 3, 5]
-    tiny.write_config()
-    assert matching(tiny.pipeline(), "lexical_runs/*/2") <= tiny.run()
-    after = {
-        m["fingerprint"]: m
-        for m in all_measurements(tiny.pipeline().measurements)
-        if m["what"] == "search"
-    }
-    lexical = {
-        cell(tiny.pipeline(), name, 2).manifest.facts["ranking"]
-        for name in ("bm25", "bm25-whole", "okapi")
-    }
-    assert lexical <= set(searches)
-    assert {name: after[name] for name in searches} == searches
 
 
 def test_what_a_fusion_reads_below_the_cut_changes_the_version_of_a_cell(tiny: Tiny) -> None:

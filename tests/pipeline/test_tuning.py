@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.retrieval.fusion.stage import chosen_weights, tuning_key
 from rag_assets.retrieval.runs_stage import run_key
 from tests.shown_board import evaluated, shown
@@ -165,14 +163,6 @@ def test_a_query_on_which_an_input_failed_is_in_no_mean(tiny: Tiny) -> None:
     facts = pipeline.artifact(tuning_key(pipeline.experiment, "tuned")).manifest.facts
     assert facts["n_dev"] == 1
     assert {row["weights"][0]: row["value"] for row in tuning(tiny)}[1.0] == 1.0
-
-
-def test_the_warehouse_has_what_was_tried(tiny: Tiny) -> None:
-    tiny.snapshot()
-    rebuild(tiny.settings)
-    with duckdb.connect(str(tiny.settings.warehouse), read_only=True) as connection:
-        sql = "SELECT retriever, weights, value FROM tuning WHERE chosen"
-        assert connection.sql(sql).fetchall() == [("tuned", [0.7, 0.3], 1.0)]
 
 
 def test_lists_that_are_cut_at_top_k_are_tuned_at_the_cut_off_of_the_metric(tiny: Tiny) -> None:

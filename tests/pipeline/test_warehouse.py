@@ -138,18 +138,6 @@ def test_without_measurements_their_table_is_empty(tiny: Tiny) -> None:
     assert [row["column_name"] for row in described] == names
 
 
-def test_two_experiments_share_it(tiny: Tiny) -> None:
-    tiny.config["name"] = "second"
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    counts = ask(
-        rebuild(tiny.settings),
-        "SELECT experiment, count(*) AS n FROM leaderboard GROUP BY ALL ORDER BY ALL",
-    )
-    assert counts == [{"experiment": "second", "n": 15}, {"experiment": "tiny", "n": 15}]
-
-
 def test_without_an_evaluation_it_is_empty(fresh: Tiny) -> None:
     assert ask(rebuild(fresh.settings), "SELECT * FROM evaluations") == []
 
@@ -173,13 +161,6 @@ def test_another_process_reads_on_while_it_is_rebuilt(tiny: Tiny) -> None:
         reader.stdin.close()
     assert reader.returncode == 0
     assert ask(warehouse, "SELECT count(*) AS n FROM leaderboard") == [{"n": 15}]
-
-
-def test_evaluations_without_change_are_seen_without_a_rebuild(tiny: Tiny) -> None:
-    warehouse = rebuild(tiny.settings)
-    tiny.snapshot()
-    found = ask(warehouse, "SELECT is_current FROM evaluations ORDER BY evaluation_id")
-    assert found == [{"is_current": False}, {"is_current": True}]
 
 
 def test_an_unreadable_experiment_does_not_hide_the_others(tiny: Tiny) -> None:

@@ -83,21 +83,6 @@ def test_every_pair_is_compared_on_the_runs_of_its_cut_off(unlabelled: Tiny) -> 
     assert materialize(unlabelled.pipeline()) == set()
 
 
-def test_a_change_of_one_retriever_makes_overlaps_stale_and_nothing_else(
-    unlabelled: Tiny,
-) -> None:
-    unlabelled.run()
-    unlabelled.configure("bm25-whole", k1=2.0)
-    computed = unlabelled.run()
-    assert {name.partition("/")[0] for name in computed} <= {
-        "lexical_index",
-        "lexical_runs",
-        "fused_runs",
-        "overlaps",
-    }
-    assert not any("okapi" in name for name in computed)
-
-
 def test_dagster_knows_exactly_the_parents(unlabelled: Tiny) -> None:
     assert check_edges(unlabelled, ["overlaps"]) == 5 * 3
 
