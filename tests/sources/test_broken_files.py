@@ -48,16 +48,6 @@ def judgment(rest: str, query_id: str = '"q1"', doc_id: str = '"a.md"') -> tuple
 
 
 BEIR_CASES = [
-    (jsonl('{"text": "t"}'), "corpus.jsonl:2: `_id`: is missing; found keys: 'text'"),
-    (
-        jsonl('\n{"_id": "d1", "text": "t"}'),
-        "corpus.jsonl:3: `_id`: document id 'd1' occurs twice, first on line 1",
-    ),
-    (
-        ("queries.jsonl", '{"_id": 1, "text": "t"}\n{"_id": "1", "text": "u"}'),
-        "queries.jsonl:2: `_id`: query id '1' occurs twice, first on line 1",
-    ),
-    (qrels(""), "qrels/test.tsv: holds no judgment; labels are required"),
     (
         qrels("q1 d1 1\n\nq1 d1 2\n"),
         "qrels/test.tsv:3: query 'q1' and document 'd1' are judged twice, first on line 1",
@@ -68,20 +58,9 @@ BEIR_CASES = [
         "; `dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
-        qrels("q1\td1\thigh\n"),
-        ("qrels/test.tsv:1: `grade`: is 'high'; must be a grade: an integer that fits 32 bits"),
-    ),
-    (
         qrels("q1,d1,1\n"),
         "qrels/test.tsv:1: found 1 columns; must be query, iteration, document, grade, with or "
         "without the iteration",
-    ),
-    (
-        qrels("\td1\t1\n"),
-        (
-            "qrels/test.tsv:1: `query`: is ''; must be an id: a text of one "
-            "line that is not empty, or an integer"
-        ),
     ),
 ]
 
@@ -113,11 +92,6 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
         "a.md:2: front matter with a lone surrogate, half of a character",
     ),
     (
-        judgment("", doc_id='"b.md"'),
-        "judgments.jsonl:2: `doc_id`: unknown document 'b.md' (did you mean 'guides/b.md'?)"
-        "; `dataset: {unknown_documents: keep}` keeps such judgments",
-    ),
-    (
         judgment("", query_id='"q11"'),
         "judgments.jsonl:2: `query_id`: unknown query 'q11' (did you mean 'q1'?)",
     ),
@@ -145,13 +119,6 @@ LLAMAINDEX_CASES = [
         "a.json:2: malformed JSON at byte 23 (object keys must be strings)",
     ),
     (
-        '{"queries": {"": "t"}, "corpus": {"n": "a"}, "relevant_docs": {}}',
-        (
-            "a.json: `queries`: is ''; must be an id: a text of one line that is "
-            "not empty, or an integer"
-        ),
-    ),
-    (
         '{"queries": {"q": "t"}, "corpus": {"n1": "a"}, "relevant_docs": {"q": ["n1", "n2"]}}',
         "a.json: `relevant_docs.q[1]`: unknown document 'n2'"
         "; `dataset: {unknown_documents: keep}` keeps such judgments",
@@ -159,18 +126,6 @@ LLAMAINDEX_CASES = [
     (
         '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"x": ["n"]}}',
         "a.json: `relevant_docs.x`: unknown query 'x'",
-    ),
-    (
-        '{"queries": {}, "corpus": {"n": "a"}, "relevant_docs": {}}',
-        "a.json: holds no query; at least one is needed",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {}, "relevant_docs": {}}',
-        "a.json: holds no document; at least one is needed",
-    ),
-    (
-        '{"queries": {"q": "t"}, "corpus": {"n": "a"}, "relevant_docs": {"q": []}}',
-        "a.json: holds no judgment; labels are required",
     ),
 ]
 
@@ -231,26 +186,7 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         ": more than one file for topics: topics.b.txt, topics.txt; choose a subset",
     ),
     ("qrels.txt", "q1 d1\n", f"/qrels.txt:1: found 2 columns; {LINE}"),
-    ("qrels.txt", "\nq1 0 d1 1 x\n", f"/qrels.txt:2: found 5 columns; {LINE}"),
-    (
-        "qrels.txt",
-        b"q1 0 d\xff 1\n",
-        "/qrels.txt:1: not UTF-8: byte 0xff, the 7. of its line",
-    ),
     ("topics.txt", "q1\n", "/topics.txt:1: found no text; must be 'id<TAB>text' or 'id text'"),
-    (
-        "topics.txt",
-        "\ttext\n",
-        (
-            "/topics.txt:1: `id`: is ''; must be an id: a text of one line that is "
-            "not empty, or an integer"
-        ),
-    ),
-    (
-        "topics.txt",
-        "q1 a\nq1 b\n",
-        "/topics.txt:2: `id`: query id 'q1' occurs twice, first on line 1",
-    ),
     (
         "topics.txt",
         "\n<top><num>1<title>t\n",
@@ -262,7 +198,6 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
         "/corpus.tsv:1: found 1 columns, separated by tabs; must be id<TAB>text or "
         "id<TAB>text<TAB>title",
     ),
-    ("corpus.tsv", "\n", "/corpus.tsv: holds no document; at least one is needed"),
 ]
 
 
@@ -278,19 +213,10 @@ def answer(text: Any, start: Any = 0, **more: Any) -> str:
 
 QA = "data[0].paragraphs[0].qas[0]"
 SQUAD_CASES = [
-    ("{}", "`data`: is missing; found keys: none"),
     ('{"data": {}}', "`data`: is an object; must be a list of objects"),
     ('{"data": [1]}', "`data[0]`: is 1; must be an object"),
-    ('{"data": [{"paragraphs": []}]}', "`data[0].title`: is missing; found keys: 'paragraphs'"),
     ('{"data": [{"title": "T"}]}', "`data[0].paragraphs`: is missing; found keys: 'title'"),
     (squad(5), "`data[0].paragraphs[0].qas`: is 5; must be a list of objects"),
-    (squad([]), "holds no query; at least one is needed"),
-    (squad([{"question": "?"}]), f"`{QA}.id`: is missing; found keys: 'question'"),
-    (squad([{"id": "q"}]), f"`{QA}.question`: is missing; found keys: 'id'"),
-    (
-        squad([{"id": "q", "question": "?", "answers": "One"}]),
-        f"`{QA}.answers`: is 'One'; must be a list of objects",
-    ),
     (
         squad([{"id": "q", "question": "?"}] * 2),
         f"`data[0].paragraphs[0].qas[1].id`: query id 'q' occurs twice, first at `{QA}.id`",
@@ -302,29 +228,11 @@ SQUAD_CASES = [
         squad([{"id": "q", "question": "?", "is_impossible": 1}]),
         f"`{QA}.is_impossible`: is 1; must be true or false",
     ),
-    (squad([{"id": "q", "question": "?"}]), "holds no judgment; labels are required"),
 ]
 
 CORPUS: dict[str, Any] = {"doc_id": ["d1", "d2"], "contents": ["a", "b"]}
 ASKED: dict[str, Any] = {"qid": ["q1"], "query": ["t"], "retrieval_gt": [[["d1"]]]}
 AUTORAG_CASES: list[tuple[str, dict[str, Any], str]] = [
-    ("corpus", {"contents": ["a"]}, ":1: `doc_id`: is missing; found keys: 'contents'"),
-    ("corpus", {**CORPUS, "contents": ["a", None]}, ":2: `contents`: is null; must be a string"),
-    (
-        "corpus",
-        {**CORPUS, "doc_id": ["d1", "d1"]},
-        ":2: `doc_id`: document id 'd1' occurs twice, first on line 1",
-    ),
-    (
-        "qa",
-        {"qid": ["q1"], "query": ["t"]},
-        ":1: `retrieval_gt`: is missing; found keys: 'qid', 'query'",
-    ),
-    (
-        "qa",
-        {**ASKED, "qid": [1.5]},
-        (":1: `qid`: is 1.5; must be an id: a text of one line that is not empty, or an integer"),
-    ),
     (
         "qa",
         {**ASKED, "retrieval_gt": ["[['d1']]"]},

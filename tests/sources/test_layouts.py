@@ -17,7 +17,6 @@ from rag_assets import input_files
 from rag_assets.errors import DataError, UsageError
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.formats import with_columns
-from rag_assets.store.file_stamps import SourceFiles
 
 Files = dict[str, str | bytes]
 Write = Callable[[Mapping[str, str | bytes]], Path]
@@ -34,10 +33,6 @@ MARCO: Files = {
     "collection.tsv": "d1\tA dog needs a ticket.\nd2\tThe harbour closes.\n",
     "queries.dev.small.tsv": "q1\twhat does a dog pay\nq2\twhen is it shut\n",
     "qrels.dev.small.tsv": "q1\t0\td1\t2\nq2\t0\td2\t1\n",
-}
-TREC: Files = {
-    "corpus.jsonl": '{"id": "d1", "text": "A dog."}\n{"id": "d2", "text": "A harbour."}\n',
-    "qrels.txt": "q1 0 d1 2\nq2 0 d2 1\n",
 }
 JUDGED = [("q1", "d1", 2), ("q2", "d2", 1)]
 
@@ -94,7 +89,6 @@ LAYOUTS: dict[str, tuple[Files, str]] = {
         {**BEIR, "qrels/test.tsv": "query-id\titer\tcorpus-id\tscore\nq1 0 d1 2\nq2\t0\td2\t1\n"},
         ".",
     ),
-    "BEIR with 1.0": ({**BEIR, "qrels/test.tsv": "q1\td1\t2.0\nq2\td2\t1.0\n"}, "."),
     "BEIR with qrels as JSON lines": (
         {**BEIR, "qrels/test.tsv": b"", "qrels/test.jsonl": qrels_lines("2.0")},
         ".",
@@ -104,7 +98,6 @@ LAYOUTS: dict[str, tuple[Files, str]] = {
     "Parquet, data/": ({**SHARDS, "data/test-00000-of-00001.parquet": GRADED}, "."),
     "Parquet, three files": (FLAT, "."),
     "MS MARCO": (MARCO, "."),
-    "MS MARCO .gz": (packed(MARCO), "."),
     "qrels of trec_eval 10": (
         {**MARCO, "qrels.dev.small.tsv": "# judged in 2024\nq1 0 d1 2\n#q1 0 d2 1\nq2 0 d2 1\n"},
         ".",
@@ -136,29 +129,11 @@ def with_file(base: Files, name: str, content: str | bytes | None) -> Files:
     return files
 
 
-PAIR = "query-id, corpus-id, score"
-FOUR = "query-id, iteration, corpus-id, score"
 REFUSALS: dict[str, tuple[Files, str, str]] = {
-    ".gz that is none": (
-        with_file(packed(BEIR), "corpus.jsonl.gz", CORPUS),
-        ".",
-        "/corpus.jsonl.gz: cannot be read: Not a gzipped file (b'{\"')",
-    ),
     "plain and .gz": (
         {**BEIR, **packed(BEIR)},
         ".",
         "/corpus.jsonl.gz: corpus.jsonl exists too; keep one of them",
-    ),
-    "a .zip": (
-        {"f.zip": "PK"},
-        "f.zip",
-        "/f.zip: a file of no known format; nearest: a folder with corpus.jsonl, queries.jsonl and "
-        "qrels/ (beir); a folder is read, not one file of it",
-    ),
-    "half a grade": (
-        with_file(BEIR, "qrels/test.tsv", "q1\td1\t1.0\nq2\td2\t.5\n"),
-        ".",
-        ("/qrels/test.tsv:2: `grade`: is '.5'; must be a grade: an integer that fits 32 bits"),
     ),
     "qrels twice": (
         {**BEIR, "qrels/test.jsonl": qrels_lines("2")},
@@ -187,17 +162,6 @@ REFUSALS: dict[str, tuple[Files, str, str]] = {
         ".",
         ": a folder of no known format; nearest: a folder with corpus.jsonl, "
         "queries.jsonl and qrels/ (beir), where there is no qrels/",
-    ),
-    "a line of MS MARCO's collection": (
-        with_file(MARCO, "collection.tsv", "d1\ta\nd2\n"),
-        ".",
-        "/collection.tsv:2: found 1 columns, separated by tabs; must be id<TAB>text or "
-        "id<TAB>text<TAB>title",
-    ),
-    "a line of MS MARCO's queries": (
-        with_file(MARCO, "queries.dev.small.tsv", "q1\ta\nq2\n"),
-        ".",
-        "/queries.dev.small.tsv:2: found no text; must be 'id<TAB>text' or 'id text'",
     ),
 }
 
@@ -237,17 +201,6 @@ def test_bombs_are_not_unpacked(write: Write, monkeypatch: pytest.MonkeyPatch) -
     (packed_folder / "corpus.jsonl").unlink()
     with pytest.raises(DataError, match=rf"corpus\.jsonl\.gz: unpacks to more than .*; {rule}"):
         open_dataset(packed_folder).read_documents()
-
-
-@pytest.mark.parametrize("name", ["BEIR .gz", "Parquet, qrels/", "MS MARCO"])
-def test_a_change_of_content_is_seen(write: Write, name: str) -> None:
-    files, place = LAYOUTS[name]
-    folder = write(files)
-    dataset = open_dataset(folder / place)
-    before = SourceFiles().digest(dataset.document_files(), dataset.root)
-    file = dataset.document_files()[-1]
-    file.write_bytes(gzip.compress(b"x") if file.suffix == ".gz" else b"x")
-    assert SourceFiles().digest(dataset.document_files(), dataset.root) != before
 
 
 def test_every_text_file_of_a_folder_may_be_compressed(write: Write, read_all: ReadAll) -> None:

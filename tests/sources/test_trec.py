@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.evaluation.label_files import read_labels
-from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.sources import Dataset, Read, open_dataset
 from rag_assets.sources.dataset import Problems
 
@@ -117,14 +114,6 @@ def test_a_corpus_in_sgml_is_refused(write: Any, read_all: Any) -> None:
     )
 
 
-def test_one_reader_of_qrels_lines(write: Any, read_all: Any) -> None:
-    folder = write(FILES)
-    scored = read_labels(folder / "qrels.301.txt").judgments
-    dataset = read_all(open_dataset(folder))[2].table
-    columns = ("query_id", "evidence_id", "grade")
-    assert scored.select(columns).to_pylist() == dataset.select(columns).to_pylist()
-
-
 def test_all_problems_are_collected(write: Any, read_all: Any) -> None:
     qrels = "051 0 FT#1\n051 0 FT#1 x\n051 0 nope 1\n52 0 FT-2 1\n"
     folder = write({**FILES, "qrels.301.txt": qrels})
@@ -147,15 +136,6 @@ def question(number: str, *answers: tuple[str, int | None], **more: Any) -> dict
 def squad(*paragraphs: tuple[str, list[dict[str, Any]]], title: str = "The Normans") -> str:
     listed = [{"context": context, "qas": qas} for context, qas in paragraphs]
     return json.dumps({"version": "v2.0", "data": [{"title": title, "paragraphs": listed}]})
-
-
-def whole(documents: pa.Table) -> pa.Table:
-    """Return the chunks of the chunking `none`."""
-    ids, texts = documents.column("document_id"), documents.column("text")
-    start = pa.array([0] * documents.num_rows, pa.int64())
-    end = pc.utf8_length(texts).cast(pa.int64())
-    columns = [ids, ids, start, end, documents.column("title"), texts]
-    return pa.table(columns, names=["chunk_id", "document_id", "start", "end", "title", "text"])
 
 
 def test_answers_are_alternatives_of_one_evidence(write: Any, read_all: Any) -> None:
@@ -255,17 +235,6 @@ def test_dev_set(shared_data: Any, read_all: Any) -> None:
     }
     for row in qrels.table.to_pylist():
         assert texts_of[row["document_id"]][row["start"] : row["end"]] in answers[row["query_id"]]
-
-
-@pytest.mark.real_data
-def test_evidence_of_whole_documents_is_the_document(shared_data: Any, read_all: Any) -> None:
-    dataset = open_dataset(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")
-    documents, _, qrels = (read.table for read in read_all(dataset))
-    chunks = whole(documents)
-    by_evidence = relevant_units(qrels, chunks, "evidence")
-    assert by_evidence.equals(relevant_units(qrels, chunks, "document"))
-    assert by_evidence.num_rows == 5928
-    assert pc.all(pc.is_valid(by_evidence.column("unit_id"))).as_py()
 
 
 Write = Callable[[Mapping[str, str | bytes]], Path]

@@ -53,17 +53,6 @@ def store(tmp_path: Path) -> ArtifactStore:
     return ArtifactStore(tmp_path / "store", tmp_path / "locks")
 
 
-def test_key_reads_as_people_write_it() -> None:
-    assert str(KEY) == "runs[retriever=bm25, top_k=10]"
-    assert str(ArtifactKey.of("documents")) == "documents"
-    assert KEY["top_k"] == "10"
-
-
-def test_nothing_is_created_before_the_first_write(store: ArtifactStore, tmp_path: Path) -> None:
-    assert store.find(KEY.asset, MANIFEST.fingerprint) is None
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_table_comes_back_with_its_manifest(store: ArtifactStore) -> None:
     written = store.write_table(TABLE, MANIFEST)
     found = store.find(KEY.asset, MANIFEST.fingerprint)
@@ -98,14 +87,6 @@ def test_whoever_comes_second_takes_what_is_there(store: ArtifactStore) -> None:
     found = other.write_table(TABLE.slice(1), replace(MANIFEST, digests={"all": "f" * 64}, rows=1))
     assert found == first
     assert found.table().equals(TABLE)
-
-
-def test_folder_comes_back_with_its_manifest(store: ArtifactStore) -> None:
-    manifest = write_folder(store)
-    found = store.find(KEY.asset, MANIFEST.fingerprint)
-    assert found is not None
-    assert found.manifest == manifest
-    assert (found.path / "data").read_text() == "content"
 
 
 def again(store: ArtifactStore) -> ArtifactStore:
@@ -251,16 +232,6 @@ def sizes(records: list[bytes]) -> list[int]:
 @given(RECORDS)
 def test_no_block_is_much_larger_than_the_most(records: list[bytes]) -> None:
     assert all(size < blocks.MOST + 60 for size in sizes(records * 5))
-
-
-def test_ends_of_a_table_are_those_of_its_ids() -> None:
-    ids = [f"d{number}" for number in range(500)]
-    ends = block_ends(ids, [20] * 500)
-    assert ends == sorted(set(ends))
-    assert ends[-1] == 500
-    moved = block_ends(["new", *ids], [20] * 501)
-    assert {end - 1 for end in moved if end > 1} == set(ends)
-    assert block_ends([], []) == []
 
 
 def table(ids: list[str]) -> pa.Table:
