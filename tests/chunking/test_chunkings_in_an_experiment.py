@@ -3,12 +3,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 
+from rag_assets.chunking.chunker import cut_documents, joined
 from rag_assets.errors import ConfigError
+from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment import load_experiment
+from rag_assets.ordering import Hits
+from rag_assets.retrieval.unit_ranking import unit_ranking
+from rag_assets.schemas import QRELS
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.testing.chunkers import documents
+from tests.chunking.chunk_checks import cutter
 from tests.tiny_experiment import QUERIES, Tiny
 
 CHUNKINGS: dict[str, dict[str, Any]] = {
@@ -74,19 +83,6 @@ def test_a_run_holds_parents_once_and_counts_them(computed: Tiny, chunking: str)
     assert items <= set(parent_of.values())
 
 
-def test_what_is_indexed_is_not_cut_again(computed: Tiny, tmp_path: Path) -> None:
-    tiny = computed.copy_to(tmp_path / "tiny")
-    tiny.config["chunking"] = {
-        **CHUNKINGS,
-        "headings": {**CHUNKINGS["headings"], "indexed": "title+text"},
-    }
-    tiny.write_config()
-    again = tiny.run()
-    assert not [key for key in again if key.startswith("chunks")]
-    indexes = [key for key in again if key.startswith("lexical_index")]
-    assert indexes == ["lexical_index/headings"]
-
-
 def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
     tiny = Tiny(tmp_path)
     tiny.config["chunking"] = {
@@ -126,25 +122,10 @@ def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
             "{strategy: sentences, language: English}",
             "`chunking.a.language`: string should match pattern",
         ),
-        ("{strategy: markdown, max_level: 7}", "`chunking.a.max_level`: "),
-        ("{strategy: semantic, percentile: 100}", "`chunking.a.percentile`: "),
         ("{strategy: parent, parent: {strategy: none}}", "`chunking.a`: needs the key 'child'"),
         (
             "{strategy: parent, child: {strategy: none}, parent: {strategy: none}}",
             "`chunking.a.child.strategy`: unknown strategy 'none'; allowed: recursive, fixed",
-        ),
-        (
-            "{strategy: parent, child: {strategy: fixed}, parent: {strategy: parent}}",
-            "`chunking.a.parent.strategy`: unknown strategy 'parent'",
-        ),
-        (
-            "{strategy: parent, child: {}, parent: {strategy: none}}",
-            "`chunking.a.child`: needs the key 'strategy', one of recursive, fixed",
-        ),
-        (
-            "{strategy: parent, child: {strategy: sentences, sentence: 3}, "
-            "parent: {strategy: none}}",
-            "`chunking.a.child.sentence`: unknown key 'sentence' (did you mean 'sentences'?)",
         ),
         (
             "{strategy: parent, child: {strategy: fixed, overlap: 500}, parent: {strategy: none}}",
@@ -159,3 +140,121 @@ def test_wrong_settings_are_named(tmp_path: Path, chunking: str, problem: str) -
     with pytest.raises(ConfigError) as error:
         load_experiment(tiny.folder)
     assert f":4: {problem}" in str(error.value)
+
+
+ONE = {"strategy": "sentences", "sentences": 1}
+TEXT = "# A\n\nOne went. Two went.\n\n## B\n\nThree went. Four went.\n"
+
+
+def windows(size: int, overlap: int = 0) -> dict[str, object]:
+    return {"strategy": "fixed", "max_characters": size, "overlap": overlap}
+
+
+def chunks_of(*texts: str) -> pa.Table:
+    return cut_documents(documents(*texts), cutter("parent", child=ONE, parent=windows(20)))
+
+
+def test_children_know_their_parent() -> None:
+    by_section = {"strategy": "markdown", "max_characters": 100}
+    chunks = cut_documents(documents(TEXT), cutter("parent", child=ONE, parent=by_section))
+    rows = chunks.select(["text", "heading_path", "parent_start", "parent_end"]).to_pylist()
+    parents = [TEXT[row["parent_start"] : row["parent_end"]] for row in rows]
+    first, second = "# A\n\nOne went. Two went.", "## B\n\nThree went. Four went."
+    assert parents == [first] * 3 + [second] * 3
+    assert [row["text"] for row in rows][1:3] == ["One went.", "Two went."]
+    assert [row["heading_path"] for row in rows] == ["A"] * 3 + ["A > B"] * 3
+    assert chunks.column("parent_chunk_id").to_pylist()[0] == f"d0#0-{len(first)}"
+
+
+def test_a_whole_document_as_parent_keeps_its_id() -> None:
+    chunks = cut_documents(
+        documents(TEXT, ""),
+        cutter("parent", child=ONE, parent={"strategy": "none"}),
+        whole_parents=True,
+    )
+    assert set(chunks.column("parent_chunk_id").to_pylist()) == {"d0", "d1"}
+
+
+def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
+    text = "abcdefghij"
+    cut = cutter("parent", child=windows(3), parent=windows(6, 3))
+    [pieces] = cut([text])
+    assert [(p.start, p.end, p.parent) for p in pieces] == [
+        (0, 3, (0, 6)),
+        (3, 6, (0, 6)),
+        (6, 9, (3, 9)),
+        (9, 10, (6, 10)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "expected"),
+    [
+        (("A", "B"), ("B", "C"), ("A", "B", "C")),
+        (("A", "B"), ("C",), ("A", "B", "C")),
+        (("A",), (), ("A",)),
+        ((), ("A",), ("A",)),
+        (("A", "B"), ("A", "B", "C"), ("A", "B", "C")),
+    ],
+)
+def test_headings_are_joined(
+    above: tuple[str, ...], below: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert joined(above, below) == expected
+
+
+def units(parents: list[str | None]) -> pa.Table:
+    return pa.table(
+        {
+            "chunk_id": [f"c{n}" for n in range(len(parents))],
+            "document_id": ["d"] * len(parents),
+            "parent_chunk_id": pa.array(parents, pa.string()),
+        }
+    )
+
+
+@pytest.mark.parametrize("judge", ["evidence", "document"])
+def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> None:
+    table = units(["p", "p", "p", "p", "q", "q", None, "r"])
+    scores = np.array([9.0, 8, 7, 6, 5, 4, 3, 2])
+    depths = []
+
+    def search(queries: object, depth: int) -> list[Hits]:
+        depths.append(depth)
+        return [Hits(np.arange(min(depth, 8)), scores[:depth])]
+
+    ranking = unit_ranking(["q1"], table, search, judge=judge, depth=3)
+    rows = ranking.select(["unit_id", "chunk_id", "score", "rank"]).to_pylist()
+    if judge == "document":
+        assert [row["unit_id"] for row in rows] == ["d"]
+        return
+    assert [tuple(row.values()) for row in rows] == [
+        ("p", "c0", 9.0, 1),
+        ("q", "c4", 5.0, 2),
+        ("c6", "c6", 3.0, 3),
+    ]
+    assert depths == [3, 8]
+
+
+def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
+    text = "One went home. Two went away. Three stayed here. Four slept."
+    cut = cutter("parent", child=ONE, parent={"strategy": "sentences", "sentences": 2})
+    chunks = cut_documents(documents(text), cut)
+    qrels = QRELS.from_rows(
+        [
+            {
+                "query_id": "q",
+                "evidence_id": evidence,
+                "document_id": "d0",
+                "start": start,
+                "end": end,
+                "grade": 1,
+            }
+            for evidence, start, end in (("both", 0, 29), ("third", 30, 48))
+        ]
+    )
+    plain = chunks.drop_columns(["parent_chunk_id", "parent_start", "parent_end"])
+    found = relevant_units(qrels, chunks, "evidence").select(["evidence_id", "unit_id"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [("both", "d0#0-29"), ("third", "d0#30-60")]
+    children = relevant_units(qrels, plain, "evidence").column("unit_id").to_pylist()
+    assert children == ["d0#0-14", "d0#15-29", "d0#30-48"]

@@ -69,12 +69,6 @@ class TestEveryStrategy(ChunkerContract):
         return CUTTERS[request.param]
 
 
-@pytest.mark.parametrize("name", CUTTERS)
-def test_a_blank_chunk_has_a_parent_where_others_have_one(name: str) -> None:
-    chunks = cut_documents(documents(""), CUTTERS[name])
-    assert (chunks.column("parent_chunk_id").null_count == 0) == name.startswith("parent")
-
-
 def test_more_documents_than_are_cut_at_once() -> None:
     texts = [f"Text {n}. More." for n in range(2_500)]
     chunks = cut_documents(documents(*texts), SENTENCES)

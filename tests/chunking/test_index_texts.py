@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rag_assets.chunking.index_texts import (
     OF_CHUNK,
@@ -26,9 +23,7 @@ from rag_assets.chunking.index_texts import (
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Answer, Completion
-from rag_assets.ordering import Hits
 from rag_assets.query_sets.model_output import Unusable
-from rag_assets.retrieval.unit_ranking import unit_ranking
 from rag_assets.schemas import CHUNKS
 from rag_assets.servers.failures import Failed
 from tests.tiny_experiment import Tiny
@@ -83,31 +78,6 @@ def test_texts_of_each_chunk_written_out() -> None:
 def test_without_its_own_text_a_chunk_is_found_by_what_was_written() -> None:
     table = index_texts(CHUNKED, ["own"] * 3, ["summary"], {"summary": [["short"], [], []]})
     assert table["text"].to_pylist() == ["short", "own", "own"]
-
-
-SCORES = st.lists(st.sampled_from([-1.0, 0.5, 1.0, 2.0]), min_size=12, max_size=12)
-
-
-@settings(max_examples=200, deadline=None)
-@given(SCORES, st.lists(st.integers(0, 4), min_size=12, max_size=12), st.integers(1, 6))
-def test_several_texts_give_the_best_at_every_depth(
-    scores: list[float], of: list[int], depth: int
-) -> None:
-    """The best of a chunk's texts counts, and what is below the cut changes nothing above it."""
-    chunk_ids = [f"c{one}" for one in of]
-    units = pa.table({"chunk_id": chunk_ids, "document_id": ["d"] * 12})
-
-    def search(numbers: Any, k: int) -> list[Hits]:
-        rows = sorted(range(12), key=lambda row: (-scores[row], -row))[:k]
-        return [Hits(np.array(rows), np.array([scores[row] for row in rows])) for _ in numbers]
-
-    best = {name: max(s for s, one in zip(scores, chunk_ids, strict=True) if one == name)
-            for name in chunk_ids}  # fmt: skip
-    order = sorted(best, key=lambda name: (best[name], name), reverse=True)[:depth]
-    table = unit_ranking(["q"], units, search, judge="evidence", depth=depth)
-    assert table["unit_id"].to_pylist() == order
-    assert table["chunk_id"].to_pylist() == order
-    assert table["score"].to_pylist() == [best[name] for name in order]
 
 
 def says(text: str, finish: str = "stop") -> Completion:
@@ -187,16 +157,12 @@ GOOD = {"document_id": "a", "start": 0, "end": 5, "texts": ["t"]}
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"start": 0, "end": 5, "texts": ["t"]}, r"document_id.*is missing"),
         (GOOD | {"start": "0"}, r"start.*is a string; must be a number of characters"),
-        (GOOD | {"start": -1}, r"start.*is -1; must be a number of characters"),
         (GOOD | {"end": 0}, r"end.*is 0; must be above start, 0"),
         (GOOD | {"texts": "t"}, r"texts.*must be a list of one or more texts"),
-        (GOOD | {"texts": []}, r"texts.*must be a list of one or more texts"),
         (GOOD | {"texts": ["t", "\u0007 "]}, r"texts.*text 2 has 0 characters; 1 to 4,000"),
         (GOOD | {"texts": ["t" * 4001]}, r"texts.*text 1 has 4001 characters"),
         (GOOD | {"text": "t"}, r"text.*unknown; a row has document_id, start, end, texts"),
-        ("x", r"found a string; each line must be one JSON object"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: object, problem: str) -> None:
@@ -212,10 +178,7 @@ BM25 = {"type": "bm25", "chunking": "parts"}
     ("texts", "problem"),
     [
         (["text", "sumary"], "index_texts.1`: should be 'text', 'headings', .*found 'sumary'"),
-        (["text", {"kind": "summary", "fil": "x"}], r"unknown key 'fil' \(did you mean 'file'"),
-        ([], "needs 1 or more items"),
         (["text", "text"], "'text' stands twice"),
-        ([{"kind": "text", "count": 2}], "count: no option of text"),
         ([{"kind": "summary", "count": 2}], "count: no option of summary"),
         (["text", {"kind": "questions", "file": "f", "llm": "a"}], "llm: no option of questions f"),
         ([{"kind": "summary", "file": "gone.jsonl"}], "index_texts.0.file`: no such file: .*gone"),

@@ -114,14 +114,6 @@ def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_looked_up_loads_no_model(tmp_path: Path) -> None:
-    Encoder(cache=tmp_path, device="cpu").encode(TEXTS[:1], kind="query")
-    forget_models()
-    again = Encoder(cache=tmp_path, device="cpu")
-    again.encode(TEXTS[:1], kind="query")
-    assert not again.is_loaded
-
-
 def test_vectors_are_written_where_they_stay(fresh: np.ndarray, tmp_path: Path) -> None:
     made: list[np.ndarray] = []
 
@@ -342,22 +334,6 @@ def test_lengths_are_tokens_that_are_read_or_else_letters(models: Path) -> None:
     assert batch_lengths(texts, fills_up_nothing, 2).tolist() == [5, 5, 198]
 
 
-def test_a_model_that_fills_up_nothing_is_given_a_whole_group(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encoder = Encoder(str(models / "static"), device="cpu", batch_size=2)
-    model, asked = load_model(encoder.files, "cpu"), list[int]()
-    encode = model.encode_document
-
-    def noted(texts: list[str], **options: Any) -> Any:
-        asked.append(len(texts))
-        return encode(texts, **options)
-
-    monkeypatch.setattr(model, "encode_document", noted)
-    encoder.encode(["a", "b", "a b", "b a b"], kind="document")
-    assert asked == [4]
-
-
 X86 = "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx2 avx512f {}\nbugs\t\t: bf16\n"
 ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU part\t: 0xd40\n"
 
@@ -442,13 +418,10 @@ BGE = "Represent this sentence for searching relevant passages: "
     ("name", "query", "document"),
     [
         ("intfloat/e5-base-v2", "query: ", "passage: "),
-        ("intfloat/multilingual-e5-small", "query: ", "passage: "),
         ("/models/Multilingual-E5-Large/", "query: ", "passage: "),
         ("BAAI/bge-small-en-v1.5", BGE, ""),
         ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: "),
         ("thenlper/gte-base", "", ""),
-        ("BAAI/bge-m3", "", ""),
-        ("sentence-transformers/msmarco-distilbert-base-tas-b", "", ""),
     ],
 )
 def test_the_table(name: str, query: str, document: str) -> None:

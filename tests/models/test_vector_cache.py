@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
-from rag_assets.errors import DataError, ModelUnavailable, StoreError
+from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
     SPARSE_VECTORS,
@@ -47,13 +46,6 @@ def segments(cache: VectorCache) -> list[Path]:
     return sorted(cache.folder.glob("*"))
 
 
-def test_unknown_texts(tmp_path: Path) -> None:
-    vectors, found = VectorCache(tmp_path, SPACE).get(["a", "b"])
-    assert vectors.shape == (2, 0)
-    assert found.tolist() == [False, False]
-    assert not list(tmp_path.iterdir())
-
-
 def test_round_trip_over_segments_and_processes(tmp_path: Path) -> None:
     first, second = names("one", 5), names("two", 3)
     cache = VectorCache(tmp_path, SPACE)
@@ -70,13 +62,6 @@ def test_round_trip_over_segments_and_processes(tmp_path: Path) -> None:
     assert cache.folder == tmp_path / SPACE[:16]
 
 
-def test_reader_sees_what_is_written_later(tmp_path: Path) -> None:
-    reader = VectorCache(tmp_path, SPACE)
-    assert not reader.get(["a"])[1].any()
-    VectorCache(tmp_path, SPACE).put(["a"], vectors_of(["a"]))
-    assert reader.get(["a"])[1].all()
-
-
 def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path, SPACE)
     cache.put(["a", "b"], vectors_of(["a", "b"]))
@@ -86,16 +71,6 @@ def test_known_texts_are_not_written_again(tmp_path: Path) -> None:
     vectors, _ = cache.get(["b", "c"])
     assert np.array_equal(vectors[0], vectors_of(["b"])[0])
     assert np.array_equal(vectors[1], vectors_of(["c"])[0] + 1)
-
-
-def test_file_is_plain_parquet(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, SPACE)
-    cache.put(["a"], vectors_of(["a"]))
-    (file,) = segments(cache)
-    schema = pq.read_schema(file)
-    assert schema.field("key").type == pa.binary(32)
-    assert pa.types.is_fixed_size_list(schema.field("vector").type)
-    assert schema.field("vector").type.list_size == 3
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "text", "columns"])
@@ -129,27 +104,6 @@ def test_damaged_segment_is_ignored_with_a_warning(
     assert cache.get(["bad 1"])[1].all()
 
 
-def test_segment_that_was_removed_is_forgotten(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, SPACE)
-    cache.put(["a"], vectors_of(["a"]))
-    segments(cache)[0].unlink()
-    assert not cache.get(["a"])[1].any()
-
-
-def test_unfinished_file_is_not_read(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, SPACE)
-    cache.put(["a"], vectors_of(["a"]))
-    (cache.folder / "00000000000000000000-x.parquet.tmp-1234").write_bytes(b"half")
-    assert cache.get(["a"])[1].all()
-
-
-def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path, SPACE)
-    cache.folder.symlink_to(tmp_path / "unmounted")
-    with pytest.raises(StoreError, match="cannot write"):
-        cache.put(["a"], vectors_of(["a"]))
-
-
 def _write(root: Path, writer: int) -> None:
     cache = VectorCache(root, SPACE)
     for start in range(0, 200, 10):
@@ -171,19 +125,6 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert found.all()
     assert set(vectors.ravel().tolist()) <= {1.0, 2.0}
     assert np.array_equal(VectorCache(tmp_path, SPACE).get(texts)[0], vectors)
-
-
-def test_many_texts_take_about_a_second(tmp_path: Path) -> None:
-    texts = names("text", 50_000)
-    vectors = np.random.default_rng(0).normal(size=(50_000, 64)).astype(np.float32)
-    writer = VectorCache(tmp_path, SPACE)
-    for start in range(0, 50_000, 2_000):
-        writer.put(texts[start : start + 2_000], vectors[start : start + 2_000])
-    started = time.perf_counter()
-    read, found = VectorCache(tmp_path, SPACE).get(texts)
-    assert time.perf_counter() - started < 5
-    assert found.all()
-    assert np.array_equal(read, vectors)
 
 
 Result = TypeVar("Result")
@@ -267,14 +208,6 @@ def test_what_was_computed_before_a_failure_is_kept(tmp_path: Path) -> None:
     again = Groups()
     lengths(["a", "bb", "ccc"], again, tmp_path)
     assert again.seen == [["a"]]
-
-
-def test_without_a_cache_everything_is_computed() -> None:
-    work = Groups()
-    for _ in range(2):
-        assert lengths(["a"], work, None) == [1]
-    assert work.seen == [["a"], ["a"]]
-    assert lengths([], work, None) == []
 
 
 def test_what_another_process_stored_first_stays(tmp_path: Path) -> None:

@@ -83,9 +83,6 @@ def test_nothing_to_compare() -> None:
     assert always_yes.ac1 == 1
 
 
-"""The example of four observers with missing ratings in his text of 2011."""
-
-
 def graded(n: int, qualities: Floats, noise: float, seed: int) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
     labels = (rng.random((n, qualities.size)) < qualities).astype(np.float64)
