@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from rag_assets.code_versions import normal_form
+from rag_assets.code_versions.closure import Closure, SourceGraph
 from rag_assets.code_versions.normal_form import text
-from tests.code_versions.made import closure, digests, reached, write
 
 BODIES = {
     "other.py": """
@@ -398,3 +400,32 @@ def test_the_form_is_the_same_on_every_python(python: Path) -> None:
 
 
 EXPECTED = "feb87a6b980fd1d2d138a95be00e256a3f3dd68129c9d43fd86c55592d25d259"
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files of a package, and return its folder."""
+    for name, content in {"__init__.py": "", **files}.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(textwrap.dedent(content), encoding="utf-8")
+    return folder
+
+
+def closure(folder: Path, *roots: str) -> Closure:
+    """Return what roots of the package ``pkg`` in a folder reach."""
+    return Closure(SourceGraph({"pkg": folder}), roots)
+
+
+def reached(folder: Path, *roots: str) -> set[str]:
+    """Return the names of the definitions that roots reach."""
+    return names(closure(folder, *roots))
+
+
+def names(found: Closure) -> set[str]:
+    return {f"{one.module.removeprefix('pkg.')}:{one.name}" for one in found.definitions}
+
+
+def digests(folder: Path, roots: Iterable[str], changed: Mapping[str, str]) -> tuple[str, str]:
+    """Return the digest of some roots before and after some files are rewritten."""
+    before = closure(folder, *roots).digest
+    return before, closure(write(folder, changed), *roots).digest

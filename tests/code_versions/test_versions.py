@@ -15,14 +15,13 @@ from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import (
     PACKAGE_DIR,
     CodeVersions,
-    code_versions,
     filled_by,
     root_of,
 )
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TextEncoder, TokenEncoder
 from rag_assets.models.token_counts import token_counts
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
-from tests.code_versions.made import write
+from tests.code_versions.test_closure import write
 from tests.conftest import REPOSITORY
 from tests.tiny_experiment import Tiny
 
@@ -99,13 +98,6 @@ def test_caches_of_computed_values_carry_the_version_of_what_fills_them(
     assert encoder.space("query") != space
     token_counts(["a ferry"], encoder.files, cache=counts)
     assert len([*counts.iterdir()]) == 2  # what the other code counted stays, and is not read
-
-
-def test_caches_use_the_versions_that_were_opened_last(tmp_path: Path) -> None:
-    opened = code_versions(tmp_path / "kept")
-    assert filled_by(ROOT) == opened.of([ROOT])
-    assert {file.suffix for file in (tmp_path / "kept").iterdir()} == {".json"}
-    code_versions()
 
 
 def test_versions_are_kept_for_the_next_process(tmp_path: Path) -> None:
