@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 import pytest
 import snowballstemmer
 import yaml
@@ -17,7 +19,6 @@ from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
-from tests.retrieval.external.engines import Index, Passage
 from tests.retrieval.external.test_http_recipes import HARMFUL
 from tests.test_handbook import FUNCTION_WORDS
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -36,7 +37,48 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 
 TEXTS = [str(query["text"]) for query in QUERIES] + HARMFUL
 DIMENSIONS = 64
+Ranked = list[tuple[float, "Passage"]]
+Encode = Callable[[Sequence[str]], Any]
 _stems = snowballstemmer.stemmer("english").stemWords
+
+
+class Passage(NamedTuple):
+    """A paragraph of a document."""
+
+    file: str
+    start: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Index:
+    """Passages with their vectors; ``encode`` embeds passages."""
+
+    passages: list[Passage]
+    vectors: Any
+
+    @classmethod
+    def of(cls, documents: Mapping[str, str], encode: Encode) -> Index:
+        passages = [
+            Passage(file, found.start(), found[0])
+            for file, text in documents.items()
+            for found in re.finditer(r"^(?!#).+", text, re.M)
+        ]
+        return cls(passages, encode([passage.text for passage in passages]))
+
+    def by_words(self, query: str) -> Ranked:
+        wanted = set(re.findall(r"\w+", query.lower()))
+        scores = [
+            float(len(wanted & set(re.findall(r"\w+", p.text.lower())))) for p in self.passages
+        ]
+        return [pair for pair in self._ordered(scores) if pair[0] > 0]
+
+    def by_vector(self, vector: object) -> Ranked:
+        return self._ordered((self.vectors @ np.array(vector, dtype=np.float64)).tolist())
+
+    def _ordered(self, scores: Sequence[float]) -> Ranked:
+        pairs = zip(scores, self.passages, strict=True)
+        return sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
 
 
 @pytest.fixture(scope="module")
