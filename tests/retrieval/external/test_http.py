@@ -216,11 +216,11 @@ def test_a_server_that_is_not_there() -> None:
 def test_a_server_that_is_slow() -> None:
     def answer(request: Request) -> Reply:
         if request.body["q"] == "slow":
-            server.stopping.wait(20)
+            slow.stopping.wait(20)
         return echo(request)
 
-    with serving(answer) as server:
-        results = search(retriever(url=server.root, timeout=0.3, retries=0), "a", "slow", "b")
+    with serving(answer) as slow:
+        results = search(retriever(url=slow.root, timeout=0.3, retries=0), "a", "slow", "b")
     assert [result.error for result in results] == [None, "no answer within 0.3 s", None]
     assert ids(results) == ["a", "b"]
 
