@@ -323,7 +323,7 @@ def gate(
 
     Args:
         path: as for :func:`load_experiment`.
-        against: ``anchor``, ``previous``, ``baseline``, or a part of the id of an evaluation.
+        against: ``anchor``, ``previous``, or a part of the id of an evaluation.
         store: as for :func:`evaluate`.
         max_drop: so much a mean may fall.
         alpha: chance that any of the 20 looks at an anchor fails without a drop.

@@ -669,7 +669,7 @@ HISTORY_METRICS = TableSchema(
     retriever=Column(TEXT, "name from experiment.yaml"),
     split=Column(TEXT, "dev or test; all where the queries are not split"),
     top_k=Column(INT, "cut-off"),
-    metric=Column(TEXT, "its column in query_metrics; cost_time: ms of a query, split all"),
+    metric=Column(TEXT, "its column in query_metrics"),
     value=Column(FLOAT, "its weighted mean"),
     n_queries=Column(COUNT, "queries that are averaged"),
 )

@@ -81,7 +81,7 @@ def test_every_result_shows_itself(executed: dict[str, Any]) -> None:
     assert "; its ndcg@10 is " in executed["result"]["text/html"]
     assert "differences in ndcg@10" in executed["pairs"]["text/html"]
     assert "bm25.k1 1.2 -&gt; 0.6" in executed["history"]["text/html"]
-    for name in ("result.plot()", "pairs.plot()", "history.plot()"):
+    for name in ("result.plot()", "history.plot()"):
         assert executed[name]["application/vnd.plotly.v1+json"]["data"]
 
 

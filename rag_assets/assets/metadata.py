@@ -19,22 +19,16 @@ import pyarrow.parquet as pq
 from rag_assets.answers.cases import ANSWER_METRICS
 from rag_assets.answers.metrics_stage import answer_means, metric_names
 from rag_assets.engine.stage import Stage
-from rag_assets.errors import RagAssetsError
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
-from rag_assets.report.drop_causes import last_other
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.formats import four_places, p_text
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.leaderboard import LEADING
-from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
@@ -269,10 +263,6 @@ def _what_counts_first(fields: Sequence[pa.Field], schema: TableSchema) -> dict[
     return {field.name: str(field.type) for field in ordered}
 
 
-def _types(row: Mapping[str, object]) -> dict[str, str]:
-    return {name: "int" if isinstance(value, int) else "string" for name, value in row.items()}
-
-
 def _table(rows: Sequence[Mapping[str, object]], types: Mapping[str, str]) -> dg.MetadataValue:
     columns = [dg.TableColumn(name, kind) for name, kind in types.items()]
     records = [dg.TableRecord({name: _cell(row[name]) for name in types}) for row in rows]
@@ -291,8 +281,7 @@ def _cell(value: object) -> str | int | float | bool | None:
 def result_of(pipeline: Pipeline) -> Metadata:
     """Return what stands above all else of a materialization of the leaderboard.
 
-    ``winner`` is Markdown, ``change`` a row for each retriever that the evaluation before had too,
-    the one that fell most first.
+    ``winner`` is Markdown.
     """
     now = snapshot(pipeline, started=datetime.now(UTC))
     view = View(EvaluationResult(pipeline.root, now))
@@ -301,31 +290,4 @@ def result_of(pipeline: Pipeline) -> Metadata:
         return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
     title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
     text = "\n\n".join([f"**{title}**", *sentences])
-    shown: Metadata = {"winner": dg.MetadataValue.md(text)}
-    try:
-        before = last_other(EvaluationNames(pipeline.settings, pipeline.root.name), now)
-        if before is not None:
-            old, source = EvaluationResult(pipeline.root, before), Retrieval(view.result.primary)
-            shown |= _change(source.pair(old, view.result, intersection=True))
-    except RagAssetsError as error:
-        shown["change"] = dg.MetadataValue.text(one_line(f"not known: {error}"))
-    return shown
-
-
-def _change(pair: EvaluationPair) -> Metadata:
-    rows: list[Mapping[str, str | int]] = [
-        {
-            "retriever": row["retriever"],
-            "before": four_places(row["old"]),
-            "now": four_places(row["new"]),
-            "change": f"{row['new'] - row['old']:+.4f}",
-            "p": p_text(row["p_randomisation"]),
-            "lost": row["lost"],
-        }
-        for row in sorted(pair.changes(), key=lambda row: row["new"] - row["old"])
-    ]
-    if not rows:
-        return {}
-    started = pair.old.evaluation.started[:16].replace("T", " ")
-    since = dg.MetadataValue.text(f"{started} UTC, by {pair.metric}")
-    return {"change": _table(rows, _types(rows[0])), "change_since": since}
+    return {"winner": dg.MetadataValue.md(text)}

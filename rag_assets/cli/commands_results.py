@@ -174,7 +174,7 @@ GATE = command(
 
     A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
     passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
-    gate says about how many more questions would. The same holds for answerers, with --answerer or
+    gate says which drop these questions can show. The same holds for answerers, with --answerer or
     a metric of answers. An evaluation that is not complete, or in which a query failed, always
     fails.
 
@@ -192,8 +192,7 @@ GATE = command(
         "--against",
         required=True,
         metavar="WHAT",
-        help="baseline (another retriever of the same evaluation), or an earlier evaluation: "
-        "previous, anchor, or a part of its id.",
+        help="An earlier evaluation: previous, anchor, or a part of its id.",
     ),
     option("--max-drop", type=Number(0, 1), default=0.01, help="A mean may drop by this much."),
     option(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rag_assets.cli.options import (
     refuse_given,
 )
 from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
-from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
+    Comparison,
+    check_pair,
     compared_sheet,
     pair_sheets,
 )
@@ -23,7 +23,6 @@ from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheet_view, sheets_view
 from rag_assets.report.view import shown
-from rag_assets.statistics.comparisons import Pairs, all_pairs
 from rag_assets.store.settings import StoreSettings
 
 
@@ -37,58 +36,39 @@ def print_comparison(
     form: str,
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs."""
-    _check_named(retrievers)
+    if not retrievers:
+        refuse_given(["show"], "belongs to two retrievers or answerers; name them")
+    check_pair(retrievers)
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     check_cell_names(experiment, retrievers)
-    result = EvaluationResult.named_by(experiment, settings)
+    result = EvaluationResult.current(settings.store / experiment.name)
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
         rows = chosen.differences(result, split, retrievers)
         sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
         print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
         return
-    names = experiment.config.display_names
-    is_named = form in ("table", "markdown")
-    compared = Compared.of(shown(result, names) if is_named else result, chosen, split)
-    if is_named:
-        retrievers = tuple(names.get(name, name) for name in retrievers)
+    names = result.evaluation.display_names
+    if form in ("table", "markdown"):
+        result, retrievers = shown(result), tuple(names.get(name, name) for name in retrievers)
+    comparison = Comparison.of(result, retrievers, metric, split)
+    compared = comparison.compared
     if retrievers:
-        _print_pair(compared, retrievers[0], retrievers[1], show, form)
+        _print_pair(comparison, retrievers[0], retrievers[1], show, form)
     else:
-        rows = _rows(compared, all_pairs(list(compared.cells)))
-        pairs = [chosen.named(row) for row in rows]
-        board = compared_sheet(compared, rows)
+        pairs = [chosen.named(row) for row in comparison.rows]
+        board = compared_sheet(compared, comparison.rows)
         print_rows(pairs, form, lambda: sheet_view(board), result.evaluation)
     if not chosen.is_of_answers:
-        told = compared.result
-        print_note(told.tuning_note(retrievers or list(compared.cells), compared.split))
+        print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     for text in compared.notes:  # that queries may hang together, where nothing was said about it
         messages().print(text)
 
 
-def _check_named(retrievers: Sequence[str]) -> None:
-    if not retrievers:
-        refuse_given(["show"], "belongs to two retrievers or answerers; name them")
-    if len(retrievers) not in (0, 2):
-        raise UsageError(f"compare takes two retrievers or none, not {len(retrievers)}")
-    if retrievers and retrievers[0] == retrievers[1]:
-        raise UsageError(f"'{retrievers[0]}' is compared with itself; give two retrievers")
-
-
-def _rows(compared: Compared, pairs: Pairs) -> list[Row]:
-    rows = compared.rows(pairs)
-    if not rows and len(pairs) == 1:
-        raise NotEvaluated(f"no query of split {compared.split} is answerable")
-    if not rows:
-        name = compared.result.evaluation.experiment
-        problem = f"has fewer than two {compared.source.subject}s with a cell of {compared.metric}"
-        raise NotEvaluated(f"the last evaluation of {name} {problem}")
-    return rows
-
-
-def _print_pair(compared: Compared, a: str, b: str, show: int, form: str) -> None:
-    row, evaluation = _rows(compared, [(a, b)])[0], compared.result.evaluation
+def _print_pair(comparison: Comparison, a: str, b: str, show: int, form: str) -> None:
+    compared, (row,) = comparison.compared, comparison.rows
+    evaluation = compared.result.evaluation
     if form == "table":
         output().print(sheets_view(pair_sheets(compared, row, most_changed(compared, a, b, show))))
         return

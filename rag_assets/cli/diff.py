@@ -13,12 +13,6 @@ from rag_assets.cli.terminal import messages, output, print_data
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
 from rag_assets.report.diff import answer_changes, changes_between
-from rag_assets.report.drop_causes import (
-    CorpusChange,
-    Newcomer,
-    newcomer_lines,
-    newcomers,
-)
 from rag_assets.report.evaluation_pairs import (
     Comparability,
     EstimatedSource,
@@ -43,7 +37,6 @@ class _Means:
     comparable: Comparability
     pair: EvaluationPair | None
     rows: list[dict[str, object]]
-    newcomers: Sequence[Newcomer] = ()
 
 
 def print_diff(
@@ -122,10 +115,7 @@ def _means(
     for name in whose:
         if name not in pair.new_cells:
             raise UsageError(f"unknown {source.subject} {allowed_names(name, pair.new_cells)}")
-    added = (
-        () if source.is_of_answers else newcomers(pair, whose or pair.new_cells, CorpusChange(pair))
-    )
-    return _Means(comparable, pair, pair.changes(whose), added)
+    return _Means(comparable, pair, pair.changes(whose))
 
 
 def _named(one: _Means) -> list[dict[str, object]]:
@@ -145,8 +135,7 @@ def _print_table(
     for one in every:
         if one.pair is not None:
             metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
-            notes = [*newcomer_lines(one.newcomers, len(one.newcomers))]
-            sheets.append(means_sheet(shown_rows(one.rows, names), metric, confidence, notes))
+            sheets.append(means_sheet(shown_rows(one.rows, names), metric, confidence))
     if answers is not None:
         sheets.append(answer_changes_sheet(answers))
     output().print(sheets_view(sheets))
@@ -171,7 +160,6 @@ def _json(
         "n_shared_queries": len(every[0].comparable.shared) if every else 0,
         "metrics": of_retrieval,
         "answer_metrics": of_answers,
-        "unjudged": [asdict(found) for one in every for found in one.newcomers],
         "answers": answers or [],
     }
     return as_json(content)

@@ -43,12 +43,11 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.answers import answer_sheets
-from rag_assets.report.findings import unlabelled_findings
 from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.label_health import pooling_advice
-from rag_assets.report.leaderboard import other_tables, result_rows, summary_sheet
+from rag_assets.report.leaderboard import result_rows, summary_sheet
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
@@ -98,14 +97,12 @@ def run_evaluation(
         made = work.evaluation
         print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
     elif labelled:
-        names = experiment.config.display_names
-        told = shown(result, names)
-        _print_answer(told, shown_rows(rows, names))
+        _print_answer(shown(result), shown_rows(rows, experiment.config.display_names))
     else:
         names = experiment.config.display_names
         split = result.chosen_split() if result.answer_metrics else ALL
         sheets = [
-            *overlap_sheets(shown(result, names), shown_rows(rows, names)),
+            *overlap_sheets(shown(result), shown_rows(rows, names)),
             *answer_sheets(result, split),
             *headline_sheets(result, split),
             *sampled_sheets(result)[:1],
@@ -114,8 +111,7 @@ def run_evaluation(
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
-        more = other_tables(result) if labelled else ()
-        _print_places(settings, report, work, path, more)
+        _print_places(settings, report, work, path)
     failed = unfinished(pipeline, selection.retrievers)
     answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
     if failed or answers or texts:
@@ -173,8 +169,6 @@ def _print_notes(pipeline: Pipeline) -> None:
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
-    for line in unlabelled_findings(result) if not result.has_metrics else []:
-        messages().print(f"note: {line}", soft_wrap=True)
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
@@ -205,18 +199,15 @@ def _print_places(
     report: Path,
     work: EvaluationSummary,
     path: Path,
-    more: Sequence[str],
 ) -> None:
     lines = {
+        "more": f"rag-assets leaderboard {shlex.quote(str(path))}",
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
         "report": shown_path(report),
         "warehouse": shown_path(settings.warehouse),
         "UI": _ui_command(settings),
     }
-    if more:
-        command = f"rag-assets leaderboard {shlex.quote(str(path))}"
-        lines = {"more": f"{', '.join(more)}: {command}", **lines}
     print_line("")
     for name, text in lines.items():
         print_line(f"{name:<11}{text}")

@@ -81,7 +81,7 @@ def print_leaderboard(
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
-    result = EvaluationResult.named_by(experiment, settings)
+    result = EvaluationResult.current(settings.store / experiment.name)
     if latency:
         table = _latency(result, experiment, selection)
     elif answers:
@@ -106,10 +106,9 @@ def _board(result: EvaluationResult, selection: Selection, form: str, split: str
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
-    names = result.evaluation.display_names
-    named = shown_rows(rows, names)
+    named = shown_rows(rows, result.evaluation.display_names)
     made = named if form == "markdown" else rows
-    return made, leaderboard_sheets(shown(result, names), named)
+    return made, leaderboard_sheets(shown(result), named)
 
 
 def _latency(result: EvaluationResult, experiment: Experiment, selection: Selection) -> Table:
@@ -191,7 +190,7 @@ def print_attribution(
     settings = StoreSettings.resolve(store)
     experiment = open_to_read(path, settings)
     selection = Selection.of(experiment, retrievers)
-    result = EvaluationResult.named_by(experiment, settings)
+    result = EvaluationResult.current(settings.store / experiment.name)
     if answers:
         lines = checked_rows(result, result.chosen_split(split))
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)

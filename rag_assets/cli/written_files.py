@@ -35,7 +35,7 @@ def write_page(
         _serve_pages(path, settings, serve)
         return
     experiment = open_to_read(path, settings)
-    result = EvaluationResult.named_by(experiment, settings)
+    result = EvaluationResult.current(settings.store / experiment.name)
     print_line(shown_path(write_report(result, out, small=small)))
 
 

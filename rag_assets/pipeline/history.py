@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
@@ -62,9 +61,6 @@ LISTS = {
     "judged": HISTORY_JUDGED,
 }
 """Columns of an evaluation that hold a list, each with the relation that its items are."""
-
-COST_TIME = "cost_time"
-"""Stands among the metrics of a cell: mean milliseconds of a query, where it was measured."""
 
 _LEAD = ("experiment", "evaluation_id", "started", "complete")
 _NAMES: list[str] = HISTORY.arrow().names
@@ -149,7 +145,7 @@ def _row(root: Path, evaluation: Evaluation) -> dict[str, object]:
         "code_versions": canonical_json(origin.code_versions),
         "packages": canonical_json(origin.packages),
         "retrievers": list(_retrievers(root, evaluation)),
-        "metrics": [*_metrics(root, evaluation), *_cost_times(root, evaluation)],
+        "metrics": list(_metrics(root, evaluation)),
         "answers": list(_answers(root, evaluation)),
         "judged": [*_judged(root, evaluation), *_sampled(root, evaluation)],
         "schema_version": SCHEMA_VERSION,
@@ -202,18 +198,6 @@ def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         for name, value in row.items():
             if name not in declared and value is not None:
                 yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
-
-
-def _cost_times(root: Path, evaluation: Evaluation) -> Iterator[Row]:
-    """Yield the time of each cell that was measured; it is of queries of any split."""
-    measurements = Measurements(root.parent / MEASUREMENTS)
-    for entry in evaluation.entries:
-        is_cell = entry.asset.endswith("_runs")
-        measured = measurements.cost_time(entry.fingerprint) if is_cell else None
-        if measured is not None:
-            retriever, top_k = entry.partition["retriever"], int(entry.partition["top_k"])
-            cell = {"retriever": retriever, "split": "all", "top_k": top_k, "metric": COST_TIME}
-            yield {**cell, "value": measured[0], "n_queries": measured[1]}
 
 
 def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:

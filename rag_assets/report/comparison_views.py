@@ -1,9 +1,9 @@
-"""Comparisons of retrievers or answerers: sheets, the matrix of the page, and the notebook's."""
+"""Comparisons of retrievers or answerers: sheets of a terminal, the page and a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,16 +12,13 @@ from rag_assets.evaluation.metric_names import highest_value
 from rag_assets.report.comparisons import Compared, answer_text, power_text, right_text
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.metric_sources import chosen_source
-from rag_assets.report.notebook import Tabular, colours, figure, plain, whiskers
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
 from rag_assets.report.view import Context, View, shown_rows
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import all_pairs, is_significant
 from rag_assets.statistics.paired_tests import ALPHA, POWER
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 REAL = "*"
 """Marks a difference that chance hardly explains."""
@@ -157,27 +154,18 @@ def _changed(row: Row, a: str, b: str) -> Iterator[str]:
 
 
 def significance(view: View) -> Context | None:
-    """Return the matrix of differences, row minus column; None where nothing was compared."""
-    if not view.comparisons:
-        return None
-    compared = {row[side] for row in view.comparisons for side in ("retriever_a", "retriever_b")}
-    names = [name for name in view.retrievers if name in compared]
-    matrix = {name: [against(view, name, other) for other in names] for name in names}
+    """Return all pairs of retrievers; None where nothing was compared."""
+    order = {name: place for place, name in enumerate(view.retrievers)}
     pairs = [
-        cell
-        for number, name in enumerate(names)
-        for cell in matrix[name][number + 1 :]
-        if cell is not None
+        oriented(row, min(row["retriever_a"], row["retriever_b"], key=order.__getitem__))
+        for row in view.comparisons
+        if row["difference"] is not None
     ]
+    if not pairs:
+        return None
+    pairs.sort(key=lambda row: (order[row["first"]], order[row["other"]]))
     sheet = pairs_sheet("Pairs of retrievers", "retriever", pairs, view.confidence or 0.95)
-    return {
-        "names": names,
-        "matrix": matrix,
-        "sheet": sheet,
-        "largest": max((abs(pair["difference"]) for pair in pairs), default=0.0) or 1.0,
-        "alpha": ALPHA,
-        "n_pairs": view.n_pairs,
-    }
+    return {"sheet": sheet, "alpha": ALPHA, "n_pairs": view.n_pairs}
 
 
 def against(view: View, first: str, other: str) -> Context | None:
@@ -191,6 +179,17 @@ def p_texts(row: Mapping[str, Any], noun: str = "queries") -> Context:
     p, holm = p_text(row["p_randomisation"]), row["p_adjusted"]
     corrected = None if holm is None else p_text(holm)
     return {"p": p, "holm": corrected, "power": power_text(row, noun)}
+
+
+def check_pair(names: Sequence[str]) -> None:
+    """Refuse what is neither two retrievers nor none.
+
+    Raises:
+        UsageError: says how many there are.
+    """
+    if len(names) not in (0, 2) or len({*names}) < len(names):
+        given = ", ".join(names)
+        raise UsageError(f"compare takes two different retrievers, or none for all pairs: {given}")
 
 
 class Comparison(Tabular):
@@ -222,14 +221,16 @@ class Comparison(Tabular):
             UsageError: not two retrievers, an unknown metric or split.
             NotEvaluated: no labels, no such retriever, or no such cell.
         """
-        if len(retrievers) not in (0, 2) or (retrievers and retrievers[0] == retrievers[1]):
-            raise UsageError("compare takes two different retrievers, or none for all pairs")
+        check_pair(retrievers)
         compared = Compared.of(result, chosen_source(result, metric, retrievers), split)
         pairs = [(retrievers[0], retrievers[1])] if retrievers else None
         rows = compared.rows(pairs or all_pairs(list(compared.cells)))
         if not rows:
-            name = result.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {name} has no pair to compare")
+            if retrievers:
+                raise NotEvaluated(f"no query of split {compared.split} is answerable")
+            name, subject = result.evaluation.experiment, compared.source.subject
+            problem = f"has fewer than two {subject}s with a cell of {compared.metric}"
+            raise NotEvaluated(f"the last evaluation of {name} {problem}")
         return cls(compared, rows)
 
     @property
@@ -242,44 +243,6 @@ class Comparison(Tabular):
         source = self.compared.source
         schema = ANSWER_COMPARISONS if source.is_of_answers else COMPARISONS
         return pa.Table.from_pylist([source.named(row) for row in self.rows], schema.arrow())
-
-    def plot(self, *, dark: bool = False) -> go.Figure:
-        """Return a point a pair with its interval; filled where the difference is real.
-
-        Args:
-            dark: for a dark page.
-        """
-        lines = [oriented(row, row["retriever_b"]) for row in self.rows][::-1]
-        rows = [row for row in lines if row["difference"] is not None]
-        values, lows, highs = ([row[n] for row in rows] for n in ("difference", "low", "high"))
-        palette = colours(dark)
-        trace = {
-            "type": "scatter",
-            "mode": "markers",
-            "x": values,
-            "y": [plain(row["pair"]) for row in rows],
-            "error_x": whiskers(values, lows, highs, dark),
-            "marker": {
-                "size": 11,
-                "color": [palette["c0"] if row["mark"] else palette["page"] for row in rows],
-                "line": {"width": 2, "color": palette["c0"]},
-            },
-            "customdata": [["real" if row["mark"] else "not shown"] for row in rows],
-            "hovertemplate": "%{y}<br>%{x:+.4f}, %{customdata[0]}<extra></extra>",
-        }
-        metric = plain(str(self.compared.metric))
-        return figure(
-            [trace],
-            dark,
-            title=f"Differences in {metric}; filled: real",
-            height=150 + 34 * len(rows),
-            xaxis={
-                "title": {"text": f"difference in {metric}"},
-                "zeroline": True,
-                "zerolinewidth": 2,
-            },
-            yaxis={"type": "category", "range": [-0.7, len(rows) - 0.3]},
-        )
 
     def _sheets(self) -> list[Sheet]:
         compared = self.compared

@@ -95,7 +95,7 @@ class Compared(EvaluationPair):
             UsageError: there is no such split, or single questions have no share in the metric.
         """
         source = source or Retrieval(result.primary)
-        source.check_single("compared by `rag-assets compare` and `judged_differences`")
+        source.check_single("compared by `rag-assets compare`")
         source.check(result)
         ids = frozenset(result.queries["query_id"].to_pylist())
         return cls(result, result, source, result.counted_split(split), ids)

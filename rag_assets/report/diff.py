@@ -38,15 +38,10 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     What only follows from these is not among them.
     """
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
-    return list(dict.fromkeys([*sources, *setting_changes(a, b)]))
-
-
-def setting_changes(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
-    """Return what was changed from ``a`` to ``b`` but for the sources."""
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
     texts = {*DIGESTS.values(), LABELS_ADDED, LABELS_REMOVED}
     settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
-    return list(dict.fromkeys([*settings, *_engine_changes(a, b)]))
+    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
@@ -106,9 +101,7 @@ def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sh
     return Sheet(title, (), (), notes=lines)
 
 
-def means_sheet(
-    rows: Sequence[Row], metric: str, confidence: float, notes: Sequence[str] = ()
-) -> Sheet:
+def means_sheet(rows: Sequence[Row], metric: str, confidence: float) -> Sheet:
     """Return a row a retriever: the mean before and after, and how sure the change is."""
     is_of_answers = any(is_answerer(row["retriever"]) for row in rows)
     columns = (
@@ -128,7 +121,7 @@ def means_sheet(
         Column("lost", "lost", "d"),
     )
     n_queries = max((row["n"] for row in rows), default=0)
-    return Sheet(f"{metric} on {n_queries} queries", columns, rows, notes=notes)
+    return Sheet(f"{metric} on {n_queries} queries", columns, rows)
 
 
 COMPARED = ("answer_em", "answer_f1")

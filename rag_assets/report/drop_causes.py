@@ -4,15 +4,14 @@ A page that was added since answers questions as well as any, and nobody has jud
 wrong, and pushes down what was right. So the metrics of the newer run are computed again without
 the documents that were added or changed since and are not judged for the question; what a question
 gets back, up to its older value, was lost by them. (Metrics on such condensed lists: Sakai,
-"Alternatives to Bpref", SIGIR 2007.) The rest is by the retriever, where a setting, the code or a
-package changed, by the corpus, where a document did, or by both.
+"Alternatives to Bpref", SIGIR 2007.) The rest is by what else changed.
 
 Labels are no cause here: questions are compared whose labels are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,30 +19,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metric_names import RANKING_MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.pipeline.evaluation_names import LATEST, PREVIOUS, EvaluationNames
-from rag_assets.pipeline.evaluations import Evaluation
-from rag_assets.pipeline.reasons import Reason, row_contents
-from rag_assets.report.diff import setting_changes
+from rag_assets.pipeline.reasons import row_contents
 from rag_assets.report.evaluation_pairs import (
-    Couple,
     EvaluationPair,
     has_documents,
     is_same,
     question_texts,
 )
-from rag_assets.report.result import EvaluationResult, pairs_of
 from rag_assets.schemas import DOCUMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split
 
 MAX_KEPT = 10
 """Questions, and newcomers, that are kept of a drop."""
-
-MAX_REASONS = 2
 
 MAX_NEWCOMERS = 5
 """Newcomers that are named in lines."""
@@ -119,66 +110,6 @@ class CorpusChange:
         return pa.array(flags, pa.bool_())
 
 
-def newcomers(
-    pair: EvaluationPair,
-    names: Iterable[str],
-    corpus: CorpusChange,
-    lost: Mapping[str, Collection[str]] | None = None,
-) -> list[Newcomer]:
-    """Return the unjudged documents that came or changed, and are found at the cut-off.
-
-    Args:
-        pair: two evaluations, and a metric of retrieval.
-        names: the retrievers.
-        corpus: what changed in the corpus of the pair.
-        lost: retriever -> the questions that count, which lost; when absent those that lost in the
-            pair, and each for which such a document ranks first.
-
-    Returns:
-        The best rank of each question and document, the best ranks first.
-    """
-    best: dict[tuple[str, str], Newcomer] = {}
-    for name in names if corpus.documents else ():
-        key = pair.new.run_keys(name).get(pair.metric.cutoff or 0)
-        if key is None:
-            continue
-        run = pair.new.table(key)
-        losing = _losing(pair, name) if lost is None else lost.get(name, ())
-        for row in run.filter(corpus.unjudged(run)).to_pylist():
-            query, document, rank = row["query_id"], row["document_id"], row["rank"]
-            counts = query in losing or (rank == 1 and lost is None)
-            if query not in pair.queries or not counts:
-                continue
-            other = best.get((query, document))
-            if other is None or rank < other.rank:
-                became = corpus.documents[document]
-                best[query, document] = Newcomer(document, became, query, rank, name)
-    return sorted(best.values(), key=lambda one: (one.rank, one.query_id, one.document_id))
-
-
-def _losing(pair: EvaluationPair, name: str) -> set[str]:
-    if name not in pair.old_cells or name not in pair.new_cells:
-        return set()
-    before, after = (
-        pairs_of(cells[name], "query_id", pair.metric.column)
-        for cells in (pair.old_cells, pair.new_cells)
-    )
-    return {
-        query
-        for query, value in after.items()
-        if value is not None and (before.get(query) or 0.0) - value > SAME
-    }
-
-
-def newcomer_lines(newcomers: Sequence[Newcomer], count: int) -> Iterator[str]:
-    """Yield a line for each of the first newcomers, of ``count``, and how many more there are."""
-    for newcomer in newcomers[:MAX_NEWCOMERS]:
-        yield newcomer.text
-    more = count - len(newcomers[:MAX_NEWCOMERS])
-    if more > 0:
-        yield f"and {more} more unjudged documents that were added or changed"
-
-
 @dataclass(frozen=True)
 class LostQuestion:
     """A question on which a retriever has less than before."""
@@ -198,7 +129,6 @@ class Causes:
         n_lost: how many lost.
         loss: what they lost together, as a part of the mean.
         unjudged: how much of it by documents that nobody has judged.
-        rest: what the rest is by.
         newcomers: those documents, the best ranks first.
         n_newcomers: how many there are, a question and a document each.
     """
@@ -207,20 +137,21 @@ class Causes:
     n_lost: int
     loss: float
     unjudged: float
-    rest: str
     newcomers: tuple[Newcomer, ...]
     n_newcomers: int
 
     @property
     def newcomer_lines(self) -> Iterator[str]:
         """A line for each of the first newcomers, and how many more there are."""
-        return newcomer_lines(self.newcomers, self.n_newcomers)
+        named = self.newcomers[:MAX_NEWCOMERS]
+        yield from (newcomer.text for newcomer in named)
+        if more := self.n_newcomers - len(named):
+            yield f"and {more} more unjudged documents that were added or changed"
 
 
-def causes_of(pair: EvaluationPair, couple: Couple, corpus: CorpusChange) -> Causes | None:
-    """Return why a retriever has less than another had; None: no question lost anything."""
-    new, old = couple
-    tables = pair.old_cells[old], pair.new_cells[new]
+def causes_of(pair: EvaluationPair, name: str, corpus: CorpusChange) -> Causes | None:
+    """Return why a retriever has less than before; None: no question lost anything."""
+    tables = pair.old_cells[name], pair.new_cells[name]
     for counted in counted_by_split(pair.counting, tables):
         before, after = (counted.values(table, pair.metric.column) for table in tables)
         lost = np.flatnonzero(before - after > SAME)
@@ -229,8 +160,8 @@ def causes_of(pair: EvaluationPair, couple: Couple, corpus: CorpusChange) -> Cau
         total = counted.weights[~(np.isnan(before) | np.isnan(after))].sum()
         shares = counted.weights[lost] / total
         ids = [counted.query_ids[place] for place in lost]
-        better = _without_newcomers(pair, new, counted, lost.tolist(), corpus)
-        guilty = newcomers(pair, [new], corpus, {new: ids})
+        better = _without_newcomers(pair, name, counted, lost.tolist(), corpus)
+        guilty = _newcomers(pair, name, corpus, ids)
         texts = question_texts(pair.new)
         worst = sorted(lost.tolist(), key=lambda n: (after[n] - before[n], n))[:MAX_KEPT]
         named = [(counted.query_ids[n], float(before[n]), float(after[n])) for n in worst]
@@ -239,11 +170,30 @@ def causes_of(pair: EvaluationPair, couple: Couple, corpus: CorpusChange) -> Cau
             n_lost=int(lost.size),
             loss=float(shares @ (before - after)[lost]),
             unjudged=float(shares @ (np.clip(better, after[lost], before[lost]) - after[lost])),
-            rest=_rest(pair, old, new, corpus),
             newcomers=tuple(guilty[:MAX_KEPT]),
             n_newcomers=len(guilty),
         )
     return None
+
+
+def _newcomers(
+    pair: EvaluationPair, name: str, corpus: CorpusChange, lost: Collection[str]
+) -> list[Newcomer]:
+    """Return the unjudged documents that came or changed, and are found for lost questions.
+
+    Each question and document has its best rank; the best ranks come first.
+    """
+    key = pair.new.run_keys(name).get(pair.metric.cutoff or 0)
+    if key is None or not corpus.documents:
+        return []
+    run, best = pair.new.table(key), dict[tuple[str, str], Newcomer]()
+    for row in run.filter(corpus.unjudged(run)).sort_by("rank").to_pylist():
+        query, document = row["query_id"], row["document_id"]
+        if query in lost:
+            became = corpus.documents[document]
+            newcomer = Newcomer(document, became, query, row["rank"], name)
+            best.setdefault((query, document), newcomer)
+    return sorted(best.values(), key=lambda one: (one.rank, one.query_id, one.document_id))
 
 
 def _without_newcomers(
@@ -287,57 +237,3 @@ def _ranks(query_ids: pa.ChunkedArray) -> pa.Array:
         ranks.append(ranks[-1] + 1 if query_id == last else 1)
         last = query_id
     return pa.array(ranks, pa.int32())
-
-
-def _rest(pair: EvaluationPair, old: str, new: str, corpus: CorpusChange) -> str:
-    """Say what took what no unjudged document took."""
-    if old != new:
-        return "the retriever"
-    read = _with_inputs(pair.new, new)
-    others = {name for name in pair.new_cells if name not in read}
-    reasons = [
-        reason.text for reason in setting_changes(pair.old, pair.new) if not _is_of(reason, others)
-    ]
-    named = ", ".join(reasons[:MAX_REASONS]) + (", ..." if reasons[MAX_REASONS:] else "")
-    retriever = f"the retriever ({named})" if reasons else "the retriever"
-    if not corpus.is_there:
-        return retriever
-    return f"{retriever} or the corpus" if reasons else "the corpus"
-
-
-def _is_of(reason: Reason, names: Collection[str]) -> bool:
-    """Whether a reason is of one of these alone: ``bm25.k1``, ``retriever bm25 added``."""
-    return any(
-        reason.what.startswith((f"{name}.", f"retriever {name} ")) or reason.what == name
-        for name in names
-    )
-
-
-def _with_inputs(result: EvaluationResult, name: str) -> set[str]:
-    """Return a retriever and those that it reads, however far down."""
-    configuration = result.evaluation.origin.configuration.get("retrievers", {})
-    names, more = {name}, [name]
-    while more:
-        for value in configuration.get(more.pop(), {}).values():
-            values = value if isinstance(value, list | tuple) else [value]
-            new = {one for one in values if isinstance(one, str) and one in configuration} - names
-            names |= new
-            more += new
-    return names
-
-
-def last_other(names: EvaluationNames, now: Evaluation) -> Evaluation | None:
-    """Return the last evaluation with another leaderboard than ``now``, of the last two."""
-
-    def board(evaluation: Evaluation) -> str | None:
-        entries = evaluation.entries_of("leaderboard")
-        return entries[0].digest if entries else None
-
-    for name in (LATEST, PREVIOUS):
-        try:
-            evaluation = names.find(name)
-        except NotEvaluated:
-            return None
-        if board(evaluation) not in (None, board(now)):
-            return evaluation
-    return None

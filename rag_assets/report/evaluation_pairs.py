@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEstimable, NotEvaluated, UsageError
+from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
@@ -27,7 +27,7 @@ from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import Sheet
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons import comparisons, holm
+from rag_assets.statistics.comparisons import comparisons
 from rag_assets.statistics.paired_differences import SharedEvidence, look_level, shared_evidence
 from rag_assets.statistics.paired_tests import POWER
 from rag_assets.statistics.units import Resampling, counted_by_split
@@ -278,8 +278,6 @@ class Drop:
             because no query has another value than before.
         detectable: the smallest drop that is found at a look with power 0.8; None: no spread is
             known.
-        error: standard error of the change; None: none is known.
-        n_units: independent units: queries, or clusters of them.
         reason: why there is no interval, where that is not too few units.
     """
 
@@ -291,8 +289,6 @@ class Drop:
     high: float | None
     p: float | None
     detectable: float | None
-    error: float | None = None
-    n_units: int = 0
     reason: str | None = None
 
     @property
@@ -303,9 +299,6 @@ class Drop:
 
 Drops = list[tuple[Drop | str, float | None]]
 """Of each retriever its drop, or why there is none; and p, corrected for all of a look."""
-
-Couple = tuple[str, str]
-"""A retriever of the newer evaluation, and the one of the older with which it is compared."""
 
 NO_VALUES = "no query has a value in both evaluations"
 
@@ -322,18 +315,6 @@ def detectable_drop(error: float | None, n_units: int, alpha: float) -> float | 
         return None
     freedom = n_units - 1
     return float((stdtrit(freedom, 1 - look_level(alpha)) + stdtrit(freedom, POWER)) * error)
-
-
-def drops_one_by_one(chosen: Iterable[Couple], drop_of: Callable[[str, str], Drop | None]) -> Drops:
-    """Return drops that are tested one by one, corrected by Holm; ``drop_of`` gets old and new."""
-    drops: list[Drop | str] = []
-    for new, old in chosen:
-        try:
-            drops.append(drop_of(old, new) or NO_VALUES)
-        except NotEstimable as error:
-            drops.append(str(error))
-    adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
-    return list(zip(drops, adjusted, strict=True))
 
 
 class MetricSource(ABC):
@@ -445,7 +426,7 @@ class MetricSource(ABC):
         return pair
 
     @abstractmethod
-    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
         """Return how retrievers went from the older evaluation to the newer one, at one look.
 
         Args:
@@ -498,7 +479,7 @@ def is_answerer(name: str) -> bool:
 
 
 def pair_sentence(
-    names: Couple,
+    names: tuple[str, str],
     difference: float,
     bounds: tuple[float, float],
     verb: str,

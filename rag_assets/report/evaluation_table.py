@@ -12,7 +12,7 @@ from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answers import answer_sheets, answers_table, headline_sentences
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.judged import headline_sheets, judged_rows, judged_table, stored_rows
+from rag_assets.report.judged import headline_sheets, judged_rows, judged_table
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular, bars, figure, plain
@@ -66,11 +66,6 @@ class EvaluationTable(EvaluationResult, Tabular):
             NotEvaluated: there is no judge of answers, or no label.
         """
         return judged_table(self)
-
-    @property
-    def judged_differences(self) -> pa.Table:
-        """All pairs: :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge."""
-        return pa.Table.from_pylist(stored_rows(self, "calibrated_differences"))
 
     @property
     def sampled(self) -> pa.Table:

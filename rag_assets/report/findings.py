@@ -1,16 +1,12 @@
-"""What of an evaluation is missing or failed, and when an analyzer is why nothing was retrieved."""
+"""What of an evaluation is missing or failed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import pyarrow.compute as pc
 
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.report.result import EvaluationResult
-from rag_assets.store.artifacts import Manifest
 
 SHOWN = 3
 """So many failed queries are told, each with its reason."""
@@ -55,67 +51,12 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
             yield f"{name} failed on queries: {'; '.join(shown)}{more}"
 
 
-MANY = 0.1
-"""From this share of the queries on, empty results have a cause that is worth a word."""
-
-
-class Chosen(NamedTuple):
-    """The analyzer of a retriever as it is configured, and the one that it came to."""
-
-    configured: str
-    used: str
-
-    def __str__(self) -> str:
-        """Return ``auto: german``, or one name."""
-        return self.used if self.is_named else f"{self.configured}: {self.used}"
-
-    @property
-    def is_named(self) -> bool:
-        """Whether it was not ``auto`` that chose it; the end says ``+identifiers`` or nothing."""
-        return self.used.startswith(self.configured)
-
-
-def chosen_analyzer(manifest: Manifest) -> Chosen | None:
-    """Return what the manifest of a lexical index says; None where it has no analyzer."""
-    configured, used = manifest.config.get("analyzer"), manifest.facts.get("analyzer")
-    return Chosen(configured, used) if configured and used else None
-
-
-def chosen_analyzers(result: EvaluationResult) -> dict[str, Chosen]:
-    """Return the analyzer of each retriever that has one."""
-    chosen = {
-        entry.partition["retriever"]: chosen_analyzer(manifest)
-        for entry, manifest in result.manifests_of("lexical_index")
-    }
-    return {name: analyzer for name, analyzer in chosen.items() if analyzer is not None}
-
-
-def likely_cause(result: EvaluationResult, retriever: str, n_empty: int, n_queries: int) -> str:
-    """Return "; ..." naming the analyzer where many results are empty; "" where there is no cause.
-
-    Filters may leave a query nothing as well, so nothing is said of an evaluation that has any.
-    """
-    filters = [result.evaluation.entries_of(f"{kind}_filters") for kind in ("query", "written")]
-    if n_empty < max(1, MANY * n_queries) or any(filters):
-        return ""
-    chosen = chosen_analyzers(result).get(retriever)
-    if chosen is None:
-        return ""
-    other = "`analyzer: auto`" if chosen.is_named else "another analyzer"
-    return (
-        f"; the likely cause is its analyzer ({chosen}): these queries share no word with any "
-        f"chunk as it cuts them; try {other}"
-    )
-
-
-def unlabelled_findings(result: EvaluationResult) -> list[str]:
-    """Return a line on each retriever with many empty results, for an evaluation without labels."""
-    n_queries, findings = result.queries.num_rows, []
-    for name in chosen_analyzers(result):
-        keys = result.run_keys(name)
-        if keys:
-            answered = pc.count_distinct(result.table(keys[max(keys)]).column("query_id")).as_py()
-            n_empty = n_queries - answered - len(result.failures(keys[max(keys)]))
-            cause = likely_cause(result, name, n_empty, n_queries)
-            findings += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
-    return findings
+def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:
+    """Return the analyzer of each lexical retriever: ``german``, or ``auto: german``."""
+    chosen = {}
+    for entry, manifest in result.manifests_of("lexical_index"):
+        configured, used = manifest.config.get("analyzer"), manifest.facts.get("analyzer")
+        if configured and used:
+            is_named = used.startswith(configured)
+            chosen[entry.partition["retriever"]] = used if is_named else f"{configured}: {used}"
+    return chosen

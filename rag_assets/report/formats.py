@@ -108,18 +108,6 @@ def rough(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
 
 
-def rounded(number: float) -> int:
-    """Return a number of questions with two digits, at least 1; more would claim too much."""
-    return max(1, int(float(f"{number:.2g}")))
-
-
-def more_questions_text(more: int, if_half: int | None) -> str:
-    """Return how many more questions would tell; what was seen may be twice what there is."""
-    noun = "question" if more == 1 else "questions"
-    half = "" if if_half is None else f"; if it is half of that, about {if_half:,} in all"
-    return f"about {more:,} more {noun} would tell if the difference stays as it was seen{half}"
-
-
 def _cell(name: str, value: object) -> str:
     if value is None:
         return ""

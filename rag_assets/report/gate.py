@@ -10,7 +10,7 @@ chance of at most ``alpha``. A retriever
   five questions or more for which it did return something;
 - **passes** when no question has another value than before, or when the interval of its change lies
   above the allowed drop;
-- else nobody **can tell**, and it is said how many more questions would tell.
+- else nobody **can tell**, and it is said which drop the questions can show.
 
 What was looked at before is no new look: it gets the same answer again. What answers otherwise
 although nothing changed, as a language model may, is a new state each time. An evaluation
@@ -26,26 +26,16 @@ from typing import Literal
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
+from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
-from rag_assets.report.evaluation_pairs import (
-    Couple,
-    Drop,
-    EvaluationPair,
-    MetricSource,
-)
+from rag_assets.report.evaluation_pairs import Drop, EvaluationPair, MetricSource
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.formats import four_places, more_questions_text, rounded
+from rag_assets.report.formats import four_places
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import table_html, table_text
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
-from rag_assets.statistics.paired_differences import (
-    LOOKS,
-    MIN_UNITS,
-    fewest_falls,
-    look_level,
-    units_needed,
-)
+from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
 from rag_assets.statistics.units import SAME
 
 Answer = Literal["pass", "fail", "cannot tell"]
@@ -53,16 +43,14 @@ PASS: Answer = "pass"
 FAIL: Answer = "fail"
 CANNOT_TELL: Answer = "cannot tell"
 
-BASELINE = "baseline"
-
-MAX_ADVISED = 1_000_000
-"""More questions than these are no advice."""
-
 MIN_SILENT = 5
 """From so many questions on, returning nothing is no matter of chance."""
 
 MAX_QUESTIONS = 3
 """Questions that lost most and are named."""
+
+MAX_CHANGES = 4
+"""Changes since the other evaluation that are named; `diff` has all."""
 
 
 @dataclass(frozen=True)
@@ -99,25 +87,18 @@ class Check:
 
     Attributes:
         retriever: its name; of an answerer with its cut-off, as ``plain@5``.
-        against: the retriever that it is compared with: itself, or the baseline.
         answer: ``pass``, ``fail`` or ``cannot tell``.
         reason: why; None: the numbers say it.
         drop: what was measured; None: no query has a value in both, or it counts for nothing.
         p_adjusted: p, corrected for the retrievers of the look; None: not tested.
-        more_questions: so many more are expected to tell where the drop stays as it is; None: it is
-            told, or no number would.
-        questions_if_half: so many are in all where the drop is half of that; None: as above.
         causes: why it fell; None: it passes, or no question of retrieval lost anything.
     """
 
     retriever: str
-    against: str
     answer: Answer
     reason: str | None
     drop: Drop | None = None
     p_adjusted: float | None = None
-    more_questions: int | None = None
-    questions_if_half: int | None = None
     causes: Causes | None = None
 
 
@@ -128,12 +109,12 @@ class Gate:
     Attributes:
         experiment: its name.
         evaluation: id of the evaluation that passes or fails.
-        against: id of the one that it is compared with; the same for the baseline.
+        against: id of the one that it is compared with.
         metric: with its cut-off.
         split: the queries that count: ``all``, ``dev`` or ``test``.
         rules: what was allowed.
         look: which look at ``against`` this was; None: nothing changed, so there was nothing to
-            test, or it is no earlier evaluation.
+            test.
         incomplete: what of the evaluation is missing or failed; none: it is complete.
         checks: one a retriever.
         notes: what else a reader should know.
@@ -195,7 +176,7 @@ def gate(
     Args:
         new: the evaluation.
         names: finds the evaluation to compare with.
-        against: ``baseline``, ``previous``, ``anchor``, or a part of an id.
+        against: ``previous``, ``anchor``, or a part of an id.
         rules: what is allowed.
         metric: the primary one when absent; of answerers their headline.
         split: test where there is one, when absent.
@@ -211,14 +192,10 @@ def gate(
     source = chosen_source(new, metric, retrievers)
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
-    is_earlier = against != BASELINE
-    if source.is_of_answers and not is_earlier:
-        raise UsageError("answerers have no baseline; compare with an earlier evaluation")
-    old = _older(names, new, against, source) if is_earlier else new
+    old = _older(names, new, against, source)
     pair = source.pair(old, new, split, intersection=intersection)
-    chosen = _chosen(pair, retrievers, is_earlier=is_earlier)
-    look, checks = _looked(pair, chosen, rules, names if is_earlier else None)
-    if is_earlier and not source.is_of_answers:
+    look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
+    if not source.is_of_answers:
         checks = [_broken(pair, check) or check for check in checks]
     return Gate(
         experiment=new.evaluation.experiment,
@@ -230,7 +207,7 @@ def gate(
         look=look,
         incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers, is_earlier=is_earlier)),
+        notes=tuple(_notes(pair, retrievers, checks)),
         subject=source.subject,
     )
 
@@ -249,36 +226,31 @@ def _older(
     return old
 
 
-def _chosen(pair: EvaluationPair, names: Collection[str], *, is_earlier: bool) -> list[Couple]:
-    """Return the retrievers to check, each with that with which it is compared."""
-    baseline = pair.new.evaluation.baseline
-    if is_earlier:
-        pairs = {name: name for name in pair.new_cells if name in pair.old_cells}
-    elif baseline not in pair.new_cells:
-        raise UsageError(f"the baseline {baseline} has no cell of {pair.metric}")
-    else:
-        pairs = {name: baseline for name in pair.new_cells if name != baseline}
+def _chosen(pair: EvaluationPair, names: Collection[str]) -> list[str]:
+    """Return the retrievers to check."""
+    both = [name for name in pair.new_cells if name in pair.old_cells]
     for name in names:
-        if name not in pairs:
-            raise UsageError(f"nothing to compare for {allowed_names(name, pairs)}")
-    chosen = [(name, other) for name, other in pairs.items() if not names or name in names]
+        if name not in both:
+            raise UsageError(f"nothing to compare for {allowed_names(name, both)}")
+    chosen = [name for name in both if not names or name in names]
     if not chosen:
         raise UsageError(f"no {pair.source.subject} has a cell of {pair.metric} to compare")
     return chosen
 
 
 def _looked(
-    pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules, names: EvaluationNames | None
+    pair: EvaluationPair, chosen: Sequence[str], rules: Rules, names: EvaluationNames
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
     checks = _checks(pair, chosen, rules)
     tested = [check for check in checks if check.p_adjusted is not None]
-    if names is None or not tested:
+    if not tested:
         return None, checks
     anchor, source = pair.old.evaluation.evaluation_id, pair.source
-    looks, subject = names.looks(anchor), Subject(str(pair.metric), pair.split, chosen)
-    values = [*(name for name, _ in chosen), str(pair.metric.cutoff), *pair.new.judges]
+    subject = Subject(str(pair.metric), pair.split, [(name, name) for name in chosen])
+    values = [*chosen, str(pair.metric.cutoff), *pair.new.judges]
     state = state_of(pair.new.evaluation, source.measured, values)
+    looks = names.looks(anchor)
     number, is_new = looks.number(subject, state)
     look = Look(number, not is_new, look_level(rules.alpha))
     if number <= LOOKS:
@@ -289,22 +261,20 @@ def _looked(
     spent = f"{LOOKS} looks at {anchor} are used up"
     text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
     return look, [
-        Check(one.retriever, one.against, CANNOT_TELL, text, one.drop, causes=one.causes)
-        if one in tested
-        else one
+        replace(one, answer=CANNOT_TELL, reason=text, p_adjusted=None) if one in tested else one
         for one in checks
     ]
 
 
-def _checks(pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules) -> list[Check]:
+def _checks(pair: EvaluationPair, chosen: Sequence[str], rules: Rules) -> list[Check]:
     """Test all retrievers of a look."""
     corpus = CorpusChange(pair)
     missing = FAIL if pair.source.fails_without_value else CANNOT_TELL
     return [
-        Check(*couple, missing, drop)
+        Check(name, missing, drop)
         if isinstance(drop, str)
-        else _check(pair, couple, drop, p, rules, corpus)
-        for couple, (drop, p) in zip(
+        else _check(pair, name, drop, p, rules, corpus)
+        for name, (drop, p) in zip(
             chosen, pair.source.drops(pair, chosen, rules.alpha), strict=True
         )
     ]
@@ -312,66 +282,33 @@ def _checks(pair: EvaluationPair, chosen: Sequence[Couple], rules: Rules) -> lis
 
 def _check(
     pair: EvaluationPair,
-    couple: Couple,
+    name: str,
     drop: Drop,
     p: float | None,
     rules: Rules,
     corpus: CorpusChange,
 ) -> Check:
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
-        return Check(*couple, PASS, None, drop, p)
-    causes = causes_of(pair, couple, corpus) if pair.source.needs_labels else None
+        return Check(name, PASS, None, drop, p)
+    causes = causes_of(pair, name, corpus) if pair.source.needs_labels else None
     unjudged = causes.unjudged if causes is not None else 0.0
     allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
-    is_too_much = drop.drop > rules.max_drop + SAME
-    if is_too_much and p is not None and p < level:
-        dropped = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
-        if drop.drop - unjudged > rules.max_drop + SAME:
-            return Check(*couple, FAIL, f"{dropped}; {allowed}", drop, p, causes=causes)
-        reason = f"{dropped}, but {unjudged:.4f} of it is by documents that nobody has judged"
-        return Check(*couple, CANNOT_TELL, reason, drop, p, causes=causes)
-    is_exhausted = pair.evidence is not None and pair.evidence.is_exhausted
-    more, if_half = (None, None) if is_exhausted else _more_questions(drop, rules)
+    is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
+    can_show = "" if drop.detectable is None else f"; a drop of {drop.detectable:.4f} can be shown"
     if drop.low is None:
         reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
-    elif is_too_much:
+    elif not is_too_much:
+        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}{can_show}"
+    elif p is None or p >= level:
         chance = f"may be chance (p = {four_places(p or 1.0)}, below {level:g} is needed)"
-        reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}"
+        reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}{can_show}"
     else:
-        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}"
-    if more is not None and drop.low is not None:
-        reason += f"; {more_questions_text(more, if_half)}"
-    return Check(*couple, CANNOT_TELL, reason, drop, p, more, if_half, causes)
-
-
-def _more_questions(drop: Drop, rules: Rules) -> tuple[int | None, int | None]:
-    """Return how many more questions tell with power 0.8, if the mean drop stays as it is.
-
-    And how many tell in all if it is half of that. None: none of so many would.
-    """
-    units = _units(drop, drop.drop, rules)
-    if units is None or (units / drop.n_units - 1) * drop.n >= MAX_ADVISED:
-        return None, None
-    half = _units(drop, drop.drop / 2, rules)
-    if_half = None if half is None else rounded(half / drop.n_units * drop.n)
-    return rounded((units / drop.n_units - 1) * drop.n), if_half
-
-
-def _units(drop: Drop, fall: float, rules: Rules) -> float | None:
-    """Return how many independent units tell where the mean falls by so much.
-
-    Below the allowed drop so many that rule more than that out; above it so many that show both
-    that there is a drop and that it is more than allowed; of too few units that all fall, chance is
-    never ruled out.
-    """
-    beyond = fall - rules.max_drop
-    if not drop.error or drop.n_units < MIN_UNITS or abs(beyond) <= SAME:
-        return None
-    bounds = [(-beyond, rules.alpha / 2)]
-    if beyond > 0:
-        bounds = [(fall, look_level(rules.alpha)), (beyond, 0.5)]
-    units = max(units_needed(drop.error, drop.n_units, margin, level) for margin, level in bounds)
-    return max(units, fewest_falls(rules.alpha)) if beyond > 0 else units
+        reason = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
+        if drop.drop - unjudged > rules.max_drop + SAME:
+            answer, reason = FAIL, f"{reason}; {allowed}"
+        else:
+            reason += f", but {unjudged:.4f} of it is by documents that nobody has judged"
+    return Check(name, answer, reason, drop, p, causes)
 
 
 def _broken(pair: EvaluationPair, check: Check) -> Check | None:
@@ -379,10 +316,7 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
 
     :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
     """
-    cutoff = pair.metric.cutoff or 0
-    # A sample of labels has no table of facts about queries: it knows its questions itself.
-    is_paired = pair.source.is_paired
-    ids = pair.counting["query_id"].to_pylist() if is_paired else pair.queries
+    cutoff, ids = pair.metric.cutoff or 0, pair.counting["query_id"].to_pylist()
     answered = [
         set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)
@@ -392,15 +326,17 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
     if silent < MIN_SILENT:
         return None
     reason = f"broken: it returns nothing for {silent} questions that had hits"
-    return replace(check, answer=FAIL, reason=reason, more_questions=None, questions_if_half=None)
+    return replace(check, answer=FAIL, reason=reason)
 
 
-def _notes(pair: EvaluationPair, names: Collection[str], *, is_earlier: bool) -> Iterator[str]:
+def _notes(pair: EvaluationPair, names: Collection[str], checks: Sequence[Check]) -> Iterator[str]:
     caveat = None if pair.evidence is None else pair.evidence.caveat()
     if caveat is not None:
         yield caveat
-    if not is_earlier:
-        return
+    if any(check.causes is not None for check in checks):
+        reasons = [reason.text for reason in changes_between(pair.old, pair.new)]
+        more = "; ..." if len(reasons) > MAX_CHANGES else ""
+        yield f"changed since: {'; '.join(reasons[:MAX_CHANGES]) or 'nothing'}{more}"
     old, new = pair.old_cells, pair.new_cells
     if not names:
         yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
@@ -420,21 +356,18 @@ _WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "canno
 
 def gate_sheet(gate: Gate) -> Sheet:
     """Return the checks, and below them why they come out so."""
-    baseline = next((one.against for one in gate.checks if one.against != one.retriever), None)
-    # The baseline is of the same evaluation, and not older.
-    old, new = ("baseline", "value") if baseline else ("old", "new")
     bounds = ("low", "high")
     columns = (
         Column("answer", "result", TEXT, is_whole=True),
         Column("retriever", gate.subject, TEXT),
-        Column("old", old),
-        Column("new", new),
+        Column("old", "old"),
+        Column("new", "new"),
         Column("change", "change", SIGNED, bounds=bounds, interval="interval", is_required=True),
         Column("p_adjusted", "p", P_VALUE),
     )
     split = "" if gate.split == "all" else f", split {gate.split}"
-    against = f"baseline {baseline}" if baseline else gate.against
-    title = f"gate {_WORDS[gate.answer]}: {gate.experiment}, {gate.metric}{split} against {against}"
+    name = f"{gate.experiment}, {gate.metric}{split}"
+    title = f"gate {_WORDS[gate.answer]}: {name} against {gate.against}"
     return Sheet(title, columns, gate_rows(gate), notes=[*_lines(gate)])
 
 
@@ -443,12 +376,10 @@ def gate_rows(gate: Gate) -> list[Row]:
     return [
         {
             "retriever": check.retriever,
-            "against": check.against,
             "answer": check.answer,
             "reason": check.reason,
             **{name: getattr(check.drop, name, None) for name in NUMBERS},
             "p_adjusted": check.p_adjusted,
-            "more_questions": check.more_questions,
         }
         for check in gate.checks
     ]
@@ -478,11 +409,8 @@ def cause_lines(check: Check) -> Iterator[str]:
     yield f"  {check.retriever} lost most on {named}" + (f"; and {more} more" if more else "")
     won = causes.loss + check.drop.change if check.drop is not None else 0.0
     elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
-    by = f"by {causes.rest}"
-    if causes.newcomers:
-        rest = f"{causes.loss - causes.unjudged:.4f} {by}"
-        by = f"{causes.unjudged:.4f} to documents that nobody has judged, {rest}"
-    yield f"  {causes.loss:.4f} of the mean was lost{elsewhere}: {by}"
+    by = f", {causes.unjudged:.4f} of it to documents that nobody has judged"
+    yield f"  {causes.loss:.4f} of the mean was lost{by if causes.newcomers else ''}{elsewhere}"
     for line in causes.newcomer_lines:
         yield f"  {line}"
 

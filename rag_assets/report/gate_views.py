@@ -8,20 +8,17 @@ task writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rich.console import RenderableType
 
 from rag_assets.plain_text import markdown
-from rag_assets.report.evaluation_pairs import Drop
-from rag_assets.report.formats import Row, p_text
+from rag_assets.report.formats import Row
 from rag_assets.report.gate import (
     CANNOT_TELL,
     FAIL,
     PASS,
     Answer,
-    Check,
     Gate,
     cause_lines,
     gate_rows,
@@ -91,8 +88,7 @@ def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
     unknown = "failure" if cannot_tell_fails else "skipped"
     elements: dict[Answer, str | None] = {PASS: None, FAIL: "failure", CANNOT_TELL: unknown}
     for check in gate.checks:
-        lines = _drop_lines(check, check.drop) if check.drop is not None else ()
-        output = "\n".join([*lines, *cause_lines(check)])
+        output = "\n".join(cause_lines(check))
         case(check.retriever, elements[check.answer], check.reason or "", output)
     counts = {"tests": len(gate.checks) + 1, "failures": len(suite.findall("testcase/failure"))}
     for one in (root, suite):
@@ -100,14 +96,6 @@ def junit(gate: Gate, *, cannot_tell_fails: bool = False) -> str:
     suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
     indent(root)
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _drop_lines(check: Check, drop: Drop) -> Iterator[str]:
-    against = "" if check.against == check.retriever else f" ({check.against})"
-    old, new = ("-" if mean is None else f"{mean:.4f}" for mean in (drop.old, drop.new))
-    yield f"old {old}{against}, new {new}, {drop.n} queries"
-    p = p_text(check.p_adjusted)
-    yield f"interval of the change: {drop.low} to {drop.high}; one-sided p: {p}"
 
 
 def _clean(text: str) -> str:

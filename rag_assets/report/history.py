@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,10 @@ import pyarrow as pa
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
-from rag_assets.pipeline.history import COST_TIME, History
+from rag_assets.pipeline.history import History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
-from rag_assets.report.evaluation_pairs import EstimatedSource, MetricSource, is_answerer
-from rag_assets.report.metric_sources import ANSWER_HEADLINES, Retrieval, named_source
+from rag_assets.report.evaluation_pairs import MetricSource, is_answerer
+from rag_assets.report.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.report.notebook import Tabular, colours, figure, look, plain
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import SAMPLED, Row
@@ -261,7 +262,7 @@ class MetricHistory(Tabular):
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
         if metric is None and any(map(is_answerer, retrievers)):
             metric = ANSWER_HEADLINES[0]
-        source = _time_at(metric, primary) or named_source(metric, primary)
+        source = named_source(metric, primary)
         source.check_names(retrievers)
         since = str(evaluations[0]["evaluation_id"])
         values = source.history(history, since)
@@ -278,23 +279,17 @@ class MetricHistory(Tabular):
                 raise UsageError(f"unknown {source.subject} {allowed_names(name, available)}")
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         rows = history_rows(evaluations, chosen, split)
-        if isinstance(source, EstimatedSource):
-            rows = _with_judges(rows, values)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = [row for row in rows if row["evaluation_id"] in newest]
         return cls(history.root.name, source, rows)
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
-        rows = flat_history_rows(self.rows)
-        texts = pa.array([row["started"] for row in rows], pa.string())
-        arrays = [
-            texts.cast(one.type)
-            if one.name == "started"
-            else pa.array([row[one.name] for row in rows], one.type)
-            for one in SCHEMA
+        rows = [
+            {**row, "started": datetime.fromisoformat(row["started"])}
+            for row in flat_history_rows(self.rows)
         ]
-        table = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        table = pa.Table.from_pylist(rows, SCHEMA)
         return table.rename_columns(list(self.source.named(dict.fromkeys(SCHEMA.names))))
 
     @property
@@ -357,35 +352,6 @@ class MetricHistory(Tabular):
         sheet = self.sheet(rows, f"{self.experiment}: {self.metric} over evaluations")
         note = "without a change: the first of its name, or over other queries, labels or weights"
         return [replace(sheet, notes=[note])]
-
-
-def _time_at(name: str | None, primary: Metric) -> MetricSource | None:
-    """Return ``cost_time`` at its cut-off or the primary one; None: another metric is meant."""
-    measure, _, cutoff = (name or "").partition("@")
-    if measure != COST_TIME or not (cutoff.isdecimal() or not cutoff):
-        return None
-    return Retrieval(Metric(COST_TIME, int(cutoff) if cutoff else primary.cutoff))
-
-
-def _with_judges(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
-    """Return rows of the history that also say where the judge, or the labels, are others."""
-    value_of = {row["evaluation_id"]: row for row in values}
-    others: dict[str, list[dict[str, Any]]] = {}
-    last: Row | None = None
-    for name in dict.fromkeys(row["evaluation_id"] for row in rows):
-        now = value_of.get(name, last)
-        if last is not None and now is not None:
-            labels = "labelled answers" if now["judge"] else "sampled labels"
-            whats = {"fingerprint": f"judge {now['judge']}", "n_labels": labels}
-            others[name] = [
-                {"what": what, "old": str(last[column]), "new": str(now[column])}
-                for column, what in whats.items()
-                if last[column] != now[column]
-            ]
-        last = now
-    return [
-        {**row, "changes": [*row["changes"], *others.get(row["evaluation_id"], [])]} for row in rows
-    ]
 
 
 def _line(

@@ -38,9 +38,8 @@ def judged_rows(result: EvaluationResult, split: str | None = None) -> list[Row]
     """Return a row for each calibrated mean: judge by judge, in the order of the experiment.
 
     Returns:
-        ``by`` (the judge), the columns of :data:`rag_assets.schemas.CALIBRATED_MEANS`, ``judge``
-        None where nothing is calibrated, and ``worth``: how many labels alone give so narrow an
-        interval.
+        ``by`` (the judge), and the columns of :data:`rag_assets.schemas.CALIBRATED_MEANS`,
+        ``judge`` None where nothing is calibrated.
     """
     rows = [row for asset in ASSETS for row in stored_rows(result, asset)]
     return [row for row in rows if split in (None, row["split"])]
@@ -59,15 +58,7 @@ def calibrated_row(row: Row) -> Row:
     """Return a stored row without what the judge says where nothing calibrates it."""
     judge = row["judge"] if row["calibrated"] is not None else None
     known = {name: value for name, value in row.items() if name != N_UNITS}
-    return {**known, "judge": judge, "worth": worth(row)}
-
-
-def worth(row: Row) -> float | None:
-    """Return how many labels alone would give as narrow an interval; None without intervals."""
-    if None in (row["low"], row["human_low"]) or row["n_labels"] == 0:
-        return None
-    width, alone = row["high"] - row["low"], row["human_high"] - row["human_low"]
-    return row["n_labels"] * (alone / width) ** 2 if width > 0 else None
+    return {**known, "judge": judge}
 
 
 def judged_sheets(result: EvaluationResult, split: str | None = None) -> list[Sheet]:
@@ -124,13 +115,14 @@ def _sheet(title: str, rows: Sequence[Row]) -> Sheet:
     noun = "answerer" if rows[0]["metric"] == JUDGED_CORRECT else "retriever"
     columns = (
         Column("name", noun, TEXT),
-        *_columns(rows, MEAN),
+        *calibrated_columns(rows, MEAN),
         Column("n_missing", "missing verdicts", "d", is_sparse=True),
     )
     return Sheet(title, columns, rows, notes=[*_notes(rows)])
 
 
-def _columns(rows: Sequence[Row], form: str) -> Iterator[Column]:
+def calibrated_columns(rows: Sequence[Row], form: str) -> Iterator[Column]:
+    """Yield what a judge says, calibrated, beside the labels alone."""
     interval = interval_of(rows)
     yield Column("judge", "judge", form, help="mean of its verdicts alone: no result")
     yield Column(
@@ -153,8 +145,6 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         if row["reason"] is not None:
             named.setdefault(row["reason"], []).append(row["name"])
     yield from (f"{', '.join(names)}: {reason}" for reason, names in named.items())
-    if text := worth_text(rows):
-        yield text
     if text := missing_text(rows):
         yield text
     if unsure := max(row["n_cannot_tell"] for row in rows):
@@ -177,16 +167,6 @@ def missing_text(rows: Sequence[Row]) -> str | None:
     return f"{counts} without a verdict, which counts as nothing, not as 0"
 
 
-def worth_text(rows: Sequence[Row]) -> str | None:
-    """Return what the verdicts bring to the labels, in a sentence; None without intervals."""
-    values = [row["worth"] / row["n_labels"] for row in rows if row["worth"] is not None]
-    if not values:
-        return None
-    least, most = f"{min(values):.2f}", f"{max(values):.2f}"
-    times = least if least == most else f"{least} to {most}"
-    return f"with the verdicts, a label is worth {times} labels alone"
-
-
 def sample_of(result: EvaluationResult, split: str) -> Sample | None:
     """Return the questions of a split that can be judged; None: there is none."""
     questions = questions_with_golds(result.table(QUERY_FACTS_KEY))
@@ -207,13 +187,6 @@ def difference_text(row: Row) -> str:
         return f"{a} and {b} give the same answers"
     bounds, labels = (row["low"], row["high"]), f"{row['n_labels']} labels"
     return pair_sentence((a, b), row["calibrated"], bounds, "is more often correct than", labels)
-
-
-def differences_sheet(rows: Sequence[Row], title: str) -> Sheet:
-    """Return pairs, each read as "the second minus the first", and what they come to."""
-    pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
-    columns = (Column("pair", "answerers", TEXT), *_columns(rows, "+.4f"))
-    return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])
 
 
 def judged_table(result: EvaluationResult) -> pa.Table:

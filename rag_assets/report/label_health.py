@@ -33,7 +33,6 @@ from rag_assets.labels.sampling.standing import (
     sample_status,
 )
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.findings import likely_cause, unlabelled_findings
 from rag_assets.report.leaderboard import LEADING, MEANINGS
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import estimates_sheet
@@ -186,11 +185,7 @@ def _findings(view: View) -> list[str]:
     advice = pooling_advice(view.result)
     findings = [advice] if advice is not None else []
     if not view.result.has_metrics:
-        return findings + unlabelled_findings(view.result)
-    for row in view.at_cutoff:
-        name, n_empty = row["retriever"], row["n_empty"]
-        cause = likely_cause(view.result, name, n_empty, row["n_attempted"])
-        findings += [f"{name}: nothing retrieved for {n_empty} queries{cause}"] if cause else []
+        return findings
     qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:

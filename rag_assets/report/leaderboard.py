@@ -10,7 +10,6 @@ from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_sheets
-from rag_assets.report.findings import likely_cause
 from rag_assets.report.formats import interval_name
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.overlaps import similarity_sheet
@@ -18,7 +17,6 @@ from rag_assets.report.page.environment import meaning
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
-from rag_assets.report.slices import slices_of
 from rag_assets.report.view import Context, View
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.statistics.paired_tests import ALPHA
@@ -257,20 +255,6 @@ def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sh
     return [sheet for sheet in sheets if sheet is not None]
 
 
-def other_tables(result: EvaluationResult) -> list[str]:
-    """Return what `leaderboard` and its options show beside :func:`summary_sheet`."""
-    has = {
-        "every top_k": len(set(result.leaderboard["top_k"].to_pylist())) > 1,
-        "intervals": bool(result.evaluation.entries_of("intervals")),
-        "answers": bool(result.answer_metrics),
-        "what judges say": bool(headline_sheets(result, result.chosen_split())),
-        "estimates from the sample": bool(sampled_sheets(result)),
-        "--by tag": bool(slices_of(result)),
-        "--latency": bool(result.milliseconds_per_query()),
-    }
-    return [name for name, is_there in has.items() if is_there]
-
-
 def _split_of(rows: Sequence[Row]) -> str | None:
     """Return the split that rows are of, as it is asked for; None: queries are not split."""
     return None if rows[0]["split"] == ALL else str(rows[0]["split"])
@@ -305,10 +289,9 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> Iterator[str]:
                 "in no mean"
             )
         if row["n_empty"]:
-            cause = likely_cause(result, name, row["n_empty"], row["n_attempted"])
             yield (
                 f"{name}: nothing retrieved for {row['n_empty']} queries; those with a relevant "
-                f"document count 0{cause}"
+                "document count 0"
             )
         if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]:
             yield (

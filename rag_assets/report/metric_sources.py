@@ -19,7 +19,7 @@ import pyarrow as pa
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import comparable
-from rag_assets.errors import NotEstimable, NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
@@ -36,28 +36,27 @@ from rag_assets.pipeline.history import History, recorded_judge
 from rag_assets.report.evaluation_pairs import (
     NO_VALUES,
     Cells,
-    Couple,
     Drop,
     Drops,
     EstimatedSource,
     EvaluationPair,
     MetricSource,
     detectable_drop,
-    drops_one_by_one,
     is_answerer,
 )
 from rag_assets.report.judged import (
+    calibrated_columns,
     calibrated_row,
-    differences_sheet,
+    difference_text,
     how,
     sample_of,
     stored_rows,
 )
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sampled import SampledLabels
-from rag_assets.report.sheet import Sheet
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.schemas import ANSWER_VERDICTS
-from rag_assets.statistics.comparisons import difference
+from rag_assets.statistics.comparisons import difference, holm
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences, look_p_values
 from rag_assets.statistics.paired_tests import spread
@@ -82,10 +81,10 @@ class Retrieval(MetricSource):
         """Return the means at the cut-off."""
         return history.metric(self.metric.column, self.metric.cutoff or 0, since)
 
-    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
         """Test all retrievers of a look together."""
         column = self.metric.column
-        cells = [(pair.old_cells[old], pair.new_cells[new]) for new, old in chosen]
+        cells = [(pair.old_cells[name], pair.new_cells[name]) for name in chosen]
         counted = next(counted_by_split(pair.counting, [t for cell in cells for t in cell]), None)
         if counted is None:
             return [(NO_VALUES, None) for _ in chosen]
@@ -123,17 +122,16 @@ def _drop(
         return NO_VALUES
     n, change = int(both.sum()), Units(*(part[:, None] for part in paired.units.column(number)))
     old = difference(before[both], paired.counted.weights[both]) or 0.0
-    n_units = change.sums.shape[0]
     if p is None:
-        return Drop(n, old, old, 0.0, 0.0, 0.0, None, None, None, n_units)
+        return Drop(n, old, old, 0.0, 0.0, 0.0, None, None)
     rise = weighted_mean(*change.column(0)) or 0.0
     low, high = paired.intervals(1 - alpha, largest_value(before, after))
     deviation = spread(*change.column(0))
     wider = float(paired.inflations(1 - alpha)[number]) ** 0.5
     error = deviation.error * wider if deviation is not None else None
     ends = number_or_none(low[number]), number_or_none(high[number])
-    smallest = detectable_drop(error, n_units, alpha)
-    return Drop(n, old, old + rise, old + rise - old, *ends, p, smallest, error, n_units)
+    smallest = detectable_drop(error, change.sums.shape[0], alpha)
+    return Drop(n, old, old + rise, old + rise - old, *ends, p, smallest)
 
 
 class Answers(Retrieval):
@@ -230,25 +228,26 @@ class JudgedAnswers(EstimatedSource):
         _check_only_one(list(dict.fromkeys(str(row["judge"]) for row in rows)))
         return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
 
-    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
+    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
         """Compare calibrated means, with the labels of the newer evaluation for both.
 
         Answers that are equal differ by 0, so a judge that was exchanged alone is no drop.
         """
         sample, labels = _sample(pair), pair.new.answer_labels
+        if sample is None:
+            return [(NO_VALUES, None) for _ in chosen]
         before, after = (self.judged(one, labels) for one in (pair.old, pair.new))
-
-        def drop_of(old: str, new: str) -> Drop | None:
-            if sample is None:
-                return None
-            both = before[old], after[new]
-            row = difference_row((old, new), JUDGED_CORRECT, both, sample, 1 - alpha)
+        drops: list[Drop | str] = []
+        for name in chosen:
+            both = before[name], after[name]
+            row = difference_row((name, name), JUDGED_CORRECT, both, sample, 1 - alpha)
             if row["calibrated"] is None:
-                raise NotEstimable(f"{self.metric} is not calibrated: {row['reason']}")
-            mean = mean_row(new, JUDGED_CORRECT, after[new], sample, 1 - alpha)["calibrated"]
-            return _judged_drop(row, mean, alpha)
-
-        return drops_one_by_one(chosen, drop_of)
+                drops.append(f"{self.metric} is not calibrated: {row['reason']}")
+                continue
+            mean = mean_row(name, JUDGED_CORRECT, after[name], sample, 1 - alpha)["calibrated"]
+            drops.append(_judged_drop(row, mean, alpha))
+        adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
+        return list(zip(drops, adjusted, strict=True))
 
     def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
         """Yield that the judge is another one."""
@@ -292,7 +291,9 @@ class JudgedAnswers(EstimatedSource):
 
     def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
         """Return these rows as a table, and what they come to."""
-        return differences_sheet(rows, title)
+        pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
+        columns = (Column("pair", "answerers", TEXT), *calibrated_columns(rows, SIGNED))
+        return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])
 
 
 def _check_only_one(judges: Sequence[str]) -> None:
@@ -314,8 +315,6 @@ def _judged_drop(row: Row, mean: float | None, alpha: float) -> Drop:
         high=row["high"],
         p=p if is_tested else None,
         detectable=detectable_drop(error, int(row[N_UNITS]), alpha),
-        error=error,
-        n_units=int(row[N_UNITS]),
         reason=row["reason"],
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +23,6 @@ from rag_assets.evaluation.query_facts import (
     facts_table,
 )
 from rag_assets.evaluation.query_facts_stage import counting_of
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
@@ -41,7 +39,6 @@ from rag_assets.schemas import (
 )
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
-from rag_assets.store.settings import StoreSettings
 
 Row = dict[str, Any]
 
@@ -73,16 +70,6 @@ class EvaluationResult:
             NotEvaluated: there is none.
         """
         return cls(root, read_current(root))
-
-    @classmethod
-    def named_by(cls, experiment: Experiment, settings: StoreSettings) -> Self:
-        """Open the current evaluation of an experiment, with the display names that it has now.
-
-        Raises:
-            NotEvaluated: there is none.
-        """
-        root = settings.store / experiment.name
-        return cls(root, replace(read_current(root), display_names=experiment.config.display_names))
 
     def shown_name(self, retriever: str) -> str:
         """Return what people read for a name of ``experiment.yaml``; here the name itself."""

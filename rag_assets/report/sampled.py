@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import NoReturn
 
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.labels.logs import SKIPPED
 from rag_assets.labels.pool import estimable_metric
-from rag_assets.labels.sampling.estimates import Estimate, Estimator, no_interval_text
+from rag_assets.labels.sampling.estimates import Estimator, no_interval_text
 from rag_assets.labels.sampling.label_sample import OPEN, stored_sample
 from rag_assets.labels.sampling.sample_stage import (
     SAMPLED_ESTIMATES_KEY,
@@ -28,24 +27,14 @@ from rag_assets.labels.sampling.sample_stage import (
 from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import (
-    Cells,
-    Couple,
-    Drop,
-    Drops,
     EstimatedSource,
     EvaluationPair,
-    detectable_drop,
-    drops_one_by_one,
-    is_same,
     pair_sentence,
 )
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
-
-_OLD = "\0old"
-"""No name of a retriever: that of the older evaluation."""
 
 HOW = "`rag-assets label` asks for the labels that tell most"
 
@@ -123,54 +112,23 @@ def sampled_notes(rows: Sequence[Row]) -> list[str]:
 class SampledLabels(EstimatedSource):
     """What a sample of labels estimates of retrievers, never mixed with complete labels."""
 
-    measured = ("_runs", "sampled_labels")
+    def cells(self, result: EvaluationResult) -> NoReturn:
+        """Refuse it: no single question has a value."""
+        self.check_single()
 
-    def cells(self, result: EvaluationResult) -> Cells:
-        """Return all retrievers where there is a sample; single questions have no value."""
-        nothing = pa.table({self.metric.column: pa.array([], pa.float64())})
-        has_sample = result.evaluation.entries_of(SAMPLED_ESTIMATES_KEY.asset)
-        return dict.fromkeys(result.run_retrievers, nothing) if has_sample else {}
-
-    def check_single(self, remedy: str = "") -> None:
+    def check_single(self, remedy: str = "") -> NoReturn:
         """Refuse it: it is estimated over all questions together."""
         problem = f"{self.metric} is estimated over all questions together, not a question each"
-        raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
+        raise UsageError(f"{problem}; see `rag-assets compare` and `history`")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the estimates."""
         rows = history.judged_metric("", str(self.metric).removeprefix(SAMPLED), since)
         return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
 
-    def pair(
-        self,
-        old: EvaluationResult,
-        new: EvaluationResult,
-        split: str | None = None,
-        *,
-        intersection: bool = False,
-    ) -> EvaluationPair:
-        """Return two evaluations of the same questions.
-
-        Raises:
-            UsageError: the questions differ, or a split is wanted.
-        """
-        self._refuse_split(split)
-        if not is_same(old, new, "queries"):
-            raise UsageError(f"the questions are not the same, so {self.metric} is not comparable")
-        ids = frozenset(str(one) for one in new.queries["query_id"].to_pylist())
-        return EvaluationPair(old, new, self, ALL, ids)
-
-    def _refuse_split(self, split: str | None) -> None:
-        if split is not None:
-            problem = f"{self.metric} is over all questions together"
-            raise UsageError(f"{problem}; --split does not apply")
-
-    def drops(self, pair: EvaluationPair, chosen: Sequence[Couple], alpha: float) -> Drops:
-        """Compare estimates on questions like these, with the labels of the newer evaluation."""
-        return drops_one_by_one(
-            chosen,
-            lambda old, new: self._between((pair.old, pair.new), (old, new), 1 - alpha).drop(alpha),
-        )
+    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> NoReturn:
+        """Refuse it: a sample is of what one evaluation returned."""
+        self.check_single()
 
     def differences(
         self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
@@ -187,16 +145,30 @@ class SampledLabels(EstimatedSource):
             NotEvaluated: the evaluation has no sample of labels.
             UsageError: an unknown retriever, or a split is wanted.
         """
-        self._refuse_split(split)
+        if split is not None:
+            problem = f"{self.metric} is over all questions together"
+            raise UsageError(f"{problem}; --split does not apply")
         sampled = sampled_names(result)
-        _required(result, SAMPLED_LABELS_KEY)
         for name in names:
             if name not in sampled:
                 raise UsageError(f"unknown retriever {allowed_names(name, sampled)}")
-        pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
+        estimator, ids = self._estimator(result, sampled)
         manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
         level = float(manifest.config["confidence"]) if manifest is not None else 0.95
-        return [self._between((result, result), pair, level).row for pair in pairs]
+        pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
+        turned = [(second, first) for first, second in pairs]
+        questions = estimator.differences("questions", level, turned)
+        items = estimator.differences("items", level, turned)
+        rows: list[Row] = []
+        for (first, second), key in zip(pairs, turned, strict=True):
+            one, item = questions[key], items[key]
+            row: Row = {"name_a": first, "name_b": second, "metric": str(self.metric)}
+            row |= {"difference": one.value, "n": len(ids), "confidence": level}
+            row |= {"questions_low": finite(one.low), "questions_high": finite(one.high)}
+            row |= {"items_low": finite(item.low), "items_high": finite(item.high)}
+            row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
+            rows.append({**row, "n_no_chance": one.n_no_chance})
+        return rows
 
     def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
         """Return these rows as a table, and what they come to."""
@@ -209,99 +181,21 @@ class SampledLabels(EstimatedSource):
         )
         return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])
 
-    def _between(
-        self,
-        results: tuple[EvaluationResult, EvaluationResult],
-        names: tuple[str, str],
-        level: float,
-    ) -> SampledDifference:
-        """Compare two retrievers, of one evaluation or of two.
-
-        Args:
-            results: whose passages; the second one's labels and questions count.
-            names: the retriever of each.
-            level: of the intervals.
-
-        Raises:
-            NotEvaluated: one of them has no passages to be judged.
-            UsageError: no passages as deep are kept.
-        """
+    def _estimator(
+        self, result: EvaluationResult, sampled: Sequence[str]
+    ) -> tuple[Estimator, list[str]]:
+        """Return what estimates the metric of all retrievers, and the questions."""
         metric = self.metric._replace(measure=self.metric.measure.removeprefix(SAMPLED))
-        new = results[1]
-        table = _required(new, SAMPLED_LABELS_KEY)
-        manifest = new.manifest(SAMPLED_LABELS_KEY)
+        table = _required(result, SAMPLED_LABELS_KEY)
+        manifest = result.manifest(SAMPLED_LABELS_KEY)
         depth = int(manifest.config["depth"]) if manifest is not None else int(metric.cutoff or 0)
         if int(metric.cutoff or 0) > depth:
             problem = f"{self.metric} is deeper than the sample"
             raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
-        sampled = sampled_names(new)
-        passages = passages_of(_required(new, SAMPLED_PASSAGES_KEY), sampled)
-        first, second = names
-        if second not in sampled:
-            raise _nothing(new, f"labels for {second}")
-        if results[0] is not new:
-            before = _passages(results[0], first)
-            # Equal passages: exactly no difference.
-            first = second if before.equals(passages[second]) else _OLD
-            passages[first] = before
-        ids = [str(one) for one in new.queries["query_id"].to_pylist()]
+        passages = passages_of(_required(result, SAMPLED_PASSAGES_KEY), sampled)
+        ids = [str(one) for one in result.queries["query_id"].to_pylist()]
         sample = stored_sample(table, passages, ids, depth)
-        estimator = Estimator(sample, metric, _clusters(new, ids), len(sampled))
-        pair = second, first
-        one = estimator.differences("questions", level, [pair])[pair]
-        item = estimator.differences("items", level, [pair])[pair]
-        values = dict(zip(sample.pool.systems, estimator.values().tolist(), strict=True))
-        row: Row = {"name_a": names[0], "name_b": names[1], "metric": str(self.metric)}
-        row |= {"difference": one.value, "n": len(ids), "confidence": level}
-        row |= _bounds("questions", one) | _bounds("items", item)
-        row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
-        row["n_no_chance"] = one.n_no_chance
-        return SampledDifference(row, (values[first], values[second]), one.error, one.freedom)
-
-
-class SampledDifference(NamedTuple):
-    """Two retrievers by a sample of labels.
-
-    Attributes:
-        row: see :meth:`SampledLabels.differences`.
-        means: the estimates of the first and the second.
-        error: standard error of the difference; infinite: nothing is known.
-        freedom: of Student's distribution.
-    """
-
-    row: Row
-    means: tuple[float, float]
-    error: float
-    freedom: float
-
-    def drop(self, alpha: float) -> Drop:
-        """Return it as the drop of a gate; p is one-sided."""
-        from scipy.special import stdtr
-
-        row = self.row
-        has_interval = row["questions_low"] is not None
-        is_same = has_interval and self.error == 0 == row["difference"]
-        n_units = round(self.freedom) + 1 if has_interval else 0
-        error = self.error if has_interval else None
-        is_estimable = 0 < self.error < float("inf")
-        p = float(stdtr(self.freedom, row["difference"] / self.error)) if is_estimable else 1.0
-        return Drop(
-            n=row["n"],
-            old=self.means[0],
-            new=self.means[1],
-            change=row["difference"],
-            low=row["questions_low"],
-            high=row["questions_high"],
-            p=p if has_interval and not is_same else None,
-            detectable=detectable_drop(error, n_units, alpha),
-            error=error,
-            n_units=n_units,
-            reason=None if has_interval else no_interval_text(row["n_no_chance"]),
-        )
-
-
-def _bounds(target: str, one: Estimate) -> Row:
-    return {f"{target}_low": finite(one.low), f"{target}_high": finite(one.high)}
+        return Estimator(sample, metric, _clusters(result, ids), len(sampled)), ids
 
 
 def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
@@ -314,23 +208,12 @@ def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
     return [names.get(one, one) for one in ids]
 
 
-def _passages(result: EvaluationResult, retriever: str) -> pa.Table:
-    table = _required(result, SAMPLED_PASSAGES_KEY)
-    if retriever not in sampled_names(result):
-        raise _nothing(result, f"labels for {retriever}")
-    return passages_of(table, [retriever])[retriever]
-
-
 def _required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
     if not result.has(key):
-        raise _nothing(result, "labels")
+        one = result.evaluation
+        problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of labels"
+        raise NotEvaluated(f"{problem}; {HOW}, and then evaluate")
     return result.table(key)
-
-
-def _nothing(result: EvaluationResult, what: str) -> NotEvaluated:
-    one = result.evaluation
-    problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of {what}"
-    return NotEvaluated(f"{problem}; {HOW}, and then evaluate")
 
 
 def sampled_names(result: EvaluationResult) -> list[str]:

@@ -140,16 +140,10 @@ _COLUMNS = (_RETRIEVER, "retriever_a", "retriever_b", "inputs")
 """Columns of tables that hold names of retrievers, or lists of them."""
 
 
-def shown(result: EvaluationResult, names: Mapping[str, str] | None = None) -> EvaluationResult:
-    """Return the evaluation with the names that people read.
-
-    Args:
-        result: the evaluation.
-        names: retriever -> display name; None: as they were when it was evaluated.
-    """
-    chosen = result.evaluation.display_names if names is None else names
-    other = {name: text for name, text in chosen.items() if text != name}
-    return _Shown(result, other) if other else result
+def shown(result: EvaluationResult) -> EvaluationResult:
+    """Return the evaluation with the names that people read."""
+    names = result.evaluation.display_names
+    return _Shown(result, names) if names else result
 
 
 def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:

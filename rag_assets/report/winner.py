@@ -2,9 +2,7 @@
 
 There is a winner only where the paired test shows the best to be better than every other, after
 Holm's correction; what queries share is allowed for. Else the best and all that are not shown to be
-worse are tied, and the cheapest of them is known. More questions tell when the test finds the
-differences that were seen between the best and each of the tied with power 0.8, at the level of
-Holm's first step; a difference of half the size needs four times as many in all.
+worse are tied, the cheapest of them is known, and it is said what the questions can show.
 
 A retriever that is better on the queries of one tag is an exception to the answer. All pairs of tag
 and retriever are one family of tests; what is not shown is named as that, where p alone is small.
@@ -21,14 +19,13 @@ import numpy.typing as npt
 
 from rag_assets.plain_text import one_line
 from rag_assets.report.comparison_views import oriented
-from rag_assets.report.comparisons import Compared
-from rag_assets.report.formats import more_questions_text, rounded
+from rag_assets.report.comparisons import Compared, power_text
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.slices import TAG, members_by
 from rag_assets.report.view import View
 from rag_assets.statistics.comparisons import holm
-from rag_assets.statistics.paired_differences import MIN_UNITS, PairedDifferences, units_needed
-from rag_assets.statistics.paired_tests import ALPHA, POWER
+from rag_assets.statistics.paired_differences import PairedDifferences
+from rag_assets.statistics.paired_tests import ALPHA
 from rag_assets.statistics.units import Counted, counted_by_split, weighted_mean
 
 Flags = npt.NDArray[np.bool_]
@@ -40,9 +37,6 @@ MAX_TAGS = 20
 """At most this many tags are checked for exceptions, the largest first."""
 
 MAX_EXCEPTIONS = 3
-
-MAX_QUESTIONS = 10_000
-"""More questions than these are no advice."""
 
 KINDS = {
     "bm25": "is keyword search",
@@ -85,11 +79,7 @@ class Winner:
         tied: the others that are not shown to be worse, the best first.
         compared: whether it was compared with any other.
         caveat: what limits the claim because queries share documents; None: nothing does.
-        is_exhausted: whether only questions about other documents tell more.
-        more_questions: about so many more would tell; infinite: far too many; None: nobody is tied,
-            or the questions are so few that this cannot be said, or only other documents tell more.
-        if_half: so many are needed in all where the difference is half of what was seen; None: as
-            ``more_questions``, or that is infinite.
+        power: which difference the questions can show; empty: nobody is tied, or it is not known.
         cheapest: of the best and the tied, by the time of a query; None: times are not known.
         milliseconds: its time.
         exceptions: tags on which another has more.
@@ -100,9 +90,7 @@ class Winner:
     tied: tuple[str, ...]
     compared: bool
     caveat: str | None
-    is_exhausted: bool
-    more_questions: float | None
-    if_half: int | None
+    power: str
     cheapest: str | None
     milliseconds: float | None
     exceptions: tuple[Exceptional, ...]
@@ -137,14 +125,8 @@ class Winner:
         yield self.numbers
         if self.caveat is not None:
             yield f"But {self.caveat}."
-        if self.tied and self.more_questions is None:
-            if not self.is_exhausted:
-                yield "These questions are too few to say how many more would tell."
-        elif self.more_questions == np.inf:
-            yield f"They are too alike for {MAX_QUESTIONS:,} more questions to tell."
-        elif self.more_questions is not None:
-            text = more_questions_text(int(self.more_questions), self.if_half)
-            yield f"{text[0].upper()}{text[1:]}."
+        if self.power:
+            yield f"The test cannot tell: {self.power}."
         if self.tied and self.cheapest is not None and self.milliseconds is not None:
             yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
         lead = f"{self.best} is best over all, but" if self.proven else "By query tag:"
@@ -167,8 +149,7 @@ def winner_of(view: View) -> Winner | None:
     seen = Compared.of(view.result, split=view.split) if compared else None
     worse = [row for row in _of_best(view, best) if row["mark"]]
     tied = tuple(name for name in others if name not in [row["other"] for row in worse])
-    is_exhausted = seen is not None and seen.evidence is not None and seen.evidence.is_exhausted
-    more, if_half = (None, None) if is_exhausted else _more_questions(view, best, tied)
+    powers = [power_text(row, "questions") for row in _of_best(view, best) if row["other"] in tied]
     times = {name: view.speed.get(name) for name in (best, *tied)}
     timed = {name: time for name, time in times.items() if time is not None}
     cheapest = min(timed, key=lambda name: timed[name]) if len(timed) == len(times) else None
@@ -177,9 +158,7 @@ def winner_of(view: View) -> Winner | None:
         tied=tied,
         compared=compared,
         caveat=seen.caveat if seen is not None else None,
-        is_exhausted=is_exhausted,
-        more_questions=more,
-        if_half=if_half,
+        power=next(iter(powers), "").removeprefix("; "),
         cheapest=cheapest,
         milliseconds=timed[cheapest] if cheapest is not None else None,
         exceptions=tuple(_exceptions(seen, best)[:MAX_EXCEPTIONS]) if seen is not None else (),
@@ -218,41 +197,6 @@ def _of_best(view: View, best: str) -> list[dict[str, Any]]:
         for row in view.comparisons
         if best in (row["retriever_a"], row["retriever_b"])
     ]
-
-
-def _more_questions(view: View, best: str, tied: Sequence[str]) -> tuple[float | None, int | None]:
-    """Return how many more questions show each of the tied to be worse; None: nobody knows.
-
-    And how many are needed in all where the differences are half as large.
-    """
-    rows = [row for row in _of_best(view, best) if row["other"] in tied]
-    needed = [_needed(row, view.n_pairs) for row in rows]
-    known = [one for one in needed if one is not None]
-    if not known or len(known) < len(needed):
-        return None, None
-    more, n = max(known)
-    if more > MAX_QUESTIONS:
-        return np.inf, None
-    return rounded(more), rounded(4 * (more + n))
-
-
-def _needed(row: Mapping[str, Any], n_pairs: int) -> tuple[float, int] | None:
-    """Return how many more questions the test of a pair needs, and how many it has.
-
-    Infinite where it never tells. None: there is a difference, and too little is known of the
-    spread to say how large it has to be to be seen.
-    """
-    from scipy.special import stdtrit
-
-    if not row["difference"]:
-        return (np.inf, row["n"]) if row["n"] > 1 else None
-    if row["detectable"] is None or row["n_clusters"] < MIN_UNITS:
-        return None
-    freedom = row["n_clusters"] - 1
-    error = row["detectable"] / float(stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER))
-    level = ALPHA / 2 / max(n_pairs, 1)
-    units = units_needed(error, row["n_clusters"], abs(row["difference"]), level)
-    return float((units / row["n_clusters"] - 1) * row["n"]), row["n"]
 
 
 def _exceptions(seen: Compared, best: str) -> list[Exceptional]:

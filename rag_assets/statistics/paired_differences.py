@@ -40,7 +40,6 @@ import numpy.typing as npt
 
 from rag_assets.statistics.intervals import bounded_intervals
 from rag_assets.statistics.paired_tests import (
-    POWER,
     Alternative,
     joint_p_values,
     randomisation_p_values,
@@ -53,10 +52,6 @@ LOOKS = 20
 
 _NEAR, _EXTREME, _FINEST = 10, 100, 1_000_000
 """See :func:`look_p_values`; and how many sign patterns are drawn at most."""
-
-MIN_UNITS = 5
-"""The spread of fewer units is a guess: no number of units that are needed follows from it."""
-
 
 FEW_QUESTIONS = 60
 """With fewer, the allowance for what they share is approximate."""
@@ -141,11 +136,6 @@ class SharedEvidence:
         """Return the degrees of freedom where every question has a value; NaN: not estimable."""
         n = self._group.size
         return float(self.variance(np.zeros((n, 1)), np.ones(n)).freedom[0])
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether only questions about other documents tell more."""
-        return not self.freedom() >= FEW_DOCUMENTS
 
     def caveat(self) -> str | None:
         """Return what limits a claim because of what questions share; None: nothing does."""
@@ -316,15 +306,3 @@ def fewest_falls(alpha: float) -> int:
     Two equal systems are that far apart with a chance of 2^-n.
     """
     return math.floor(math.log2(1 / look_level(alpha))) + 1
-
-
-def units_needed(error: float, n_units: int, margin: float, level: float) -> float:
-    """Return how many units show with power 0.8 that a mean is at least a margin off a bound.
-
-    n = ((z(1 - level) + z(power)) * s / margin)^2, with s = error * sqrt(n_units) the standard
-    deviation of a unit's difference, where ``error`` is that of the mean of ``n_units``.
-    """
-    from scipy.special import ndtri
-
-    reach = float(ndtri(1 - level) + ndtri(POWER))
-    return float(n_units * (reach * error / margin) ** 2)

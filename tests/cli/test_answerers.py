@@ -200,13 +200,9 @@ def test_a_gate_of_answers(over: Invoke) -> None:
     both = over("gate", "--answerer", "copy@3", "--retriever", "bm25", *against)
     assert both.exit_code == 2
     assert "give one of them" in both.stderr
-    baseline = over("gate", "--metric", "answer_f1", "--against", "baseline")
-    assert "answerers have no baseline" in baseline.stderr
 
 
-def test_a_gate_says_how_many_answers_would_tell(
-    twice: Tiny, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_gate_says_what_answers_can_show(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
     worse = twice.copy_to(tmp_path / "copy")
     write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})
     worse.run()
@@ -215,7 +211,7 @@ def test_a_gate_says_how_many_answers_would_tell(
     unknown = invoke("gate", worse.folder, "--metric", "answer_f1", *arguments)
     assert unknown.exit_code == 4
     assert "cannot tell: official@-: dropped by" in unknown.stdout
-    assert "more questions would tell" in " ".join(unknown.stdout.split())
+    assert "can be shown" in " ".join(unknown.stdout.split())
     assert invoke("gate", worse.folder, *arguments).exit_code == 0
 
 

@@ -149,7 +149,7 @@ COMMANDS = {
     "pool {tiny} --store {store} --seed {}": NUMBERS,
     "clean --store {store} --older-than {}": (*NUMBERS, "1e308", "1e6"),
     "clean --store {store} --caches {}": (*NUMBERS, "1e308", "1e6"),
-    "gate {tiny} --store {store} --against baseline --max-drop {}": NUMBERS,
+    "gate {tiny} --store {store} --against latest --max-drop {}": NUMBERS,
     "gate {tiny} --store {store} --against {}": NUMBERS,
     "leaderboard {tiny} --store {store} --budget {}": NUMBERS,
     "leaderboard {tiny} --store {store} --by {}": NUMBERS,

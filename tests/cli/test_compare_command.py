@@ -172,9 +172,9 @@ def test_shared_documents_are_noted(compare: Invoke) -> None:
 
 
 PROBLEMS = {
-    ("bm25",): "compare takes two retrievers or none, not 1",
+    ("bm25",): "compare takes two different retrievers, or none for all pairs: bm25",
     ("bm25", "bm26"): "unknown retriever 'bm26' (did you mean 'bm25'?); allowed: bm25, bm25-whole,",
-    ("bm25", "bm25"): "'bm25' is compared with itself; give two retrievers",
+    ("bm25", "bm25"): "compare takes two different retrievers, or none for all pairs: bm25, bm25",
     ("--split", "dev"): "unknown split 'dev'; allowed: all",
     ("--metric", "ndgc@5"): "unknown metric 'ndgc@5'",
 }

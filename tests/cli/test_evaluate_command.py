@@ -306,8 +306,6 @@ def test_bm25_minilm_their_fusion_and_its_reranking(
     rows = rows_of(invoke(*base, "--format", "json"))
     assert len(rows) == 20
     assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid", "maxsim"}
-    ceilings = {(row["retriever"], row["top_k"]) for row in rows if "ceiling" in row}
-    assert ceilings == {("hybrid", 10), ("maxsim", 10)}
     positions = {row["retriever"]: row["position"] for row in rows}
     ranked = sorted(
         ((row["ndcg"], row["retriever"]) for row in rows if row["top_k"] == 10), reverse=True
@@ -396,12 +394,6 @@ def test_the_report_shows_no_such_number(down: tuple[list[object], Result], invo
     assert not re.search(r">\s*-?(inf|nan)\b", page, re.IGNORECASE)
 
 
-CAUSE = (
-    "exact: nothing retrieved for 6 queries{}; the likely cause is its analyzer (whitespace): "
-    "these queries share no word with any chunk as it cuts them; try `analyzer: auto`"
-)
-
-
 @pytest.fixture
 def advised(tmp_path: Path) -> Tiny:
     """An experiment one retriever of which finds nothing: it keeps the marks on words."""
@@ -420,19 +412,14 @@ def advised(tmp_path: Path) -> Tiny:
     return advised
 
 
-def test_empty_results_name_the_analyzer_and_the_report_what_auto_chose(advised: Tiny) -> None:
+def test_empty_results_are_named_and_the_report_says_what_auto_chose(advised: Tiny) -> None:
     def run(command: str) -> str:
         options = [command, str(advised.folder), "--store", str(advised.root / "store")]
         result = CliRunner(env={"COLUMNS": "80"}).invoke(main, options)
         assert result.exit_code == 0, result.output
         return " ".join(result.output.split())
 
-    cause = CAUSE.format("; those with a relevant document count 0")
-    assert cause in run("evaluate")
-    assert cause in run("leaderboard")
+    empty = "exact: nothing retrieved for 6 queries; those with a relevant document count 0"
+    assert empty in run("evaluate")
     report = next((advised.root / "store").rglob("report.html")).read_text(encoding="utf-8")
     assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report
-    assert "the likely cause is its analyzer (whitespace)" in report
-
-    (advised.folder / "judgments.jsonl").unlink()
-    assert f"note: {CAUSE.format('')}" in run("evaluate")

@@ -123,13 +123,11 @@ def test_a_table_of_judge_calibrated_interval_and_labels(run: Invoke, tiny: Tiny
     assert "judged_correct by strict, 160 questions" in shown
     headings = next(line for line in shown.splitlines() if "calibrated" in line)
     assert headings.split()[:3] == ["answerer", "judge", "calibrated"]
-    assert "a label is worth" in shown
     table = EvaluationTable.current(tiny.artifacts)
     rows = {row["name"]: row for row in table.judged.to_pylist()}
     truth = sum(map(is_right, EQUAL["plain"].values())) / N
     assert rows["plain@-"]["low"] < truth < rows["plain@-"]["high"]
-    assert rows["plain@-"]["worth"] > rows["plain@-"]["n_labels"] == 80
-    assert table.judged_differences.num_rows == 1
+    assert rows["plain@-"]["n_labels"] == 80
     shown = table._repr_html_()
     assert "labels alone" in shown
     assert "judged_correct" in shown
@@ -157,8 +155,6 @@ def test_a_swapped_judge_is_no_regression(run: Invoke) -> None:
 def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
     rows = parsed(run("history", "--metric", "judged_correct", "--format", "json"))
     assert [row["answerer"] for row in rows] == ["fancy@-", "plain@-"] * 2
-    (what,) = [one for one in rows[-1]["changes"] if one["what"] == "judge strict"]
-    assert what["old"] != what["new"]
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
         found = connection.sql(
             "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"

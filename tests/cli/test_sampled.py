@@ -142,27 +142,11 @@ def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
 
 @pytest.mark.parametrize("metric", ["ndcg@5", "recall@5", "mrr@5", "map@5"])
 def test_ratios_are_refused_in_one_line(run: Invoke, metric: str) -> None:
-    for command in (["compare"], ["gate", "--against", "previous"], ["history"]):
+    for command in (["compare"], ["history"]):
         refused = run(*command, "--metric", f"sampled_{metric}")
         assert refused.exit_code == 2, refused.output
         assert "judge whole questions for it" in refused.stderr.replace("\n", " ")
         assert "Traceback" not in refused.stderr
-
-
-def test_the_gate_compares_with_the_labels_of_the_newer_evaluation(tiny: Tiny, run: Invoke) -> None:
-    same = parsed(run("gate", "--metric", "sampled_dcg@5", "--against", "previous",
-                      "--format", "json"))  # fmt: skip
-    assert same["passed"]
-    assert {check["drop"]["change"] for check in same["checks"]} == {0.0}
-    asked = run("gate", "--metric", "sampled_dcg@5", "--against", "baseline", "--format", "json")
-    assert asked.exit_code == 4  # six questions cannot tell
-    other = json.loads(asked.stdout)
-    (check,) = other["checks"]
-    (row,) = parsed(run("compare", "--metric", "sampled_dcg@5", "--format", "json"))
-    sign = 1 if check["retriever"] == "okapi" else -1
-    assert check["drop"]["change"] == pytest.approx(sign * row["difference"])
-    low = row["questions_low"] if sign == 1 else -row["questions_high"]
-    assert check["drop"]["low"] == pytest.approx(low)
 
 
 def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
@@ -174,8 +158,6 @@ def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
     assert len(by_id) == 2
     now = {name: one.value for name, one in estimator(tiny).estimates().items()}
     assert list(by_id.values())[-1] == pytest.approx(now)
-    shown = run("history", "--metric", "sampled_dcg@5").stdout
-    assert "sampled labels 11 -> 17" in " ".join(shown.split())  # the column may wrap
 
 
 def test_the_report_and_python_have_them(tiny: Tiny) -> None:
@@ -211,7 +193,11 @@ def board_of(tiny: Tiny) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "command",
-    [["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]],
+    [
+        ["leaderboard", "--by", "tag"],
+        ["diff", "previous", "latest"],
+        ["gate", "--against", "latest"],
+    ],
     ids=lambda words: words[0],
 )
 def test_what_needs_a_value_of_each_question_refuses(
@@ -286,9 +272,6 @@ def test_without_a_sample_it_is_said_how_to_begin(tmp_path: Path, invoke: Invoke
 def test_without_complete_labels_the_estimates_are_used_unasked(tiny: Tiny, run: Invoke) -> None:
     names = {row["metric"] for row in parsed(run("compare", "--format", "json"))}
     assert names == {"sampled_dcg@5"}
-    gate = run("gate", "--against", "baseline")
-    assert "sampled_dcg@5 against baseline" in gate.output
-    assert gate.exit_code in {0, 1, 4}
     answered = {line.item[:3] for line in read_judgments(tiny.folder / LABELLING_LOG)}
     sheet = csv.DictReader(run("pool", "--depth", 5).stdout.splitlines())
     rest = {(row["query_id"], row["document_id"], int(row["start"])) for row in sheet}
@@ -316,6 +299,6 @@ def test_a_pool_that_is_graded_whole_is_complete_labels(tmp_path: Path, invoke: 
     for name, value in values.items():
         assert value == pytest.approx(exact[name].value * 6 / n_relevant)
         assert exact[name].low == exact[name].high
-    assert invoke("gate", tiny.folder, "--against", "baseline", *store).exit_code in {0, 1, 4}
+    assert invoke("gate", tiny.folder, "--against", "latest", *store).exit_code == 0
     assert "0 rows to judge" in invoke("pool", tiny.folder, *store).output
     assert "estimated from a sample" not in invoke("leaderboard", tiny.folder, *store).output

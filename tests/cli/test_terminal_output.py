@@ -23,7 +23,7 @@ from tests.terminal import ESCAPE, written_to_terminal
 
 LONG = "what_the_search_in_production_returned_in_november"
 YAML = f"retrievers: {{bm25: {{type: bm25}}, {LONG}: {{type: bm25, k1: 2}}}}\n"
-COMMANDS = ("leaderboard", "compare", "history", "plan", "attribution", "gate --against baseline")
+COMMANDS = ("leaderboard", "compare", "history", "plan", "attribution", "gate --against latest")
 
 NARROW = ("leaderboard --latency", "leaderboard --ties", "leaderboard --budget 50")
 NUMBER = re.compile(r"[+-]?\d+\.\d+")

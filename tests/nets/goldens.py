@@ -61,7 +61,6 @@ TOPICS: Mapping[str, str] = {
     "history": "{path}",
     "diff": "{path} previous latest",
     "gate": "{path} --against previous",
-    "gate baseline": "{path} --against baseline",
     "anchor": "{path} --show",
     "attribution": "{path}",
     "attribution slices": "{path} --by tag",
@@ -79,7 +78,6 @@ OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
     "drawn": {
         "compare sampled": "{path} --metric sampled_dcg@5",
         "history sampled": "{path} --metric sampled_dcg@5",
-        "gate sampled": "{path} --against previous --metric sampled_dcg@5",
         "pool sample": "{path} --sample 3",
     },
     "answers_with_judges": {

@@ -126,7 +126,6 @@ def test_a_drop_that_is_no_chance_fails(known: Known) -> None:
     assert causes.lost[0] == LostQuestion("q0", "question 0", 1.0, 0.5)
     assert causes.loss == pytest.approx(5 / 14)
     assert causes.unjudged == 0
-    assert causes.rest.startswith("the retriever (")
     assert "two lost most on q0 (1.0000 -> 0.5000)" in gate_markdown(found)
 
 
@@ -176,7 +175,7 @@ def test_a_drop_that_is_ruled_out_passes(known: Known) -> None:
 
 
 def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
-    """Four fall and three rise: nothing is shown, and so many more questions would."""
+    """Four fall and three rise: nothing is shown, and this is said beside what could be."""
     known.rank("one", [2] * 3 + [1] * 11)
     known.evaluate()
     known.rank("one", [1] * 3 + [2] * 4 + [1] * 7)
@@ -185,29 +184,12 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     answer, reason = of(found, "one")
     assert answer == "cannot tell"
     assert reason.startswith("dropped by 0.0357, which may be chance (p = 0.5000, below 0.0025 is")
-    # z(1 - .0025) + z(.8) = 2.807 + .842; below the other bound: (z(.8) * s / .0257)^2.
+    # Quantiles of Student's distribution with 13 degrees of freedom, from a printed table.
     error = stdev([0.5] * 3 + [-0.5] * 4 + [0.0] * 7) / 14**0.5
-    units = 14 * (3.6487 * error / 0.035714) ** 2
-    assert found.checks[0].more_questions == pytest.approx(units - 14, rel=0.02)
-    assert f"; about {found.checks[0].more_questions:,} more questions would tell if the" in reason
-    # Half of that drop is .0179: (z(.8) * s / .0079)^2 show that more than .01 are lost.
-    half = 14 * (max(3.6487 / 0.017857, 0.84162 / 0.007857) * error) ** 2
-    assert found.checks[0].questions_if_half == pytest.approx(half, rel=0.02)
-    assert reason.endswith(f"about {found.checks[0].questions_if_half:,} in all")
-
-
-def test_more_questions_rule_a_drop_out(known: Known) -> None:
-    """Three fall and four rise: so many questions would show that it fell by .05 at most."""
-    known.rank("one", [2] * 4 + [1] * 10)
-    known.evaluate()
-    known.rank("one", [1] * 4 + [2] * 3 + [1] * 7)
-    known.evaluate()
-    check = known.gate(max_drop=0.05).checks[0]
-    assert check.reason is not None
-    assert "is not ruled out; 0.05 are allowed; about" in check.reason
-    error = stdev([0.5] * 4 + [-0.5] * 3 + [0.0] * 7) / 14**0.5
-    units = 14 * ((1.95996 + 0.84162) * error / (0.05 + 0.035714)) ** 2
-    assert check.more_questions == pytest.approx(units - 14, rel=0.02)
+    drop = found.checks[0].drop
+    assert drop is not None
+    assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
+    assert reason.endswith(f"; a drop of {drop.detectable:.4f} can be shown")
 
 
 def test_a_state_that_was_looked_at_is_no_new_look(known: Known) -> None:
@@ -285,20 +267,10 @@ def test_the_smallest_drop_that_is_found(known: Known) -> None:
     known.rank("two", [2] * 6 + [1] * 8)
     source = Retrieval(before.primary)
     pair = source.pair_on(before, known.evaluate(), {f"q{n}" for n in range(N)})
-    ((drop, _),) = source.drops(pair, [("two", "two")], 0.05)
+    ((drop, _),) = source.drops(pair, ["two"], 0.05)
     assert isinstance(drop, Drop)
     error = stdev([-0.5] * 6 + [0.0] * 8) / 14**0.5
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
-
-
-def test_against_the_baseline(known: Known) -> None:
-    known.rank("two", [3] * N)
-    known.evaluate()
-    found = known.gate("baseline", max_drop=0.5)
-    assert [(check.retriever, check.against) for check in found.checks] == [("two", "one")]
-    assert not found.passed
-    assert "against baseline one" in gate_markdown(found)
-    assert "| baseline | value | change |" in gate_markdown(found)
 
 
 def test_an_incomplete_evaluation_fails_and_is_compared_with_nothing(known: Known) -> None:
@@ -431,7 +403,7 @@ def test_who_cannot_tell_says_so(known: Known, tmp_path: Path) -> None:
     unknown = command(known, *against)
     assert unknown.exit_code == 4
     assert unknown.stdout.startswith("gate cannot tell: known, mrr@4 against 2")
-    assert "more questions would tell" in " ".join(unknown.stdout.split())
+    assert "can be shown" in " ".join(unknown.stdout.split())
     file = tmp_path / "gate.xml"
     for option, code, skipped in (("pass", 0, "1"), ("fail", 1, "0")):
         told = command(known, *against, "--cannot-tell", option, "--junit", str(file))

@@ -151,14 +151,6 @@ def test_a_line_breaks_where_labels_changed(over_time: MetricHistory) -> None:
     assert [shape["x0"] for shape in drawn["layout"]["shapes"]] == [1.5]
 
 
-def test_a_figure_of_differences_has_a_point_a_pair(changed: EvaluationTable) -> None:
-    pairs = Comparison.of(changed)
-    (trace,) = pairs.plot(dark=True).to_dict()["data"]
-    assert list(trace["x"]) == [row["difference"] for row in pairs.rows]
-    low = trace["x"][0] - trace["error_x"]["arrayminus"][0]
-    assert low == pytest.approx(pairs.rows[0]["low"])
-
-
 def test_figures_are_drawn_as_the_report_is() -> None:
     script = resources.files("rag_assets.report.page").joinpath("script", "palette.js")
     text = script.read_text(encoding="utf-8")

@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from scipy import stats
 
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
     fewest_falls,
     look_level,
     look_p_values,
-    units_needed,
 )
 from rag_assets.statistics.score_drift import BINS, stability
 from rag_assets.statistics.units import Counted, Floats, Resampling
@@ -137,11 +135,3 @@ def test_systems_that_have_nothing_in_common_share_the_level() -> None:
     values[:6, 0], values[6:, 1] = -1.0, -1.0
     p = 2.0**-6
     assert look_p_values(paired(values), Resampling(), 0.05) == [2 * p - p**2] * 2
-
-
-@pytest.mark.parametrize(("margin", "level"), [(0.05, 0.025), (0.1, 0.0025), (0.02, 0.5)])
-def test_so_many_units_have_the_power(margin: float, level: float) -> None:
-    """With n units of deviation .3, a mean a margin off is shown in 80 of 100 cases."""
-    n = units_needed(0.3 / 10, 100, margin, level)
-    error = 0.3 / np.sqrt(n)
-    assert stats.norm.sf(stats.norm.isf(level) - margin / error) == pytest.approx(0.8)
