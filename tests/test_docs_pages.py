@@ -52,7 +52,7 @@ def test_data(folder: Path) -> None:
         assert any(f"--to {name}" in line for line in lines), name
 
 
-def test_generation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generation(folder: Path) -> None:
     found = {
         "single ticket": [("How much is a one-way trip?", "40 crowns")],
         "dog": [
@@ -65,13 +65,11 @@ def test_generation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for mark, pairs in found.items():
             asked = [{"question": question, "answer": answer} for question, answer in pairs]
             server.on(mark, says(json.dumps(asked)))
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "my-model")
-        walk("generation.md", folder)
+        walk("generation.md", folder, server=server.base_url)
         assert len(server.received) == 3
 
 
-def test_index_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_texts(folder: Path) -> None:
     written = {
         "single": ["What is the price of a ticket?", "Are all routes the same?"],
         "Four-legged": ["What does a ticket for a dog cost?", "May a cat come?"],
@@ -80,8 +78,7 @@ def test_index_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as server:
         for mark, questions in written.items():
             server.on(mark, says(json.dumps(questions)))
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        walk("index_texts.md", folder)
+        walk("index_texts.md", folder, server=server.base_url)
         assert len(server.received) == 3
 
 

@@ -29,6 +29,10 @@ _BLOCK = re.compile(
 _CODE = re.compile(r"\s+# exit code (\d+)$")
 
 
+SERVER = "http://127.0.0.1:8080/v1"
+"""Where the pages say that a language model is."""
+
+
 class Command(NamedTuple):
     """A command line, the status that it ends with, and what it prints."""
 
@@ -37,15 +41,19 @@ class Command(NamedTuple):
     output: list[str]
 
 
-def walk(page: str, folder: Path, forks: Forks | None = None) -> list[Command]:
+def walk(
+    page: str, folder: Path, forks: Forks | None = None, server: str = SERVER
+) -> list[Command]:
     """Do all that a page says, in ``folder``, and return the commands.
 
-    With ``forks`` those of ``dagster`` are forked: they need not import it.
+    With ``forks`` those of ``dagster`` are forked: they need not import it. ``server`` stands for
+    the address of the page's language model.
 
     Fails where a command ends, or prints, otherwise than the page says.
     """
     walked = []
-    for block in _BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
+    text = (DOCS / page).read_text(encoding="utf-8").replace(SERVER, server)
+    for block in _BLOCK.finditer(text):
         if block["file"] is not None:
             path = folder / block["file"]
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -207,9 +207,8 @@ GENERATE = command(
     """Have a language model write questions about the chunks.
 
     With --sheet, people review the questions first, and --import makes a dataset of the good ones.
-    --out alone makes a dataset of all of them. What is asked is `questions` in experiment.yaml. The
-    model and its limits are `llm` there; without that it is RAG_ASSETS_LLM_MODEL at
-    OPENAI_BASE_URL, if that is on this machine. Answers are stored, so a run that was stopped
+    --out alone makes a dataset of all of them. What is asked is `questions` in experiment.yaml, and
+    the model with its limits is `llm` there. Answers are stored, so a run that was stopped
     continues where it was.
 
     Example: rag-assets generate data/handbook --sheet review.csv

@@ -6,13 +6,11 @@ Texts leave this machine only for hosts that the experiment names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from rag_assets.answers.generators import LlmGenerator
-from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.llm import LlmJudge, model_name
@@ -56,11 +54,7 @@ class Client:
 
 
 def llm_client(experiment: Experiment, name: str | None) -> Client | None:
-    """Return a language model as a client; None: there is none.
-
-    Raises:
-        UsageError: no model is named, or only the environment names its host.
-    """
+    """Return a language model as a client; None: there is none."""
     llm = experiment.language_model(name)
     if llm is None:
         return None
@@ -108,9 +102,7 @@ def all_clients(experiment: Experiment) -> list[Client]:
         *(judge.llm for judge in experiment.judges.values() if isinstance(judge, LlmJudge)),
         *(text.llm for text in texts if text.asks),
     ]
-    found: list[Client | None] = []
-    with suppress(UsageError):  # said where it is asked
-        found += [llm_client(experiment, name) for name in dict.fromkeys(names)]
+    found = [llm_client(experiment, name) for name in dict.fromkeys(names)]
     found += [retriever_client(experiment, name) for name in experiment.retrievers]
     return [client for client in found if client is not None]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rag_assets.llm.client import DEFAULT_BASE_URL, NO_MODEL, ChatModel, address_of, model_named
+from rag_assets.llm.client import DEFAULT_BASE_URL, ChatModel
 from rag_assets.llm.completions import Limits
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.secrets import host_of, is_loopback
@@ -30,16 +30,14 @@ class LlmConfig(ServedModelOptions, Limits):
     """A language model that writes query variants and questions.
 
     ``type: openai`` is any server that speaks that protocol, by ``base_url``, or OpenAI's own
-    where the type alone is given. Without ``model`` it is that of the environment variable
-    ``RAG_ASSETS_LLM_MODEL``; ``OPENAI_BASE_URL`` counts for a server on this machine. The key is
-    read from the environment variable ``api_key_env``, null for a server that needs none.
+    where the type alone is given. The key is read from the environment variable ``api_key_env``,
+    null for a server that needs none.
     ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process: with more
     than one of ``beams`` by beam search; of ``sequences`` all are variants of a ``multi_query``.
     ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
     """
 
     type: Literal["openai", "transformers"] = "openai"
-    model: str = ""
     base_url: ServerAddress | None = None  # type: ignore[assignment]
     api_key_env: str | None = "OPENAI_API_KEY"
     beams: Count = 1
@@ -58,8 +56,6 @@ class LlmConfig(ServedModelOptions, Limits):
     def _check_transformers(self, of_server: list[str]) -> None:
         if of_server:
             raise ValueError(f"{', '.join(of_server)}: only for type: openai")
-        if not self.model:
-            raise ValueError("type: transformers needs a model: a folder, or a name at the hub")
         if self.beams > 1 and self.sequences > self.beams:
             raise ValueError(f"{self.sequences} sequences need as many beams, not {self.beams}")
 
@@ -82,13 +78,13 @@ class LlmConfig(ServedModelOptions, Limits):
         if not self.is_bounded:
             host = host_of(self.base_url or DEFAULT_BASE_URL)
             return f"is at {host}: limit how much may be sent, by {LIMIT}"
-        return None if self.model else NO_MODEL
+        return None
 
     def chat_model(self) -> ChatModel:
         """Return the model; nothing is sent or loaded yet.
 
         Raises:
-            UsageError: an extra is not installed, no model is named, or its key is not set.
+            UsageError: an extra is not installed, or its key is not set.
             ModelUnavailable: the files of a model in this process cannot be had.
         """
         if self.type == "transformers":
@@ -103,7 +99,6 @@ class LlmConfig(ServedModelOptions, Limits):
         """Return what stands for the model in a fingerprint; needs no key.
 
         Raises:
-            UsageError: the address of a server is not as :meth:`endpoint` wants it.
             ModelUnavailable: the files of a model in this process cannot be had.
         """
         if self.type != "openai":
@@ -111,11 +106,5 @@ class LlmConfig(ServedModelOptions, Limits):
         return self.endpoint().served_model
 
     def endpoint(self) -> ServedModelOptions:
-        """Return the server.
-
-        Raises:
-            UsageError: the address is another machine's that only the environment names; or no
-                model is named.
-        """
-        named = {"model": model_named(self.model), "base_url": address_of(self.base_url)}
-        return self.model_copy(update=named)
+        """Return the server."""
+        return self.model_copy(update={"base_url": self.base_url or DEFAULT_BASE_URL})

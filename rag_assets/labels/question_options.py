@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from rag_assets.errors import DataError, allowed_names
-from rag_assets.evaluation.query_facts import FilteredDocuments, filter_values
 from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.store.canonical import permanent_hash
@@ -25,34 +23,26 @@ _GROUPS = {"document": ("document_id",), "heading": ("document_id", "heading_pat
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
-def _checked_filter(given: dict[str, Any]) -> dict[str, Any]:
-    filter_values(given)
-    return given
-
-
 class QuestionOptions(FileOptions):
     """Questions that a language model writes from chunks, each with the span of its chunk as label.
 
     They take the place of the dataset's queries and labels. ``chunking`` says whose chunks, where
     there are several; ``llm`` names one of ``llms``, without it it is the experiment's ``llm``.
-    A chunk is asked about where its text has ``min_characters`` to ``max_characters``, and its
-    document what ``filter`` says, as a query's filter does. Of these at most ``chunks`` are drawn,
-    by hashes of their ids and ``seed``. With ``spread: document`` every document, with ``heading``
-    every heading of a document, has one chunk drawn before any has two. ``n`` questions are asked
-    for of each chunk. ``language`` is said to the model as it stands; ``template`` is a prompt file
-    in place of ours. Questions are dropped by ``min_words``, ``max_copied`` and
-    ``near_duplicate``. ``rag-assets generate`` asks the same. ``reviewed`` is a sheet of that
-    command: what has ``no`` on it is left out, and what has ``yes`` is worded as there.
+    A chunk is asked about where its text has ``min_characters`` to ``max_characters``. Of these at
+    most ``chunks`` are drawn, by hashes of their ids and ``seed``. With ``spread: document`` every
+    document, with ``heading`` every heading of a document, has one chunk drawn before any has two.
+    ``n`` questions are asked for of each chunk. ``language`` is said to the model as it stands;
+    ``template`` is a prompt file in place of ours. Questions are dropped by ``min_words``,
+    ``max_copied`` and ``near_duplicate``. ``rag-assets generate`` asks the same.
     """
 
-    file_options: ClassVar[tuple[str, ...]] = ("template", "reviewed")
+    file_options: ClassVar[tuple[str, ...]] = ("template",)
 
     chunking: str | None = None
     llm: str | None = None
     n: Count = 2
     chunks: Count | None = None
     spread: Spread | None = None
-    filter: Annotated[dict[str, Any], AfterValidator(_checked_filter)] = Field(default_factory=dict)
     min_characters: Count = 1
     max_characters: Count | None = None
     language: str = SAME_LANGUAGE
@@ -63,7 +53,6 @@ class QuestionOptions(FileOptions):
     min_words: Count = 4
     max_copied: Annotated[Number, Field(ge=0, le=1)] = 0.8
     near_duplicate: Annotated[Number, Field(gt=0, le=1)] = 0.8
-    reviewed: Path | None = None
 
     @model_validator(mode="after")
     def _some_length(self) -> Self:
@@ -84,20 +73,17 @@ class QuestionOptions(FileOptions):
             return packaged_template("questions", ["text"], _PLACES)
         return read_template(self.template, ["text"], _PLACES)
 
-    def chosen_chunks(self, chunks: pa.Table, documents: pa.Table | None = None) -> pa.Table:
+    def chosen_chunks(self, chunks: pa.Table) -> pa.Table:
         """Return the chunks that are asked about, in their order; blank ones are not among them.
 
         The draw goes by the ids' hashes, so a chunk more or less changes at most one of those
-        drawn. Documents are read where there is a filter.
+        drawn.
         """
         longest = self.max_characters or float("inf")
-        allowed = self._filtered_ids(documents) if documents is not None else None
-        columns = (chunks.column(name).to_pylist() for name in ("document_id", "text"))
         rows = [
             row
-            for row, (document_id, text) in enumerate(zip(*columns, strict=True))
+            for row, text in enumerate(chunks.column("text").to_pylist())
             if self.min_characters <= len(text.strip()) <= longest
-            and (allowed is None or document_id in allowed)
         ]
         if self.chunks is not None and self.chunks < len(rows):
             rows = sorted(self._drawn(chunks, rows)[: self.chunks])
@@ -117,12 +103,3 @@ class QuestionOptions(FileOptions):
             places[row] = n_before[group], permanent_hash(self.seed, *group)
             n_before[group] += 1
         return sorted(by_hash, key=lambda row: places[row])
-
-    def _filtered_ids(self, documents: pa.Table) -> set[str]:
-        fields = filter_values(self.filter)
-        by_metadata = FilteredDocuments(documents, fields)
-        for name in fields:
-            if name not in by_metadata.names:
-                problem = f"no document has the field {allowed_names(name, by_metadata.names)}"
-                raise DataError(problem, key="questions.filter")
-        return set(by_metadata.of(fields))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,17 +85,7 @@ def authors_note(queries: pa.Table) -> str | None:
 
 _CHUNK = ("document_id", "start", "end", "chunk_id")
 SHEET = CsvSheet(("keep", "question", "answer", "quote", *_CHUNK, "query_id", "source"), ("keep",))
-_KEEP = {"": None, **dict.fromkeys(("yes", "y", "1", "x"), True)}
-_KEEP |= dict.fromkeys(("no", "n", "0"), False)
-
-
-class SheetQuestion(NamedTuple):
-    """A row of a sheet; ``verdict`` is None where nothing stands under ``keep``."""
-
-    query_id: str
-    verdict: bool | None
-    cells: Cells
-    place: Place
+_KEEP = dict.fromkeys(("yes", "y", "1", "x"), True) | dict.fromkeys(("no", "n", "0"), False)
 
 
 class Reviewed(NamedTuple):
@@ -127,67 +117,37 @@ def read_review(file: Path, documents: pa.Table) -> Reviewed:
     Rows may be missing, moved, and questions be worded better.
 
     Raises:
-        DataError: a column is missing, a question is there twice, ``keep`` is no yes and no no, or
-            a document does not hold the quote (any more).
+        DataError: a column is missing, two rows on a question differ, ``keep`` is no yes and no
+            no, or a document does not hold the quote (any more).
     """
     texts = texts_of(documents)
-    accepted: list[dict[str, object]] = []
-    n_refused = n_open = 0
-    for row in _rows(file):
-        if row.verdict:
-            accepted.append(_question(row, texts))
-        n_refused += row.verdict is False
-        n_open += row.verdict is None
-    return Reviewed(QUESTIONS.from_rows(accepted), n_refused, n_open)
 
-
-def reviewed_questions(questions: pa.Table, file: Path) -> tuple[pa.Table, list[str]]:
-    """Return questions without those that people refused, the others worded as people wish.
-
-    And lines on what became of how many. A question that is not on the sheet, or has no verdict
-    there, stays as it is; rows of other questions say nothing.
-    """
-    verdicts = {row.query_id: _wording(row) if row.verdict else row.verdict for row in _rows(file)}
-    rows = questions.to_pylist()
-    texts = [verdicts.get(row["query_id"]) for row in rows]
-    left = [
-        {**row, "text": text or row["text"]}
-        for row, text in zip(rows, texts, strict=True)
-        if text is not False
-    ]
-    n_refused, n_open = len(rows) - len(left), texts.count(None)
-    notes = [f"{n_refused} left out: refused by people"] if n_refused else []
-    notes += [f"{n_open} of {len(rows)} not reviewed by people"] if n_open else []
-    return QUESTIONS.from_rows(left), notes
-
-
-def _rows(file: Path) -> Iterator[SheetQuestion]:
-    lines: dict[str, int] = {}
-    for place, cells in SHEET.rows(file):
+    def read(cells: Cells, place: Place) -> tuple[str, dict[str, object] | None]:
         query_id = checked_id(cells["query_id"], place, "query_id")
-        first = lines.setdefault(query_id, place.line or 0)
-        if first != place.line:
-            raise place.error(f"{shown(query_id)} was on line {first} already", "query_id")
         word = cells["keep"].strip().lower()
         if word not in _KEEP:
-            allowed = ", ".join(filter(None, _KEEP))
+            allowed = ", ".join(_KEEP)
             raise place.error(f"is {shown(cells['keep'])}; allowed: {allowed}, or nothing", "keep")
-        yield SheetQuestion(query_id, _KEEP[word], cells, place)
+        return query_id, _question(cells, place, texts) if _KEEP[word] else None
+
+    rows, n_open = SHEET.filled(file, read, lambda row: row)
+    accepted = [question for (_, question), _ in rows if question is not None]
+    return Reviewed(QUESTIONS.from_rows(accepted), len(rows) - len(accepted), n_open)
 
 
-def _question(row: SheetQuestion, texts: Mapping[str, str]) -> dict[str, object]:
-    cells, document_id = row.cells, row.cells["document_id"]
+def _question(cells: Cells, place: Place, texts: Mapping[str, str]) -> dict[str, object]:
+    document_id, text = cells["document_id"], " ".join(cells["question"].split())
     if document_id not in texts:
-        problem = f"{shown(document_id)} is not one of the documents"
-        raise row.place.error(problem, "document_id")
-    start, end = (whole_number(cells, name, row.place) for name in ("start", "end"))
+        raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
+    start, end = (whole_number(cells, name, place) for name in ("start", "end"))
     if not _is_quoted(texts[document_id][start:end], cells["quote"]):
         problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
-        raise row.place.error(problem, "quote")
-    copied = {name: cells[name] for name in ("chunk_id", "document_id", "source")}
+        raise place.error(problem, "quote")
+    if not text:
+        raise place.error("is blank; write no under keep to drop it", "question")
+    copied = {name: cells[name] for name in ("query_id", "chunk_id", "document_id", "source")}
     answer = cells["answer"].strip() or None
-    lead = {"query_id": row.query_id, "text": _wording(row), "answer": answer}
-    return {**lead, **copied, "start": start, "end": end}
+    return {**copied, "text": text, "answer": answer, "start": start, "end": end}
 
 
 def _is_quoted(span: str, quote: str) -> bool:
@@ -195,13 +155,6 @@ def _is_quoted(span: str, quote: str) -> bool:
     span_words, quote_words = " ".join(span.split()), " ".join(quote.split())
     cut = len(quote) >= CELL_MAY_BE_CUT and span_words.startswith(quote_words)
     return quote_words == span_words or cut or is_shown_as(quote, span)
-
-
-def _wording(row: SheetQuestion) -> str:
-    text = " ".join(row.cells["question"].split())
-    if not text:
-        raise row.place.error("is blank; write no under keep to drop it", "question")
-    return text
 
 
 _YAML = """\

@@ -23,9 +23,9 @@ from rag_assets.labels.question_generation import (
     question_requests,
 )
 from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.labels.question_tables import reviewed_questions
+from rag_assets.llm.completions import Estimate
 from rag_assets.query_sets.stage import SERVED_MODELS
-from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
+from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 MAX_REASONS = 5
@@ -48,9 +48,7 @@ class GeneratedQuestionsStage(Stage):
         return [QUESTIONS_KEY] if experiment.questions is not None else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        options = _options(experiment)
-        documents = [Input("documents", DOCUMENTS_KEY)] if options.filter else []
-        return [Input("chunks", chunks_key(str(options.chunking))), *documents]
+        return [Input("chunks", chunks_key(str(_options(experiment).chunking)))]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
@@ -63,10 +61,6 @@ class GeneratedQuestionsStage(Stage):
             "llm": dict(llm.identity()) if llm is not None else {},
         }
 
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        sheet = _options(context.experiment).reviewed
-        return {"file.reviewed": context.file_digest(sheet)} if sheet is not None else {}
-
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         own = super().recipe(context, key)
         return context.attempts.numbered(own) if own is not None else None
@@ -74,45 +68,42 @@ class GeneratedQuestionsStage(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options = _options(context.experiment)
         chunks = _chosen(context, options)
-        with context.completions("ask for questions", chunks.num_rows, options.llm) as asked:
-            found = generate_questions(chunks, options, asked)
-            served = asked.served_models
-        facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(found)}
-        questions = found.questions
-        if options.reviewed is not None:
-            questions, told = reviewed_questions(questions, options.reviewed)
-            facts["notes"] += told
-        if not questions.num_rows:
+        with context.completions("ask for questions", chunks.num_rows, options.llm) as completions:
+            generated = generate_questions(chunks, options, completions)
+            served = completions.served_models
+        facts: dict[str, Any] = {"n_chunks": chunks.num_rows, "notes": _notes(generated)}
+        if not generated.questions.num_rows:
             lost = "; ".join(facts["notes"]) or "none was chosen"
             problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
             raise DataError(problem, file=context.experiment.source, key="questions")
         facts |= {SERVED_MODELS: served} if served else {}
-        facts |= {UNANSWERED: found.n_unanswered} if found.n_unanswered else {}
-        return TableProduct(questions, facts, found.failures)
+        facts |= {UNANSWERED: generated.n_unanswered} if generated.n_unanswered else {}
+        return TableProduct(generated.questions, facts, generated.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
-        options = _options(context.experiment)
-        line = llm_line(context.experiment, options.llm)
+        line = llm_line(context.experiment, _options(context.experiment).llm)
         if line is None:
             return NO_WORK
-        inputs = self.inputs(context.experiment, key)
-        if any(context.current(item.key) is None for item in inputs):
+        if any(context.current(item.key) is None for item in self.inputs(context.experiment, key)):
             return llm_work([replace(line, questions=0)])
-        requests = question_requests(_chosen(context, options), options)
-        needs = needed(context, options.llm, requests)
+        needs = needed_requests(context)
         return llm_work([line.needing(needs, questions=0, passages=needs.calls)])
 
 
+def needed_requests(context: StageContext) -> Estimate:
+    """Return what the questions would need, the chunks being up to date; asks nothing."""
+    options = _options(context.experiment)
+    return needed(context, options.llm, question_requests(_chosen(context, options), options))
+
+
 def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:
-    chunks = context.artifact(chunks_key(str(options.chunking))).table()
-    documents = context.artifact(DOCUMENTS_KEY).table() if options.filter else None
-    return options.chosen_chunks(chunks, documents)
+    return options.chosen_chunks(context.artifact(chunks_key(str(options.chunking))).table())
 
 
-def _notes(found: GeneratedQuestions) -> list[str]:
+def _notes(generated: GeneratedQuestions) -> list[str]:
     """Return how many questions were dropped, and how many chunks have none, with the reasons."""
-    dropped = [f"{n} dropped: {reason}" for reason, n in sorted(found.counts.items())]
-    reasons = Counter(found.failures.values()).most_common(MAX_REASONS)
+    dropped = [f"{n} dropped: {reason}" for reason, n in sorted(generated.counts.items())]
+    reasons = Counter(generated.failures.values()).most_common(MAX_REASONS)
     return [*dropped, *(f"{n} chunks without a question: {reason}" for reason, n in reasons)]
 
 

@@ -35,19 +35,21 @@ QUESTIONS = {
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     with serving(lambda text: "Nothing to ask?") as running:
         for mark, pairs in QUESTIONS.items():
             found = [{"question": question, "answer": answer} for question, answer in pairs]
             running.on(mark, replies.says(json.dumps(found)))
         running.on("life jacket for every", replies.refuses("No."))
-        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
-        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
         yield running
 
 
+def llm_of(server: Server) -> dict[str, object]:
+    return {"model": "tiny", "base_url": server.base_url, "api_key_env": None}
+
+
 @pytest.fixture
-def ferry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ferry(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of documents, without queries and labels."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
@@ -59,6 +61,7 @@ def ferry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "chunking: {parts: {strategy: recursive, max_characters: 80, overlap: 0}}\n"
         "retrievers: {bm25: {type: bm25}}\n"
     )
+    configure(tmp_path / "ferry", llm=llm_of(server))
     return tmp_path / "ferry"
 
 
@@ -94,7 +97,7 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
         "  1 dropped: about_the_passage",
         "  1 dropped: near_duplicate",
         "  9 dropped: too_short",
-        "  1 without a question: the model refused: No.",
+        "  1 chunks without a question: the model refused: No.",
         "written: review.csv, all",
     ]
     assert JsonlDataset.open(tmp_path / "all").read_queries().table.num_rows == 5
@@ -135,7 +138,7 @@ def opened(dataset: Path, root: Path) -> Pipeline:
 
 
 def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
-    llm = {"model": "tiny", "base_url": server.base_url, "api_key_env": None}
+    llm = llm_of(server)
     configure(ferry, llm={**llm, "max_calls": 5})
     stopped = invoke("ferry", "--sheet", "review.csv")
     assert (stopped.exit_code, stopped.stdout) == (3, "")
@@ -153,7 +156,7 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     assert len(server.received) == 5
     whole = invoke("ferry", "--sheet", "review.csv")
     assert whole.exit_code == 0, whole.output
-    assert "from 16 chunks, by 11 requests, cost 0.0" in whole.stdout
+    assert "from 16 chunks, by 11 requests\n" in whole.stdout
     # The one that the model refused is an answer as well.
     configure(ferry, llm={**llm, "max_calls": 0})
     again = invoke("ferry", "--sheet", "again.csv")
@@ -162,9 +165,8 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
 
 
 def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    configure(ferry, llm={"model": "tiny"})
     planned = invoke("ferry", "--dry-run")
     assert (planned.exit_code, planned.stdout) == (
         0,
@@ -173,14 +175,8 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
     unnamed = "llm: texts are sent to api.openai.com, which the experiment does not name"
     assert f"warning: {unnamed}" in planned.stderr
     assert "asked without a limit" in planned.stderr
-    configure(ferry, llm={"max_calls": 9})
+    configure(ferry, llm={"model": "tiny", "max_calls": 9})
     assert "limit" not in invoke("ferry", "--dry-run").stderr
-    configure(ferry)
-    monkeypatch.setenv("OPENAI_BASE_URL", "https://e.org/v1")
-    refused = invoke("ferry", "--dry-run")
-    assert refused.exit_code == 2
-    assert "add to `llm` the line `base_url: https://e.org/v1`" in refused.stderr
-    monkeypatch.delenv("OPENAI_BASE_URL")
     assert "OPENAI_API_KEY is not set" in invoke("ferry", "--out", "x").stderr
 
 
@@ -188,7 +184,7 @@ def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> No
     server.forget_rules()
     server.on("", replies.no_usage("What?"))  # then the most that it can cost is counted
     prices = {"prompt_price": 1000, "completion_price": 1000, "max_cost": 1.5}
-    configure(ferry, llm={"api_key_env": None, **prices})
+    configure(ferry, llm={**llm_of(server), **prices})
     result = invoke("ferry", "--out", "asked")
     assert result.exit_code == 3
     assert "stopped before LLM max_cost 1.5 would be passed" in result.stderr
@@ -201,7 +197,7 @@ def test_what_is_asked(ferry: Path, server: Server) -> None:
     prompt.write_text("version: 3\n[user]\nIn {language}, {n} of {text}\n", encoding="utf-8")
     asked = {"temperature": 0.5, "seed": 7, "max_tokens": 99}
     options = {"template": "mine.txt", "language": "Czech", "n": 4, "chunks": 3, "min_words": 1}
-    llm = {"model": "other", "base_url": server.base_url, "api_key_env": None}
+    llm = {**llm_of(server), "model": "other"}
     configure(ferry, questions={**options, **asked}, llm=llm)
     result = invoke("ferry", "--sheet", "a.csv")
     assert result.exit_code == 0, result.output
@@ -263,28 +259,27 @@ def test_wrong_usage(ferry: Path, server: Server, options: list[str], problem: s
     assert not server.received
 
 
-def test_several_chunkings_and_no_model(
-    ferry: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
+def test_several_chunkings_and_no_model(ferry: Path, server: Server) -> None:
+    configure(ferry)
     for options in (["--dry-run"], ["--out", "x"]):
         result = invoke("ferry", *options)
-        assert (result.exit_code, "no LLM is named" in result.stderr) == (2, True)
+        assert (result.exit_code, "add the key `llm`" in result.stderr) == (2, True)
     several = (
         "chunking: {a: {strategy: none}, b: {strategy: sentences}}\n"
         "retrievers: {bm25: {type: bm25, chunking: a}}\n"
     )
     (ferry / "experiment.yaml").write_text(several)
-    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
     result = invoke("ferry", "--out", "x")
     assert "has several chunkings; choose one of a, b (`questions: {chunking: a}`)" in result.stderr
-    configure(ferry, questions={"chunking": "b"}, llm={"api_key_env": None})
+    configure(ferry, questions={"chunking": "b"}, llm=llm_of(server))
     assert invoke("ferry", "--out", "x").exit_code == 0
 
 
 def test_no_question_is_left(ferry: Path, server: Server) -> None:
-    configure(ferry, questions={"min_words": 50}, llm={"api_key_env": None})
+    configure(ferry, questions={"min_words": 50}, llm=llm_of(server))
     result = invoke("ferry", "--out", "x")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "no question is left of 16 chunks: 16 dropped: too_short, 1 without" in result.stderr
+    assert (
+        "no question is left of 16 chunks: 16 dropped: too_short; 1 chunks without" in result.stderr
+    )
     assert not Path("x").exists()

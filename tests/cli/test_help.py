@@ -62,11 +62,12 @@ def model_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke, model_server: str) -> Path:
     """Where the examples run, in any order."""
     folder = tmp_path_factory.mktemp("examples")
     yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
     yaml += "judges: {strict: {type: words}}\n"
+    yaml += f"llm: {{model: tiny, base_url: {model_server}, api_key_env: null}}\n"
     write_beir(folder / "data" / "handbook", {"experiment.yaml": yaml})
     (folder / "run.trec").write_text("q1 Q0 d1 1 1.0 t\n", encoding="utf-8")
     (folder / "qrels.txt").write_text("q1 0 d1 1\n", encoding="utf-8")
@@ -91,7 +92,6 @@ def test_the_example_of_a_command_runs(
     page: tuple[str, ...],
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-    model_server: str,
 ) -> None:
     result = invoke(*page, "--help")
     assert result.exit_code == 0
@@ -101,9 +101,6 @@ def test_the_example_of_a_command_runs(
     name = words[0]
     assert tuple(words[: len(page)]) == page
     monkeypatch.chdir(folder)
-    if name == "generate":
-        monkeypatch.setenv("OPENAI_BASE_URL", model_server)
-        monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "tiny")
     (folder / "sheet.csv").unlink(missing_ok=True)  # of another example
     if words[:2] == ["judge", "import"]:
         assert invoke(*PASSAGE_SHEET.split()).exit_code == 0

@@ -11,7 +11,6 @@ from rag_assets.chunking.windows import NoneChunking
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import Experiment, load_experiment
-from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
@@ -231,26 +230,3 @@ def test_graph_of_retrievers(load: Load) -> None:
 def test_name_from_a_folder(text: str, expected: str) -> None:
     assert name_from(text) == expected
     assert checked_name(name_from(text)) == expected
-
-
-def test_a_language_model_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAG_ASSETS_LLM_MODEL", "from-outside")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    found = LlmConfig().identity()
-    assert found == {"model": "from-outside", "server": "http://127.0.0.1:1/v1"}
-    named = LlmConfig(model="m", base_url="http://127.0.0.1:2/v1").identity()
-    assert named == {"model": "m", "server": "http://127.0.0.1:2/v1"}
-    monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere.org:8/v1?key=hidden")
-    assert LlmConfig(base_url="http://127.0.0.1:2/v1", model="m").identity() == named
-    with pytest.raises(UsageError) as refused:
-        LlmConfig().identity()
-    assert str(refused.value) == (
-        "OPENAI_BASE_URL names elsewhere.org:8, and the experiment does not: texts leave this "
-        "machine only for a host that the experiment names; add to `llm` the line `base_url: "
-        "https://elsewhere.org:8/v1`, or unset the variable"
-    )
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    assert LlmConfig().identity()["server"] == "https://api.openai.com/v1"
-    monkeypatch.delenv("RAG_ASSETS_LLM_MODEL")
-    with pytest.raises(UsageError, match="no LLM is named; give `model`, or set RAG_ASSETS_LLM_"):
-        LlmConfig().identity()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_assets.errors import ConfigError, ModelUnavailable, UsageError
+from rag_assets.errors import ConfigError, ModelUnavailable
 from rag_assets.llm import openai_server
 from rag_assets.llm import templates as passages
 from rag_assets.llm.client import (
@@ -26,7 +26,6 @@ from rag_assets.llm.client import (
     STOP,
     Completion,
     Message,
-    endpoint_from_environment,
 )
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.templates import (
@@ -36,7 +35,6 @@ from rag_assets.llm.templates import (
     passages_mark,
     read_template,
 )
-from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import answers_of, asking, completion, failure, model, served, untimed
@@ -166,27 +164,6 @@ def test_identity(server: Server) -> None:
         "model": "tiny",
         "server": server.base_url,
     }
-
-
-def test_endpoint_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "RAG_ASSETS_LLM_MODEL": "m"}
-    local = endpoint_from_environment(environ=variables)
-    assert local == ServedModelOptions(model="m", base_url="http://127.0.0.1:1/v1")
-    assert local.server().key is None
-    keyed = endpoint_from_environment("other", {**variables, "OPENAI_API_KEY": " k "})
-    monkeypatch.setenv("OPENAI_API_KEY", " k ")
-    assert (keyed.model, keyed.server().key) == ("other", "k")
-    with pytest.raises(UsageError, match="set RAG_ASSETS_LLM_MODEL"):
-        endpoint_from_environment(environ={})
-    with pytest.raises(UsageError, match=r"add to `llm` the line `base_url: http://e.org/v1`"):
-        endpoint_from_environment("m", {"OPENAI_BASE_URL": "http://me:secret@e.org/v1?key=x"})
-    with pytest.raises(UsageError, match="must be an address that begins with http") as caught:
-        endpoint_from_environment("m", {"OPENAI_BASE_URL": "ftp://me:secret@localhost/v1"})
-    assert "secret" not in str(caught.value)
-    remote = endpoint_from_environment("m", {})
-    monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
-        remote.server()
 
 
 TEXTS = st.lists(st.text(alphabet=st.sampled_from("a<>[]1 2end\n\r"), max_size=40), max_size=5)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import re
 from collections import Counter
@@ -19,7 +17,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.assets.experiment_definitions import source_state
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.validation import validate
 from rag_assets.chunking.stage import chunks_key
@@ -32,7 +29,6 @@ from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.logs import REFUSED, QuestionMark, append_lines
 from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.labels.question_tables import review_sheet
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
@@ -239,28 +235,15 @@ def test_coverage(places: list[tuple[int, int]], limit: int, seed: int, spread: 
         assert set(lowest) == {one for one in found if group[one] == name}
 
 
-def test_chunks_by_length_and_metadata(tmp_path: Path, server: Server) -> None:
-    options = {"filter": {"page": [1, 2]}, "min_characters": 30, "max_characters": 60}
-    tiny = asking(tmp_path / "tiny", server, **options)
-    for number, (name, text) in enumerate(DOCUMENTS.items()):
-        tiny.write_document(name, f"---\npage: {number}\n---\n{text}")
+def test_chunks_by_length(tmp_path: Path, server: Server) -> None:
+    tiny = asking(tmp_path / "tiny", server, min_characters=30, max_characters=60)
     first = planned(tiny).work("llm_calls")
     tiny.run()
-    pages = set(list(DOCUMENTS)[1:3])
-    expected = [
-        row["chunk_id"]
-        for row in chunks_of(tiny)
-        if row["document_id"] in pages and 30 <= len(row["text"].strip()) <= 60
-    ]
+    chunks = chunks_of(tiny)
+    expected = [row["chunk_id"] for row in chunks if 30 <= len(row["text"].strip()) <= 60]
     assert [row["chunk_id"] for row in questions_of(tiny)] == expected
     assert first == len(server.received) == len(expected) > 1
-    tiny.config["questions"]["filter"] = {"pge": 1}
-    tiny.write_config()
-    with pytest.raises(
-        DataError, match=r"`questions.filter`: no document has the field 'pge' \(did"
-    ):
-        tiny.run()
-    tiny.config["questions"] |= {"filter": {}, "min_characters": 1000, "max_characters": 1001}
+    tiny.config["questions"] |= {"min_characters": 1000, "max_characters": 1001}
     tiny.write_config()
     with pytest.raises(DataError, match="no question is left of 0 chunks: none was chosen"):
         tiny.run()
@@ -311,41 +294,6 @@ def test_a_budget_stops_and_the_next_run_goes_on(tiny: Tiny, server: Server) -> 
     tiny.write_config()
     tiny.run()
     assert len(server.received) == 3 + (left or 0) == len(chunks_of(tiny))
-
-
-def test_what_people_refused_is_left_out(tiny: Tiny, server: Server) -> None:
-    tiny.run()
-    pipeline = tiny.pipeline()
-    questions, documents = (
-        pipeline.artifact(key).table() for key in (QUESTIONS_KEY, DOCUMENTS_KEY)
-    )
-    rows = list(csv.DictReader(io.StringIO(review_sheet(questions, documents).lstrip("\ufeff"))))
-    first, second, third = rows[:3]
-    first["keep"], second["keep"], second["question"] = "no", "yes", "What is it, in short?"
-    third["keep"] = "yes"
-    file = tiny.folder / "review.csv"
-    with file.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(first))
-        writer.writeheader()
-        writer.writerows(rows)
-    tiny.config["questions"]["reviewed"] = "review.csv"
-    tiny.write_config()
-    n, sent = len(rows), len(server.received)
-    tiny.run()
-    assert len(server.received) == sent
-    texts = {row["query_id"]: row["text"] for row in questions_of(tiny)}
-    assert first["query_id"] not in texts
-    assert texts[second["query_id"]] == "What is it, in short?"
-    assert texts[third["query_id"]] == third["question"]
-    assert len(texts) == n - 1
-    assert notes_of(tiny) == [
-        "1 left out: refused by people",
-        f"{n - 3} of {n} not reviewed by people",
-    ]
-    assert len(tiny.pipeline().artifact(QUERIES_KEY).table()) == n - 1
-    file.write_text(file.read_text().replace("no,", "maybe,", 1))
-    with pytest.raises(DataError, match=r"review.csv:2: `keep`: is \"?'?maybe"):
-        tiny.run()
 
 
 def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server: Server) -> None:
@@ -428,12 +376,6 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
             "max_characters 8 must be at least min_characters, 9",
         ),
         (
-            {"chunking": "parts", "filter": {"a": {}}},
-            "questions.filter",
-            "must be a text, a number",
-        ),
-        ({"chunking": "parts", "reviewed": "no.csv"}, "questions.reviewed", "no such file: "),
-        (
             {"chunking": "parts", "template": "bare.txt"},
             "questions.template",
             "{text}",
@@ -484,17 +426,6 @@ def test_validate_asks_nothing(tiny: Tiny, server: Server) -> None:
     n = len(questions_of(tiny))
     assert validate(tiny.pipeline()).rows == {"documents": len(DOCUMENTS), "queries": n, "qrels": n}
     assert len(server.received) == n
-
-
-def test_the_sensor_sees_the_sheet_and_needs_no_queries(tiny: Tiny) -> None:
-    first = source_state(tiny.pipeline())
-    (tiny.folder / "review.csv").write_text("keep")
-    tiny.config["questions"]["reviewed"] = "review.csv"
-    tiny.write_config()
-    second = source_state(tiny.pipeline())
-    assert second.files == first.files + 1
-    (tiny.folder / "review.csv").write_text("keep,")
-    assert source_state(tiny.pipeline()).digest != second.digest
 
 
 def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
