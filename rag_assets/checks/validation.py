@@ -42,7 +42,6 @@ from rag_assets.labels.findings import (
     dangling_ids,
     findings_table,
     judged_at_k,
-    label_churn,
     queries_without_relevant,
     reading_problems,
     rows,
@@ -271,12 +270,12 @@ class _Checked:
             self.skipped += notes
 
     def check_evaluation(self, judged_threshold: float) -> None:
-        """Compare the last evaluation with the labels of today and with the anchor."""
+        """Look at the judged shares of the last evaluation, and compare it with the anchor."""
         root = self.pipeline.root
         try:
             evaluation = read_current(root)
         except NotEvaluated:
-            self.skipped.append("judged@k, label churn and drift: there is no evaluation yet")
+            self.skipped.append("judged@k and drift: there is no evaluation yet")
             return
         summaries = {
             entry.partition["retriever"]: table_of(root, evaluation, entry)
@@ -285,24 +284,6 @@ class _Checked:
         self.tables.append(judged_at_k(summaries, judged_threshold))
         if not summaries:
             self.skipped.append("judged@k: the last evaluation had no labels")
-        before = {
-            asset: table_of(root, evaluation, entry)
-            for asset in ("documents", "qrels")
-            for entry in evaluation.entries_of(asset)
-        }
-        if "qrels" not in before:
-            self.skipped.append("label churn: the last evaluation had no labels")
-        elif "documents" in before:
-            asked = set(self.sources["queries"].column("query_id").to_pylist())
-            churn = label_churn(before["qrels"], before["documents"], self.sources["documents"])
-            since = f"since evaluation {evaluation.evaluation_id}"
-            self.tables.append(
-                findings_table(
-                    finding._replace(message=f"{since}: {finding.message}")
-                    for finding in rows(churn)
-                    if finding.query_id in asked
-                )
-            )
         drift, not_compared = drift_findings(self.pipeline, evaluation)
         self.tables.append(drift)
         self.skipped += not_compared

@@ -58,7 +58,6 @@ POOL = command(
         type=PLACE,
         help="Read a graded sheet, and add its grades to the labels.",
     ),
-    output_format(of=("csv", "json"), text="How to write; --import reads CSV."),
     option("--by", metavar="NAME", help="With --import of a sample: who graded it."),
     option(
         "--feedback", type=PLACE, help="Read lines of user feedback, and add them to the labels."
@@ -159,7 +158,7 @@ JUDGE = group(
 
         Exit codes: 0 every judge passes, 1 one fails, 2 wrong usage, 3 cannot tell.
 
-        Example: rag-assets judge check data/handbook --judge strict --dry-run
+        Example: rag-assets judge check data/handbook --judge strict
         """,
         PATH,
         option("--judge", metavar="NAME", help="Test only this judge  [default: all]"),
@@ -176,7 +175,6 @@ JUDGE = group(
             help="A judge must notice this share of the changes.",
         ),
         option("--seed", type=Integer(min=0), default=0, help="Seed for drawing the texts."),
-        DRY_RUN,
         output_format(of=("table", "json")),
         STORE,
     ),

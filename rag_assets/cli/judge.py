@@ -25,7 +25,6 @@ from rag_assets.judges.answer_labels import (
 from rag_assets.judges.check import (
     Rules,
     check_judge,
-    check_needs,
     judges_to_check,
 )
 from rag_assets.judges.people import (
@@ -44,7 +43,6 @@ from rag_assets.labels.logs import (
 )
 from rag_assets.labels.sheets import read_sheet as read_passage_sheet
 from rag_assets.labels.sheets import sheet_text as passage_sheet_text
-from rag_assets.llm.completions import Estimate
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
@@ -141,7 +139,6 @@ def check(
     items: int,
     at_least: float,
     seed: int,
-    dry_run: bool,
     form: str,
     store: Path | None,
 ) -> None:
@@ -151,10 +148,6 @@ def check(
     rules = Rules(items, at_least, seed)
     try:
         names = judges_to_check(pipeline, judge)
-        if dry_run:
-            for name in names:
-                print_line(f"{name}: {_needs_text(check_needs(pipeline, name, rules))}")
-            return
         with pipeline.evaluating():
             checks = [check_judge(pipeline, name, rules) for name in names]
     except RagAssetsError as error:
@@ -168,14 +161,6 @@ def check(
             output().print(sheets_view(check_sheets(one.as_json())))
     if not all(one.passed for one in checks):
         click.get_current_context().exit(FAILED)
-
-
-def _needs_text(needs: Estimate | None) -> str:
-    if needs is None:
-        return "asks nobody"
-    cost = "" if needs.cost_at_most is None else f", at most {needs.cost_at_most:.4g} of money"
-    tokens = f"at most {needs.tokens_at_most} tokens{cost}"
-    return f"{needs.calls} requests, {tokens}; {needs.cached} replies are stored"
 
 
 def export(path: Path, judge: str, out: Path, store: Path | None) -> None:

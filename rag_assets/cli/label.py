@@ -13,7 +13,6 @@ from rag_assets.cli.terminal import messages, output, print_data, print_line
 from rag_assets.labels.experiment_pool import (
     labelling_pipeline,
     question_clusters,
-    readable_texts,
     sampled_pool,
 )
 from rag_assets.labels.pool import sampled_metrics
@@ -23,6 +22,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.label_health import label_status, status_sheets
 from rag_assets.report.terminal_table import sheets_view
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
 
@@ -64,17 +64,17 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
 
 def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, browser: bool) -> None:
     """Answer the page's requests until the process is interrupted."""
+    from rag_assets.labels.page.passages import Passages
     from rag_assets.labels.page.server import LabelServer
     from rag_assets.labels.page.session import LabelSession
 
     experiment = pipeline.experiment
     depth = depth or sampled_depth(experiment)
     pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
-    passages, search = readable_texts(pipeline)
+    passages = Passages(*(pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY)))
     metric, *_ = sampled_metrics(experiment.primary, depth)
     session = LabelSession(
         *(pool, design, log, passages, metric, earlier),
-        search=search,
         clusters=question_clusters(pipeline, pool),
         level=experiment.statistics.confidence,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -55,8 +53,7 @@ from rag_assets.labels.sheets import (
     sheet_text,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.plain_text import CELL_LIMIT, plain
-from rag_assets.report.formats import as_json
+from rag_assets.plain_text import CELL_LIMIT
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
@@ -71,7 +68,6 @@ def pool(
     n_sampled: int | None,
     out: Path | None,
     sheet: Path | None,
-    form: str,
     by: str | None,
     feedback: Path | None,
 ) -> None:
@@ -80,7 +76,7 @@ def pool(
         raise UsageError("--out, --import and --feedback exclude each other; give one of them")
     if sheet is not None or feedback is not None:
         refuse_given(
-            ["depth", "seed", "n_sampled", "form"],
+            ["depth", "seed", "n_sampled"],
             "is of a sheet that is written; nothing is pooled here",
         )
     is_sample = sheet is not None and is_sample_sheet(sheet)
@@ -95,10 +91,10 @@ def pool(
         settings = StoreSettings.resolve(store)
         pipeline = labelling_pipeline(path, settings, progress_bar)
         if n_sampled is not None:
-            _write_sample(pipeline, n_sampled, depth, seed, out, form)
+            _write_sample(pipeline, n_sampled, depth, seed, out)
         else:
             deepest = min(10, max(pipeline.experiment.top_k))
-            _write_sheet(pipeline, depth or deepest, seed, out, form)
+            _write_sheet(pipeline, depth or deepest, seed, out)
 
 
 def _of_files(path: Path) -> Experiment:
@@ -112,7 +108,7 @@ def _of_files(path: Path) -> Experiment:
     return experiment
 
 
-def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None, form: str) -> None:
+def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
     try:
         pool_units = run_pool(pipeline, depth)
     except MissingArtifact:
@@ -122,7 +118,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None, fo
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
-    _hand_out(sheet_text(units, documents, queries), units, out, form)
+    _hand_out(sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         _say(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
@@ -135,19 +131,18 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None, fo
 
 
 def _write_sample(
-    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None, form: str
+    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None
 ) -> None:
     sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
     sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     lengths = {name: len(text) for name, text in texts_of(documents).items()}
     units = next_units(sample, n, lengths)
-    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out, form)
+    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out)
     _say_cut(units, documents)
 
 
-def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None, form: str) -> None:
-    text = _as_json(text) if form == "json" else text
+def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     else:
@@ -155,20 +150,6 @@ def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None, form: st
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
     _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
-
-
-def _as_json(sheet: str) -> str:
-    """Return the rows of a sheet for programs, without what protects cells of a spreadsheet."""
-    rows = csv.DictReader(io.StringIO(sheet.removeprefix("\ufeff"), newline=""))
-    return as_json(
-        [
-            {
-                name: int(cell) if name in ("start", "end") else plain(cell) or None
-                for name, cell in row.items()
-            }
-            for row in rows
-        ]
-    )
 
 
 def _say_cut(units: Sequence[PooledUnit], documents: pa.Table) -> None:

@@ -49,13 +49,11 @@ from rag_assets.judges.trials import (
 )
 from rag_assets.judges.verdicts_stage import (
     answer_verdicts_key,
-    asked_model,
     judge_fingerprint,
     relevance_items,
     relevance_verdicts_key,
 )
 from rag_assets.labels.pool import units_in
-from rag_assets.llm.completions import Estimate, estimate
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -159,22 +157,6 @@ def judges_to_check(pipeline: Pipeline, name: str | None) -> list[str]:
     if name is not None and name not in judges:
         raise UsageError(f"--judge: unknown judge {allowed_names(name, judges)}")
     return list(judges) if name is None else [name]
-
-
-def check_needs(pipeline: Pipeline, judge: str, rules: Rules) -> Estimate | None:
-    """Return what the trials of a judge would ask that is not stored; None: no model judges.
-
-    A reply without a score is asked for once more, which is not counted.
-    """
-    asked = asked_model(pipeline.experiment, answer_verdicts_key(judge))
-    if asked is None:
-        return None
-    options, llm = asked
-    requests = []
-    for key in _verdict_keys(pipeline, judge):
-        once, twice = _items(_trials(pipeline, key, rules))
-        requests += [*options.requests(once), *options.requests_again(twice)]
-    return estimate(requests, llm.identity(), pipeline.replies, llm)
 
 
 def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:

@@ -1,17 +1,14 @@
-"""The pool and the sample of labels of an experiment, and the texts that people read.
+"""The pool and the sample of labels of an experiment.
 
 Both are taken from stored runs; nothing is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
@@ -24,7 +21,6 @@ from rag_assets.labels.logs import (
     read_judgments,
     read_marks,
 )
-from rag_assets.labels.page.passages import Hit, Passages, Search
 from rag_assets.labels.pool import Judgment, LabelPool, PooledUnit, label_pool, units_in
 from rag_assets.labels.sampling.design import (
     Design,
@@ -42,11 +38,7 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import manifest_of, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import Progress
-from rag_assets.retrieval.base import LexicalRetriever, Searcher
-from rag_assets.retrieval.base_runs_stage import index_key, load_units
-from rag_assets.retrieval.lexical.analyzers import AUTO
-from rag_assets.retrieval.lexical.words import WordIndex
-from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 
 
@@ -126,38 +118,6 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
 def question_clusters(pipeline: Pipeline, pool: LabelPool) -> list[str] | None:
     """Return the cluster of each question of a pool; None where the experiment has none."""
     return clusters_of(pipeline.experiment, pipeline.artifact, pool.question_ids)
-
-
-def readable_texts(pipeline: Pipeline) -> tuple[Passages, Search]:
-    """Return the texts of an experiment, and the search of its first lexical retriever.
-
-    Without one, documents are found that hold what is looked for, letter for letter.
-    """
-    experiment = pipeline.experiment
-    documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
-    for name, config in experiment.retrievers.items():
-        if not isinstance(config, LexicalRetriever):
-            continue
-        folder = pipeline.artifact(index_key(config.family, name)).folder
-        searcher = config.open(folder)
-        chunk_ids = load_units(folder, searcher.chunk_ids).column("chunk_id").to_pylist()
-        index = getattr(searcher, "index", searcher)
-        analyzer = index.analyzer if isinstance(index, WordIndex) else AUTO
-        chunks = pipeline.artifact(chunks_key(experiment.chunking_of(name))).table()
-        columns = (chunks.column(c).to_pylist() for c in ("document_id", "start", "end"))
-        spans = dict(zip(chunks.column("chunk_id").to_pylist(), map(Hit, *columns), strict=True))
-        return Passages(documents, queries, analyzer), partial(
-            _search, searcher, [spans[one] for one in chunk_ids]
-        )
-    passages = Passages(documents, queries)
-    return passages, passages.literal
-
-
-def _search(
-    searcher: Searcher[Sequence[str]], spans: Sequence[Hit], text: str, n: int
-) -> list[Hit]:
-    best = searcher.search([text], n, None)[0]
-    return list(dict.fromkeys(spans[row] for row in best.positions.tolist()))
 
 
 def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:

@@ -1,14 +1,13 @@
 """What checks of labels return, and labels and queries that nothing can be measured with.
 
 Judgments of queries and documents that do not exist, queries without a relevant document, filters
-that ask for what no document has, evidence that no chunk covers, passages that nobody judged, and
-labels and a corpus that changed under them.
+that ask for what no document has, evidence that no chunk covers, and passages that nobody judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +20,8 @@ from rag_assets.evaluation.query_facts import (
     filter_of,
     metadata_of,
 )
-from rag_assets.labels.pool import texts_of
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
 from rag_assets.sources.dataset import EMPTY, FOLLOWS, UNKNOWN_ID, RowError
-from rag_assets.sources.fields import shown
-from rag_assets.sources.judgments import MAX_SEARCHED_QUOTES
 from rag_assets.sources.tables import KnownIds
 
 ERROR = "error"
@@ -104,11 +100,6 @@ UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"
 UNREACHABLE = "unreachable_evidence"
 JUDGED = "judged_at_k"
-VANISHED = "document_vanished"
-CHANGED = "evidence_changed"
-MOVED = "evidence_moved"
-
-_Row = dict[str, Any]
 DEFAULT_THRESHOLD = 0.1
 
 
@@ -246,90 +237,3 @@ def judged_at_k(
                 )
                 findings.append(Finding(WARNING, JUDGED, message))
     return findings_table(findings)
-
-
-def label_churn(qrels: pa.Table, before: pa.Table, after: pa.Table) -> pa.Table:
-    """Follow labels from one version of a corpus to another.
-
-    A span whose text is still there is untouched. One whose text now stands elsewhere, exactly once
-    in its document or else exactly once in the corpus, is moved; so is a label whose document has
-    another id now and the same text. All others are lost: ``document_vanished``, or
-    ``evidence_changed`` when its text is gone or ambiguous. A label of a whole document is kept
-    when the text changed, and reported, because nobody has judged the new text. All findings are
-    warnings.
-    """
-    corpora = _Corpora(before, after, qrels)
-    findings: list[Finding] = []
-    for row in qrels.to_pylist():
-        subject = (row["query_id"], row["document_id"], row["evidence_id"])
-        for check, message in _followed(row, corpora):
-            findings.append(Finding(WARNING, check, message, *subject))
-    return findings_table(findings)
-
-
-class _Corpora:
-    """The texts of the judged documents before and after, and where else a text stands now."""
-
-    def __init__(self, before: pa.Table, after: pa.Table, qrels: pa.Table) -> None:
-        judged = qrels.column("document_id").combine_chunks().unique()
-        self.before, self.after = (
-            texts_of(table.filter(pc.is_in(table.column("document_id"), value_set=judged)))
-            for table in (before, after)
-        )
-        self._all, self._searched = after, 0
-
-    def renamed(self, text: str) -> str | None:
-        """Return the one new document with exactly this text."""
-        same = self._all.filter(pc.equal(self._all["text"], text))["document_id"].to_pylist()
-        return same[0] if len(same) == 1 else None
-
-    def elsewhere(self, quote: str) -> tuple[str, int] | None:
-        """Return document and start of a text that stands exactly once in the new corpus."""
-        self._searched += 1
-        if self._searched > MAX_SEARCHED_QUOTES or not quote.strip():
-            return None
-        holders = self._all.filter(pc.match_substring(self._all["text"], quote))
-        if holders.num_rows != 1:
-            return None
-        start = _only_place(quote, holders["text"][0].as_py())
-        return None if start is None else (holders["document_id"][0].as_py(), start)
-
-
-def _followed(row: _Row, corpora: _Corpora) -> Iterator[tuple[str, str]]:
-    """Yield the finding about a label, if any."""
-    document, start, end = row["document_id"], row["start"], row["end"]
-    old, new = corpora.before.get(document), corpora.after.get(document)
-    if old is None or old == new:
-        return
-    renamed = corpora.renamed(old) if new is None else None
-    if renamed is not None:
-        yield MOVED, f"the document is now {shown(renamed)}"
-    elif start is None and new is None:
-        yield VANISHED, "the judged document is no longer in the corpus"
-    elif start is None:
-        yield CHANGED, "the text of the judged document changed; judge it again"
-    elif new is None or new[start:end] != old[start:end]:
-        yield _quote_now(document, start, old[start:end], new, corpora)
-
-
-def _quote_now(
-    document: str, start: int, quote: str, new: str | None, corpora: _Corpora
-) -> tuple[str, str]:
-    """Return the finding about a quote that does not stand in its old place."""
-    at = _only_place(quote, new) if new is not None else None
-    place = (document, at) if at is not None else None
-    if place is None and (new is None or quote not in new):
-        place = corpora.elsewhere(quote)
-    if place is not None:
-        where = "" if place[0] == document else f" of {shown(place[0])}"
-        now = f"{place[1]}-{place[1] + len(quote)}{where}"
-        return MOVED, f"moved from characters {start}-{start + len(quote)} to {now}"
-    if new is None:
-        return VANISHED, f"the document is no longer in the corpus, nor is {shown(quote)}"
-    why = "is there more than once now" if quote in new else "is no longer there"
-    return CHANGED, f"{shown(quote)} {why}; label it again"
-
-
-def _only_place(quote: str, text: str) -> int | None:
-    start = text.find(quote)
-    return start if start >= 0 and text.find(quote, start + 1) < 0 else None

@@ -11,7 +11,8 @@ several lines on one thing the last one counts, so who takes something back appe
 
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
 is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
-earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for. ``evidence``
+earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for with an
+earlier version. ``evidence``
 may name spans of the item, [[start, end], ...]: what in it answers.
 
 ``source`` may also be ``judge:<name>``, the verdict of a judge, or ``vote:<system>``, what users of
@@ -104,7 +105,7 @@ HINTS = ("judge:", "vote:")
 """How the source of a line begins that is no label; a name follows."""
 
 SEARCH = "search"
-"""Source of a label that a person gave to what a free search had found: no part of the sample."""
+"""Source of labels that earlier versions took from a free search: no part of the sample."""
 
 Range: TypeAlias = tuple[int, int]
 """First character, and the one after the last."""

@@ -158,21 +158,6 @@ def test_questions_are_marked(opened: Labelling, log: Path) -> None:
     assert not log.exists()
 
 
-def test_a_free_search_gives_labels(opened: Labelling, log: Path) -> None:
-    before = opened.text("#question"), opened.text("#passage")
-    opened.press("/")
-    opened.page.keyboard.type("fought with foam")
-    opened.press("Enter")
-    opened.page.locator("#hits button").first.click()
-    assert opened.page.locator("#skip").is_hidden()
-    opened.press("j", "j", "k", "e", "3")
-    opened.says("Saved: 3, as a label outside the sample.")
-    assert (opened.text("#question"), opened.text("#passage")) == before
-    (line,) = read_judgments(log)
-    assert (line.item.document_id, line.grade) == ("fire", 3)
-    assert opened.wrong == []
-
-
 def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: Path) -> None:
     for key in "0123":
         opened.press(key)

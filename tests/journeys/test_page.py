@@ -16,12 +16,13 @@ import pytest
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.experiment_pool import (
     question_clusters,
-    readable_texts,
     sampled_pool,
 )
+from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 from tests.forked import Forks
 from tests.journeys.folder import LAB, Row
@@ -46,12 +47,11 @@ class Page:
 
     def restart(self) -> None:
         pool, design, earlier, log = sampled_pool(self._pipeline, DEPTH)
-        texts, search = readable_texts(self._pipeline)
+        keys = (DOCUMENTS_KEY, QUERIES_KEY)
+        texts = Passages(*(self._pipeline.artifact(key).table() for key in keys))
         metric, *_ = sampled_metrics(self._pipeline.experiment.primary, DEPTH)
         clusters = question_clusters(self._pipeline, pool)
-        session = LabelSession(
-            *(pool, design, log, texts, metric, earlier), search=search, clusters=clusters
-        )
+        session = LabelSession(*(pool, design, log, texts, metric, earlier), clusters=clusters)
         self._actions = session.actions("ada")
 
     def ask(self, path: str, **body: Any) -> Any:

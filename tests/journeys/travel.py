@@ -246,7 +246,7 @@ THEN: Mapping[str, Sequence[str]] = {
     ],
     "report": ["report lab", "report lab --small --out small.html"],
     "label": ["label lab --status", "label lab --status --format json", "label lab --no-browser"],
-    "pool": ["pool lab --out pool.csv", "pool lab --sample 5 --format json"],
+    "pool": ["pool lab --out pool.csv", "pool lab --sample 5"],
     "history": [f"history lab {{metric}} --format {one}" for one in ("table", "json", "markdown")],
     "export-run": [
         f"export-run lab --retriever mine --out mine.{form}" for form in ("trec", "jsonl")

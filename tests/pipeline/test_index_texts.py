@@ -18,7 +18,6 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
-from rag_assets.labels.experiment_pool import readable_texts
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
@@ -243,14 +242,3 @@ def test_what_was_written_goes_with_its_document(asking: Tiny, server: Server) -
     )
     assert result.exit_code == 0, result.output
     assert not [path for path, content in contents(asking.settings.store) if SECRET in content]
-
-
-def test_the_page_for_labels_searches_chunks(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "tiny")
-    write_questions(tiny)
-    with_texts(tiny, ["text", {"kind": "questions", "file": "questions.jsonl"}])
-    tiny.run()
-    _, search = readable_texts(tiny.pipeline())
-    hits = search("dog on board", 50)
-    assert hits[0].document_id == "fares.md"
-    assert len(set(hits)) == len(hits)

@@ -17,7 +17,8 @@ from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.experiment_pool import readable_texts, sampled_pool
+from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.page.passages import Passages
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES, required_partitions
 from rag_assets.pipeline.warehouse import rebuild
@@ -27,6 +28,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.assets.test_answers_and_labels import check_edges
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, materialize
 
@@ -195,8 +197,9 @@ def test_passages_of_ones_own_search_can_be_asked_for_and_labelled(own_search: T
     own_search.run()
     own_search.snapshot()
     pool = sampled_pool(own_search.pipeline(), 3).pool
-    passages, _ = readable_texts(own_search.pipeline())
-    windows = [passages.window("", *item[1:])["parts"] for item in pool.items]
+    tables = (own_search.pipeline().artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
+    passages = Passages(*tables)
+    windows = [passages.marked_text(item)["parts"] for item in pool.items]
     texts = ["".join(text for text, _ in parts) for parts in windows]
     assert any("A dog needs a ticket" in text or "diesel" in text for text in texts)
     assert materialize(own_search.pipeline()) == set()

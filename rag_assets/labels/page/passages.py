@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,18 +30,6 @@ _MARKS = (
 _WORD = re.compile(rf"\w[\w{_MARKS}]*")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _HEADING = re.compile(r"^ {0,3}#{1,6} +(.{1,200})", re.MULTILINE)
-
-
-class Hit(NamedTuple):
-    """Something that a free search found."""
-
-    document_id: str
-    start: int
-    end: int
-
-
-Search: TypeAlias = Callable[[str, int], Sequence[Hit]]
-"""Text, n -> the n best hits."""
 
 
 class Passages:
@@ -76,18 +64,6 @@ class Passages:
         length = self._lengths[self._rows[item.document_id]] if item[1] in self._rows else 0
         return item.query_id in self._questions and item.start < item.end <= length
 
-    def checked(self, item: PooledUnit) -> PooledUnit:
-        """Return the item.
-
-        Raises:
-            UsageError: its question, document or span is not there.
-        """
-        if not self.holds(item):
-            self.question(item.query_id)
-            where = f"characters {item.start} to {item.end} of {shown(item.document_id)}"
-            raise UsageError(f"there is no text at {where}")
-        return item
-
     def place(self, item: PooledUnit) -> dict[str, Any]:
         """Return where a passage stands: title, heading above it, line, length of the document."""
         row = self._rows[item.document_id]
@@ -110,31 +86,17 @@ class Passages:
         return {**lead, **self.place(item), "text": self.marked_text(item)}
 
     def marked_text(self, item: PooledUnit) -> dict[str, Any]:
-        """Return a part of a document, with the words of a question marked; see :meth:`window`."""
-        return self.window(self.question(item.query_id)[:WINDOW], *item[1:])
-
-    def window(self, wanted: str, document_id: str, start: int, end: int) -> dict[str, Any]:
-        """Return at most :data:`WINDOW` characters of a document, the words of a text marked.
+        """Return at most :data:`WINDOW` characters of a span, the words of its question marked.
 
         Raises:
-            UsageError: there is no such document.
+            UsageError: there is no such question or document.
         """
+        question, (document_id, start, end) = self.question(item.query_id)[:WINDOW], item[1:]
         if document_id not in self._rows:
             raise UsageError(f"there is no document {shown(document_id)}")
         text = self._texts[self._rows[document_id]].as_py()[start : min(end, start + WINDOW)]
-        parts = list(marked(text, wanted, self._analyzer))
+        parts = list(marked(text, question, self._analyzer))
         return {"start": start, "end": start + len(text), "parts": parts}
-
-    def literal(self, text: str, n: int) -> list[Hit]:
-        """Return the first documents that hold a text, letter for letter but for upper case."""
-        places = pc.find_substring(self._texts, text, ignore_case=True)
-        hits = []
-        for row in pc.indices_nonzero(pc.greater_equal(places, 0)).to_pylist()[:n]:
-            document = self._texts[row].as_py()
-            at = max(document.lower().find(text.lower()), 0)
-            start, end = max(0, at - 200), min(len(document), at + len(text) + 400)
-            hits.append(Hit(self._ids[row], start, end))
-        return hits
 
 
 def marked(text: str, wanted: str, analyzer: str) -> Iterator[tuple[str, bool]]:

@@ -62,17 +62,12 @@ class TextBody(EmptyBody):
         return PooledUnit(self.query_id, self.document_id, self.start, self.end)
 
 
-class SpanBody(TextBody, UndoBody):
-    """A label of a span that was searched for."""
-
-    grade: Annotated[int, Field(ge=0, le=HIGHEST_GRADE)] | None
-    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-
-
-class AnswerBody(SpanBody):
+class AnswerBody(TextBody, UndoBody):
     """What somebody said of the item that was shown, when the log had ``n_lines`` of it."""
 
     status: Status
+    grade: Annotated[int, Field(ge=0, le=HIGHEST_GRADE)] | None
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
     evidence: Annotated[
         list[Annotated[list[Position], Field(min_length=2, max_length=2)]], Field(max_length=100)
     ]
@@ -100,10 +95,3 @@ class MarkBody(UndoBody):
         if self.mark == DUPLICATE and self.of == self.query_id:
             raise UsageError("a question is no duplicate of itself")
         return QuestionMark(self.query_id, self.mark, self.of, self.by, self.at)
-
-
-class SearchBody(EmptyBody):
-    """What is looked for, and for which question."""
-
-    query_id: Id
-    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]

@@ -35,14 +35,12 @@ from rag_assets.labels.logs import (
     read_marks,
 )
 from rag_assets.labels.page import requests
-from rag_assets.labels.page.passages import Passages, Search
+from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.pool import Flags, Judgment, LabelPool, PooledUnit
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
 from rag_assets.store.locks import locked
-
-MAX_HITS = 10
 
 HELD_SECONDS = 1800.0
 """After so long without an answer an item is shown to somebody else."""
@@ -51,9 +49,6 @@ Reply: TypeAlias = dict[str, Any]
 
 Actions: TypeAlias = dict[str, tuple[type[requests.EmptyBody], Callable[[Any], Any]]]
 """Name of a request -> its body, and what answers it."""
-
-_Asked: TypeAlias = tuple[PooledUnit, bool]
-"""What a line is about, and whether it was searched for."""
 
 
 class AnsweredMeanwhile(UsageError):
@@ -68,7 +63,6 @@ class LabelSession:
         passages: the texts.
         metric: by which it is told how things stand.
         earlier: labels of the dataset.
-        search: a free search; without one, texts are found letter for letter.
         clusters: one name a question; None: each is its own.
         level: of what is told.
     """
@@ -82,13 +76,11 @@ class LabelSession:
         metric: Metric,
         earlier: Iterable[Judgment] = (),
         *,
-        search: Search | None = None,
         clusters: Sequence[str] | None = None,
         level: float = 0.95,
     ) -> None:
         self.pool, self.design, self.log, self.passages = pool, design, log, passages
         self.earlier, self._metric = tuple(earlier), metric
-        self._search = search or passages.literal
         self._clusters, self._level = clusters, level
         self._marks_file, self._lock = marks_file(log), Lock()
         self._held: dict[str, tuple[int, float]] = {}
@@ -110,9 +102,7 @@ class LabelSession:
             "answer": (requests.AnswerBody, self.answer),
             "undo": (requests.UndoBody, lambda body: self.undo(body.by, body.at)),
             "mark": (requests.MarkBody, lambda body: self.mark(body.question_mark())),
-            "label": (requests.SpanBody, self.label),
             "text": (requests.TextBody, lambda body: self.passages.marked_text(body.item)),
-            "search": (requests.SearchBody, self._hits),
             "standing": (requests.EmptyBody, lambda _: self.standing()),
         }
 
@@ -130,7 +120,9 @@ class LabelSession:
             StoreError: the log cannot be written.
         """
         item, by = answer.item, answer.by
-        grade = _grade(answer) if answer.status == JUDGED else None
+        grade = answer.grade if answer.status == JUDGED else None
+        if answer.status == JUDGED and grade is None:
+            raise UsageError("a judgment has a grade")
 
         def write() -> None:
             number = self._number.get(item)
@@ -138,8 +130,8 @@ class LabelSession:
                 raise UsageError("this passage is not in the sample")
             if not all(item.start <= start < end <= item.end for start, end in answer.ranges):
                 raise UsageError("evidence must be inside the passage")
-            last = self._last.get((item, False))
-            changed = self._n_lines[item, False] != answer.n_lines
+            last = self._last.get(item)
+            changed = self._n_lines[item] != answer.n_lines
             self._held.pop(by, None)
             if changed and self._done[number] and last is not None and last.by != by:
                 problem = f"{last.by} answered this passage meanwhile; here is the next one"
@@ -153,16 +145,6 @@ class LabelSession:
             )
 
         return self._once(by, answer.at, write)
-
-    def label(self, answer: requests.SpanBody) -> None:
-        """Write a label of a span that somebody searched for; it is no part of the sample."""
-        span, grade = self.passages.checked(answer.item), _grade(answer)
-        who = (answer.by, answer.at, round(answer.seconds, 1))
-        line = LoggedJudgment(*span, grade, JUDGED, None, *who, SEARCH)
-        with self._lock, locked(lock_file(self.log)):
-            self._follow()
-            if (answer.by, answer.at) not in self._handled:
-                self._write(line)
 
     def undo(self, by: str, at: str) -> Reply:
         """Take back what a person did last, and show that item again.
@@ -220,14 +202,6 @@ class LabelSession:
             "price": PRICE,
         }
 
-    def _hits(self, body: requests.SearchBody) -> list[Reply]:
-        items = [PooledUnit(body.query_id, *hit) for hit in self._search(body.text, MAX_HITS)]
-        return [
-            {**self.passages.place(item), "text": self.passages.window(body.text, *item[1:])}
-            for item in items
-            if self.passages.holds(item)
-        ]
-
     @contextmanager
     def _following(self) -> Iterator[None]:
         """Hold the state, with all that other processes wrote."""
@@ -251,10 +225,10 @@ class LabelSession:
             return
         n, lines = len(self.pool.items), read_judgments(self.log)
         self._lines: list[LoggedJudgment] = []
-        self._last: dict[_Asked, LoggedJudgment] = {}
-        self._n_lines: Counter[_Asked] = Counter()
+        self._last: dict[PooledUnit, LoggedJudgment] = {}
+        self._n_lines: Counter[PooledUnit] = Counter()
         self._handled = set(self._undone)
-        self._past: dict[str | None, list[_Asked]] = {}
+        self._past: dict[str | None, list[PooledUnit]] = {}
         self._touched, self._done = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
         self._certain = label_sample(self.pool, self.design, lines, self.earlier).certain
         self._marks = read_marks(self._marks_file)
@@ -264,21 +238,21 @@ class LabelSession:
 
     def _apply(self, line: LoggedJudgment) -> None:
         self._lines.append(line)
-        if line.is_hint:
+        if line.is_hint or line.source == SEARCH:
             return
-        key = (line.item, line.source == SEARCH)
-        before = self._last.get(key)
-        self._last[key] = line
-        self._n_lines[key] += 1
+        item = line.item
+        before = self._last.get(item)
+        self._last[item] = line
+        self._n_lines[item] += 1
         self._handled.add((line.by, line.at))
         past = self._past.setdefault(line.by, [])
         was_answered = before is not None and before.status != SKIPPED
-        is_taken_back = key in past and was_answered and line.status == SKIPPED
-        if key in past:
-            past.remove(key)
+        is_taken_back = item in past and was_answered and line.status == SKIPPED
+        if item in past:
+            past.remove(item)
         if not is_taken_back:
-            past.append(key)
-        number = self._number.get(line.item)
+            past.append(item)
+        number = self._number.get(item)
         if line.was_drawn and number is not None:
             self._touched[number] = True
             self._done[number] = line.status != SKIPPED
@@ -304,12 +278,12 @@ class LabelSession:
 
     def _shown(self, number: int) -> Reply:
         item = self.pool.items[number]
-        last = self._last.get((item, False))
+        last = self._last.get(item)
         mark = self._marks.get(item.query_id)
         return {
             **self.passages.task(item),
             "mark": mark.mark if mark is not None else None,
-            "n_lines": self._n_lines[item, False],
+            "n_lines": self._n_lines[item],
             "skipped_by": last.by if last is not None and last.status == SKIPPED else None,
         }
 
@@ -327,7 +301,7 @@ class LabelSession:
         items = self.pool.items
         return min(
             waiting.tolist(),
-            key=lambda n: (self._last[items[n], False].by == by, skips[items[n]]),
+            key=lambda n: (self._last[items[n]].by == by, skips[items[n]]),
             default=None,
         )
 
@@ -344,9 +318,3 @@ class LabelSession:
             "gone": int(self._gone.sum()),
             "questions": len(self.pool.question_ids),
         }
-
-
-def _grade(answer: requests.SpanBody) -> int:
-    if answer.grade is None:
-        raise UsageError("a judgment has a grade")
-    return answer.grade

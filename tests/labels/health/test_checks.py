@@ -1,4 +1,4 @@
-"""Checks of labels, one by one: unusable ones, filters, twins, and a corpus that changed."""
+"""Checks of labels, one by one: unusable ones, filters and twins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from rag_assets.labels.findings import (
     WARNING,
     dangling_ids,
     judged_at_k,
-    label_churn,
     queries_without_relevant,
     rows,
     unmatched_filters,
@@ -224,87 +223,6 @@ def test_fields_values_and_combinations_that_no_document_has() -> None:
     assert "'no filter' has \"winter\"" in used[1][2]
     assert used[2][2].startswith(together)
     assert used[3][2] == value
-
-
-FARE = "A dog costs 10 crowns."
-SPAN = (0, 22)
-
-
-def churn(before: str, after: dict[str, str], label: tuple[int, int] | None) -> list[str]:
-    """Return what is told of a label of the document ``d``."""
-    old = documents({"d": before})
-    found = rows(label_churn(qrels(("q", "e", "d", label, 1)), old, documents(after)))
-    assert {(one.severity, one.query_id, one.document_id) for one in found} <= {
-        ("warning", "q", "d")
-    }
-    return [f"{one.check}: {one.message}" for one in found]
-
-
-@pytest.mark.parametrize(
-    ("after", "label", "told"),
-    [
-        ({"d": FARE}, SPAN, []),
-        ({"d": f"{FARE} New."}, SPAN, []),
-        (
-            {"d": f"New. {FARE}"},
-            SPAN,
-            ["evidence_moved: moved from characters 0-22 to 5-27"],
-        ),
-        (
-            {"d": "Other.", "x": f"See: {FARE}"},
-            SPAN,
-            ["evidence_moved: moved from characters 0-22 to 5-27 of 'x'"],
-        ),
-        ({"x": FARE}, SPAN, ["evidence_moved: the document is now 'x'"]),
-        ({"x": FARE}, None, ["evidence_moved: the document is now 'x'"]),
-        (
-            {"d": f"x {FARE} {FARE}"},
-            SPAN,
-            [f"evidence_changed: '{FARE}' is there more than once now; label it again"],
-        ),
-        (
-            {"d": ".", "x": FARE, "y": FARE},
-            SPAN,
-            [f"evidence_changed: '{FARE}' is no longer there; label it again"],
-        ),
-        (
-            {"d": "Other."},
-            None,
-            ["evidence_changed: the text of the judged document changed; judge it again"],
-        ),
-        (
-            {"x": "Other."},
-            SPAN,
-            [f"document_vanished: the document is no longer in the corpus, nor is '{FARE}'"],
-        ),
-        (
-            {"x": "Other."},
-            None,
-            ["document_vanished: the judged document is no longer in the corpus"],
-        ),
-    ],
-)
-def test_what_is_told(
-    after: dict[str, str], label: tuple[int, int] | None, told: list[str]
-) -> None:
-    assert churn(FARE, after, label) == told
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text("ab c", min_size=1, max_size=12), st.text("ab c", max_size=16), st.data())
-def test_a_span_stays_or_moves_only_where_its_text_is(
-    before: str, after: str, data: st.DataObject
-) -> None:
-    start = data.draw(st.integers(0, len(before) - 1))
-    end = data.draw(st.integers(start + 1, len(before)))
-    told = churn(before, {"d": after}, (start, end))
-    moved = re.search(r"to (\d+)-(\d+)$", told[0]) if told else None
-    if not told:
-        assert after[start:end] == before[start:end]
-    elif moved is not None:
-        assert after[int(moved[1]) : int(moved[2])] == before[start:end]
-    else:
-        assert told[0].startswith("evidence_changed")
 
 
 WORDS = [f"w{number}" for number in range(500)]

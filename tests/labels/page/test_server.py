@@ -181,7 +181,6 @@ def test_another_content_type_is_refused(client: Client) -> None:
 def test_nothing_tells_which_retriever_found_it(client: Client) -> None:
     task = client.ask("next", by="ada")
     replies = [task, client.answer("ada", moment(1), task["task"])[1]]
-    replies.append(client.ask("search", query_id="q1", text="ferry"))
     sent = json.dumps(replies)
     for word in ("hidden", "rank", "probability", "score", "system", "retriever"):
         assert word not in sent
@@ -208,16 +207,6 @@ def test_hostile_texts_are_sent_as_data_in_windows(log: Path) -> None:
 def _types(client: Client) -> Iterator[str]:
     for path, body in (("next", b'{"by": "ada"}'), ("next", b"<script>")):
         yield client.raw(path, body)[1]["content-type"]
-
-
-def test_a_search_finds_labels_outside_the_sample(client: Client, log: Path) -> None:
-    hits = client.ask("search", query_id="q1", text="CREW OF FIVE")
-    assert [hit["document_id"] for hit in hits] == ["crew"]
-    body = {"by": "ada", "at": moment(1), "seconds": 1.0, "grade": 3}
-    client.ask("label", query_id="q1", document_id="crew", start=8, end=40, **body)
-    (line,) = read_judgments(log)
-    assert (line.item, line.grade, line.source) == (("q1", "crew", 8, 40), 3, "search")
-    assert client.ask("next", by="ada")["progress"]["left"] == 8
 
 
 def test_two_people_at_once_lose_and_double_nothing(client: Client, log: Path) -> None:

@@ -143,31 +143,6 @@ def test_undo_takes_back_what_was_done_last(tmp_path: Path) -> None:
         session.undo("eve", moment(15))
 
 
-def test_what_a_search_found_is_a_label_and_no_part_of_the_sample(tmp_path: Path) -> None:
-    """Were it, items would be certain for having been found, which depends on what was asked."""
-    log = tmp_path / "log.jsonl"
-    session = session_of(log)
-    drawn = give(session, "ada", 0)
-    waiting, n_lines = shown(session, "ada")
-    before, _ = session.sample()
-    for number, item in enumerate((drawn, waiting), 1):
-        for span in (item._replace(start=2, end=20), item):
-            answer = body(span, "ada", 10 * number + span.start, 3)
-            session.label(answer)
-            session.label(answer)  # sent again
-    lines = read_judgments(log)
-    assert [line.source for line in lines] == ["person", *["search"] * 4]
-    after, _ = session.sample()
-    assert after.grades == pytest.approx(before.grades, nan_ok=True)
-    assert not after.certain.any()
-    assert shown(session, "ada") == (waiting, n_lines)
-    session.undo("ada", moment(90))
-    assert read_judgments(log)[-1].status == "skipped"
-    assert shown(session, "ada")[0] == waiting
-    with pytest.raises(UsageError, match="no text at characters 0 to 9000 of 'crew'"):
-        session.label(body(PooledUnit("q1", "crew", 0, 9000), "a", 91, 3))
-
-
 def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
     item = PooledUnit("q1", "crew", 0, len(TEXTS["crew"]))
     session = session_of(tmp_path / "l.jsonl", earlier=(Judgment(item, 0, "labels", 1),))

@@ -3,8 +3,7 @@
 (() => {
 const $ = (id) => document.getElementById(id);
 const NEAR = 1500;
-let task = null;     // what is shown: an item of the sample, or a hit of the search
-let sampled = null;  // the item to go back to while a hit is shown
+let task = null;     // the item that is shown
 let spans = [];      // evidence: [start, end] in the document, in characters
 let last = 0;        // end of the passage as far as it is shown
 let seconds = 0;     // in which the item could be read
@@ -59,7 +58,6 @@ function show(shown) {
   spans = [];
   seconds = 0;
   since = document.hidden ? 0 : performance.now();
-  const hit = task !== null && task !== sampled;
   document.querySelector("main").hidden = task === null;
   $("end").hidden = task !== null;
   if (task === null) return;
@@ -80,8 +78,6 @@ function show(shown) {
   $("before").disabled = task.start === 0;
   $("after").disabled = task.end >= task.length;
   for (const button of document.querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === task.mark));
-  for (const name of ["skip", "cannot-tell", "undo"]) $(name).hidden = hit;
-  $("back").hidden = !hit;
   paintEvidence();
   $("question").focus({ preventScroll: true });
   window.scrollTo(0, 0);
@@ -90,10 +86,7 @@ function show(shown) {
 function arrive(reply) {
   const { answered, left, questions, gone } = reply.progress;
   $("progress").textContent = `${answered} answered, ${left} left; ${questions} questions${gone ? `; ${gone} texts are gone` : ""}`;
-  sampled = reply.task;
-  $("hits").replaceChildren();
-  $("words").value = "";
-  show(sampled);
+  show(reply.task);
 }
 
 const next = () => send("next", { by: by() }, arrive);
@@ -104,16 +97,6 @@ function answer(status, grade) {
   if (!task || busy) return;
   clock();
   const said = { by: by(), at: at(), seconds, grade };
-  if (task !== sampled) {
-    if (status !== "judged") return;
-    const found = spans.length ? spans : [[task.start, task.end]];
-    const write = (n) => send("label", { ...said, at: n ? at() : said.at, ...span(...found[n]) }, async () => {
-      if (n + 1 < found.length) { busy = false; return write(n + 1); }
-      show(sampled);
-      say(`Saved: ${grade}, as a label outside the sample.`);
-    });
-    return write(0);
-  }
   const evidence = status === "judged" ? spans : [];
   return send("answer", { ...said, ...span(task.start, task.end), status, evidence, n_lines: task.n_lines }, (reply) => {
     arrive(reply);
@@ -132,7 +115,7 @@ function mark(name) {
   const pressed = task.mark === name ? null : name;
   const of = pressed === "duplicate" ? window.prompt("The id of the question that it repeats (may be empty)") || null : null;
   return send("mark", { by: by(), at: at(), query_id: task.query_id, mark: pressed, of }, () => {
-    for (const one of [task, sampled]) if (one && one.query_id === task.query_id) one.mark = pressed;
+    task.mark = pressed;
     for (const button of document.querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === pressed));
     const rest = pressed === "unanswerable" ? "The passage still wants an answer." : "Its passages are not asked any more: skip this one, or press again to take the mark back.";
     say(pressed ? `Question marked as ${pressed}. ${rest}` : "Mark taken back.");
@@ -238,24 +221,6 @@ function sentence(step, extend) {
   say(`Selected: ${range.toString().slice(0, 300)}`);
 }
 
-async function search(event) {
-  event.preventDefault();
-  const text = $("words").value.trim();
-  if (!text || !task) return;
-  try {
-    const hits = await ask("search", { query_id: task.query_id, text });
-    say(`${hits.length} hits.`);
-    $("hits").replaceChildren(...hits.map((hit) => {
-      const line = element("li", ""), body = element("div", "", { className: "text", dir: "auto" });
-      fill(body, hit.text.parts);
-      const open = element("button", hit.title || hit.document_id, { type: "button" });
-      open.addEventListener("click", () => show({ ...hit, query_id: sampled.query_id, question: sampled.question, mark: sampled.mark }));
-      line.append(open, body);
-      return line;
-    }));
-  } catch (error) { failed = null; trouble(error.message); }
-}
-
 const number = (value) => value === null ? "?" : value.toFixed(3);
 const interval = (low, high) => low === null ? "?" : `${number(low)} to ${number(high)}`;
 const range = (one, name) => one[`${name}_low`] === one[`${name}_high`] ? one[`${name}_low`] : `${one[`${name}_low`]} to ${one[`${name}_high`]}`;
@@ -285,23 +250,21 @@ async function standing() {
 }
 
 const press = { e: markEvidence, c: () => answer("cannot_tell", null), s: () => answer("skipped", null), u: undo, b: before, a: after,
-  j: () => sentence(1), k: () => sentence(-1), J: () => sentence(1, true), "/": () => $("words").focus() };
+  j: () => sentence(1), k: () => sentence(-1), J: () => sentence(1, true) };
 for (const grade of [0, 1, 2, 3]) press[grade] = () => answer("judged", grade);
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=checkbox])");
   if (event.key === "Escape" && typing) { event.target.blur(); return $("passage").focus(); }
-  if (event.key === "Escape" && task !== sampled && !$("standing").open) return show(sampled);
   if (typing || !$("keys").checked || $("standing").open || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if ((task || event.key === "u") && Object.hasOwn(press, event.key)) { event.preventDefault(); press[event.key](); }
 });
 document.addEventListener("visibilitychange", clock);
 for (const button of document.querySelectorAll("[data-grade]")) button.addEventListener("click", press[button.dataset.grade]);
 for (const button of document.querySelectorAll("[data-mark]")) button.addEventListener("click", () => mark(button.dataset.mark));
-const clicks = { "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest, back: () => show(sampled),
+const clicks = { "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest,
   retry: () => failed?.(), "show-standing": standing, close: () => $("standing").close() };
 for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
-$("search").addEventListener("submit", search);
 $("by").addEventListener("change", () => { sessionStorage.setItem("by", by()); next(); });
 
 send("start", {}, (start) => {
