@@ -9,7 +9,6 @@ all texts once, one after the other, so that what else the machine does hits all
 
 - ``plain``: ``SentenceTransformer.encode`` with its defaults (fp32, batches of 32);
 - ``float32``: ours, as an ``embedding`` retriever embeds by default;
-- ``auto``: ours with ``precision: auto``, where the processor has instructions for bfloat16;
 - ``looked_up``: ours where all texts are in the vector cache, with opening it.
 
 Of each: seconds of wall and of CPU time, texts a second, the ratio to ``plain`` (median over rounds
@@ -30,10 +29,9 @@ from tempfile import TemporaryDirectory
 import data_sets
 import numpy as np
 import numpy.typing as npt
-from result import Limit, Result, Table
+from result import Result, Table
 
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.loading import resolve_precision
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 
 PACKAGES = ("numpy", "sentence-transformers", "tokenizers", "torch", "transformers")
@@ -58,15 +56,11 @@ def systems(cache: Path) -> dict[str, System]:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(resolve_model(DEFAULT_MODEL).path), local_files_only=True)
-    found: dict[str, System] = {
+    return {
         "plain": lambda texts: np.asarray(model.encode(texts, show_progress_bar=False)),
         "float32": lambda texts: Encoder().encode_now(texts, kind="document"),
+        "looked_up": lambda texts: Encoder(cache=cache).encode(texts, kind="document"),
     }
-    if resolve_precision("auto") != "float32":
-        auto = Encoder(precision=resolve_precision("auto"))
-        found["auto"] = lambda texts: auto.encode_now(texts, kind="document")
-    found["looked_up"] = lambda texts: Encoder(cache=cache).encode(texts, kind="document")
-    return found
 
 
 def measure(
@@ -126,29 +120,13 @@ def table(found: Mapping[str, Mapping[str, float]], n_texts: int, words: float) 
     )
 
 
-def limits(found: Mapping[str, Mapping[str, float]]) -> list[Limit]:
-    """Return what is aimed at of ``auto``, where the processor has it."""
-    if "auto" not in found:
-        return []
-    auto = found["auto"]
-    return [
-        Limit(
-            "`auto` compared with plain, wall", auto["times_plain_wall"], 2.0, "x", at_least=True
-        ),
-        Limit("`auto`: mean cosine to plain", auto["cosine_mean"], 0.9999, "", at_least=True),
-    ]
-
-
-def notes(found: Mapping[str, object], threads: int, rounds: int) -> list[str]:
+def notes(threads: int, rounds: int) -> list[str]:
     """Return what a reader of the table needs."""
-    told = [
+    return [
         f"{threads} thread{'s' if threads > 1 else ''} of torch, {rounds} rounds.",
         "If a run is killed, it loses at most the last 2,000 texts or 60 seconds of embedding; "
         "the next run goes on from there (`tests/models/test_encoder.py`).",
     ]
-    if "auto" not in found:
-        told.append("This processor has no instructions for bfloat16: `auto` is float32 here.")
-    return told
 
 
 def main() -> None:
@@ -172,8 +150,7 @@ def main() -> None:
     words = sum(len(text.split()) for text in texts) / len(texts)
     result = Result("embedding", "Embedding", "python benchmarks/embedding.py")
     result.tables.append(table(found, len(texts), words))
-    result.limits += limits(found)
-    result.notes += notes(found, torch.get_num_threads(), rounds)
+    result.notes += notes(torch.get_num_threads(), rounds)
     result.of_packages(PACKAGES)
     result.write(QUICK if asked.quick else None)
 

@@ -17,7 +17,6 @@ from typing import Any
 import click
 import page
 
-from rag_assets.models.loading import CPUINFO, has_bfloat16
 from rag_assets.package_versions import version
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -108,12 +107,13 @@ class Result:
 
 def machine() -> dict[str, Any]:
     """Return the processor, as far as the system tells, and how busy it was."""
-    lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.is_file() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.is_file() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
         "processor": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
-        "bfloat16_instructions": has_bfloat16(CPUINFO),
+        "bfloat16_instructions": any("bf16" in line for line in lines),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "load": round(os.getloadavg()[0], 1),
         "system": f"{platform.system()} {platform.machine()}",

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.cli import main
@@ -49,8 +47,8 @@ def tiny(tmp_path: Path) -> Tiny:
     (one.folder / "vectors" / "chunks.txt").write_text("\n".join(DOCUMENTS), encoding="utf-8")
     ids = [str(query["query_id"]) for query in QUERIES]
     vectors = np.eye(len(ids), len(DOCUMENTS), dtype=np.float32)
-    asked = pa.table({"id": ids, "vector": list(vectors)})
-    pq.write_table(asked, one.folder / "vectors" / "queries.parquet")
+    np.save(one.folder / "vectors" / "queries.npy", vectors)
+    (one.folder / "vectors" / "queries.txt").write_text("\n".join(ids), encoding="utf-8")
     (one.folder / "runs" / "production.trec").write_text("q1 Q0 fares.md 1 2.5 ours\n")
     (one.folder / "my_search.py").write_text("def retrieve(query, k): return []\n")
     spans = [{"document_id": "fares.md", "start": 0, "end": 9, "texts": ["prices"]}]

@@ -46,7 +46,7 @@ from rag_assets.models.cache_fill import (
     in_groups,
     objects,
 )
-from rag_assets.models.loading import Precision, is_loaded, load_model, quiet_models
+from rag_assets.models.loading import is_loaded, load_model, quiet_models
 from rag_assets.models.model_files import (
     declared_max_seq_length,
     declared_prompt,
@@ -85,7 +85,6 @@ class TextEncoder(ModelByHash, ABC):
         query_prompt: str | None = None,
         document_prompt: str | None = None,
         device: str | None = None,
-        precision: Precision = "float32",
         compute: Compute = LOCAL,
     ) -> None:
         """Resolve the model's files; nothing is loaded.
@@ -96,7 +95,6 @@ class TextEncoder(ModelByHash, ABC):
             query_prompt: put before every query; None takes the model's own, empty takes none.
             document_prompt: the same for documents.
             device: ``cpu`` or ``cuda``; None takes CUDA where there is one.
-            precision: in which the model computes; what is stored is fp32, or less by its kind.
             compute: where new texts are encoded; equal but for rounding.
 
         Raises:
@@ -105,7 +103,7 @@ class TextEncoder(ModelByHash, ABC):
         self.files = resolve_model(model)
         given: Mapping[Kind, str | None] = {"query": query_prompt, "document": document_prompt}
         self.prompts = given
-        self._device, self._precision = device, precision
+        self._device = device
         self._cache, self._compute = cache, compute
 
     def __getstate__(self) -> dict[str, Any]:
@@ -115,7 +113,7 @@ class TextEncoder(ModelByHash, ABC):
     @property
     def is_loaded(self) -> bool:
         """Whether the model is in memory: a text was encoded, and not only looked up."""
-        return is_loaded(self.files, self._device, self._precision)
+        return is_loaded(self.files, self._device)
 
     def prompt(self, kind: Kind) -> str:
         """Return what is put before a text of this kind."""
@@ -126,13 +124,13 @@ class TextEncoder(ModelByHash, ABC):
         """Return all that determines what a text is encoded as, without loading the model.
 
         Versions of the libraries, the batch size and the device are not in it: between them a
-        vector differs by the rounding of the precision only.
+        vector differs by rounding only.
         """
         return {
             "model_sha256": self.files.sha256,
             "prompt": self.prompt(kind),
             "task": kind if has_tasks(self.files.path) else None,
-            "precision": self._precision,
+            "precision": "float32",
             "backend": "torch",
         }
 
@@ -196,7 +194,7 @@ class TextEncoder(ModelByHash, ABC):
         **options: Any,  # noqa: ANN401
     ) -> list[Any]:
         """Return what a class of sentence-transformers gives for each text, in their order."""
-        model = load_model(self.files, self._device, self._precision, library)
+        model = load_model(self.files, self._device, library)
         encode = model.encode_query if kind == "query" else model.encode_document
         # A model without a limit, a static one, fills up no batch.
         is_static = declared_max_seq_length(self.files.path) is None

@@ -71,10 +71,6 @@ class Searcher(ABC, Generic[Queries]):
         """
         return None
 
-    def exact(self) -> Searcher[Queries] | None:
-        """Return a searcher of the same chunks that misses none; None: this one misses none."""
-        return None
-
 
 class Role(Enum):
     """What an option determines, where it is declared; one without a role determines the index."""

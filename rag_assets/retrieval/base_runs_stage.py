@@ -1,8 +1,7 @@
 """What runs of lexical and embedding retrievers share: an index, queries, and a search.
 
 Which document and parent each chunk of an index belongs to is kept inside the index's folder: so a
-search needs the index and nothing else, and what a run depends on is what Dagster shows. How much
-of what exact search finds an approximate one finds is kept with the ranking.
+search needs the index and nothing else, and what a run depends on is what Dagster shows.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -45,13 +43,6 @@ UNITS_FILE = "units.parquet"
 UNITS = ("chunk_id", "document_id", "parent_chunk_id")
 """What a search needs of each chunk."""
 
-RECALL_DEPTH = 10
-
-RECALL_QUERIES = 200
-"""As many are searched twice, evenly spread over all; exact search may take a second each."""
-
-RECALL, COUNT = "exact_recall_at_10", "exact_recall_queries"
-
 Report = Callable[[int], None]
 
 
@@ -82,8 +73,8 @@ class BaseRuns(RunsStage):
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         config, index = _config(context, retriever), _index(context, self.family, retriever)
         asked = context.artifact(queries_key(self.family, retriever))
-        queries, opened = asked.table(), config.open(index.folder)
-        searcher = self.sharded(context, opened)
+        queries = asked.table()
+        searcher = self.sharded(context, config.open(index.folder))
         with context.progress(f"search {retriever}", queries.num_rows) as advance:
             ranking = self._ranking(context, retriever, searcher, queries, advance)
             if not _has_variants(queries):
@@ -96,12 +87,7 @@ class BaseRuns(RunsStage):
                 table = _fused(config, table, depth if factors is None else MAX_DEPTH)
                 if factors is not None:
                     table = time_weighted_ranking(table, factors, depth)
-        exact = opened.exact()
-        facts: Mapping[str, Any] = {}
-        if exact is not None:
-            found, best = (self._search(one, queries) for one in (opened, exact))
-            facts = _exact_recall(found, best, queries.num_rows)
-        return Ranked(table, asked.manifest.failures, facts)
+        return Ranked(table, asked.manifest.failures)
 
     def searcher(
         self,
@@ -236,21 +222,3 @@ def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
 def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
     weights = config.variant_weights if config.variants == "weighted" else None
     return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
-
-
-def _exact_recall(approximate: Search, exact: Search, n_queries: int) -> Mapping[str, Any]:
-    """Return the mean share of the ten best chunks of exact search that another search finds."""
-    numbers = np.linspace(0, n_queries - 1, min(RECALL_QUERIES, n_queries)).astype(int)
-    numbers = np.unique(numbers).tolist()
-    pairs = zip(approximate(numbers, RECALL_DEPTH), exact(numbers, RECALL_DEPTH), strict=True)
-    shares = [
-        len(np.intersect1d(own.positions, best.positions)) / len(best.positions)
-        for own, best in pairs
-        if len(best.positions)
-    ]
-    if not shares:
-        return {}
-    share = round(float(np.mean(shares)), 4)
-    note = f"the search finds {share:.2%} of the {RECALL_DEPTH} chunks that exact search finds"
-    notes = [f"{note} ({len(shares)} queries)"]
-    return {RECALL: share, COUNT: len(shares), "notes": notes}

@@ -37,7 +37,6 @@ _OWN = {
     "comb_sum": "fusion.methods:CombSum",
     "comb_mnz": "fusion.methods:CombMnz",
     "borda": "fusion.methods:Borda",
-    "isr": "fusion.methods:InverseSquareRank",
     "maxsim": "reranking.local:MaxSim",
     "cross_encoder": "reranking.local:CrossEncoder",
     "rerank_api": "reranking.server:RerankApi",

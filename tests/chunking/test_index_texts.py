@@ -205,7 +205,10 @@ def test_what_is_wrong_in_the_yaml_is_named(
     "options",
     [
         {"expand": {"type": "rm3"}},
-        {"type": "vectors", "chunk_vectors": "c.parquet", "query_vectors": "q.parquet"},
+        {
+            **{"type": "vectors", "chunk_vectors": "c.npy", "query_vectors": "q.npy"},
+            **{"chunk_ids": "c.txt", "query_ids": "q.txt"},
+        },
         {"type": "qdrant", "url": "http://127.0.0.1:9", "collection": "c"},
     ],
 )
@@ -214,7 +217,7 @@ def test_who_cannot_index_several_texts_says_so(tmp_path: Path, options: dict[st
     tiny.config["chunking"]["parts"]["index_texts"] = ["text", "headings"]
     tiny.config["retrievers"] = {"bm25": {**BM25}, "other": {**BM25, **options}}
     tiny.write()
-    for name in ("c.parquet", "q.parquet"):
+    for name in ("c.npy", "q.npy", "c.txt", "q.txt"):
         (tiny.folder / name).touch()
     with pytest.raises(ConfigError, match=r"other.chunking`: 'parts' has index_texts, which"):
         load_experiment(tiny.folder)

@@ -27,7 +27,7 @@ TOP_KEYS = (
 TYPES = ", ".join(RETRIEVER_TYPES)
 BM25_KEYS = (
     "type, expand, chunking, query_set, variants, variant_weights, variant_candidates, filters, "
-    "recency, analyzer, identifiers, title_weight, variant, "
+    "recency, analyzer, variant, "
     "k1, b, delta"
 )
 ANALYZER_NAMES = ", ".join(("auto", *ANALYZERS))

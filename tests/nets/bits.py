@@ -48,8 +48,6 @@ _BM25: Mapping[str, Mapping[str, Any]] = {
     "bm25": {},
     **{f"bm25 {v}": {"variant": v} for v in ("robertson", "atire", "bm25l", "bm25plus")},
     "bm25 rm3": {"expand": {"type": "rm3"}},
-    "bm25 identifiers": {"identifiers": True},
-    "bm25 title": {"title_weight": 3},
     "bm25 okapi": {"variant": "okapi"},
 }
 _TFIDF = {f"tfidf {w}": {"weighting": w} for w in ("raw", "length_normalised", "sklearn")}
@@ -63,9 +61,7 @@ _FUSED = {
     "rrf": {},
     "convex": {},
     "comb_sum": {"normalisation": "z_score"},
-    "comb_mnz": {"normalisation": "distribution"},
     "borda": {},
-    "isr": {},
 }
 _RERANKED = {"mmr": {}, "keep": {"max_similarity": 0.9}}
 

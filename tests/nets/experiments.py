@@ -11,8 +11,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import yaml
 
 from rag_assets.labels.experiment_pool import sampled_pool
@@ -121,11 +119,9 @@ def _vectors(tiny: Tiny) -> None:
     for file, texts in (("chunks", DOCUMENTS), ("queries", queries)):
         for head in ("", "other_"):
             vectors = [np.array(vector(head + text), np.float32) for text in texts.values()]
-            table = pa.table({"id": list(texts), "vector": vectors})
-            pq.write_table(table, tiny.folder / f"{head}{file}.parquet")
-            if head:  # other bytes in the other form, with the ids in a file of their own
-                np.save(tiny.folder / f"{file}.npy", np.stack(vectors))
-                (tiny.folder / f"{file}.ids").write_text("\n".join(texts), encoding="utf-8")
+            np.save(tiny.folder / f"{head}{file}.npy", np.stack(vectors))
+            ids = "\n".join([*texts, *(["nobody"] if head else [])])
+            (tiny.folder / f"{head}{file}.ids").write_text(ids, encoding="utf-8")
 
 
 def _searches(tiny: Tiny) -> None:

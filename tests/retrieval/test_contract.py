@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -10,8 +11,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import ConfigError, StoreError
@@ -21,6 +20,7 @@ from rag_assets.testing import RetrieverContract
 from rag_assets.testing.retrievers import QUERIES, TOP_K, WIDE, Evaluated
 from tests.installed import install, python
 from tests.llm.server import ordered, serving, vector
+from tests.retrieval import qdrant_server
 from tests.retrieval.external import loopback
 from tests.retrieval.reranking.tiny_models import (
     cross_encoder,
@@ -31,7 +31,9 @@ from tests.test_contributing import blocks
 
 
 class EvaluatedWithFiles(Evaluated):
-    """What the types read that compute nothing is there too."""
+    """What the types read that compute nothing is there too, also in an engine of Qdrant."""
+
+    qdrant: Any = None
 
     def __init__(
         self,
@@ -47,6 +49,11 @@ class EvaluatedWithFiles(Evaluated):
             for name, options in retrievers.items()
             if options["type"] == "http"
         }
+        asking |= {
+            name: {**options, "collection": collected(self.qdrant, documents)}
+            for name, options in retrievers.items()
+            if options["type"] == "qdrant"
+        }
         super().__init__(root, {**retrievers, **asking}, documents, queries, top_k)
 
     def prepare(self, root: Path) -> None:
@@ -57,6 +64,20 @@ def scored(documents: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return the documents by their length, the longest first."""
     by_length = sorted(((len(text), name) for name, text in documents.items()), reverse=True)
     return [(name, score) for score, name in by_length]
+
+
+def collected(engine: Any, documents: Mapping[str, str]) -> str:
+    """Put documents into a new collection, with vectors of the default model, and name it."""
+    from qdrant_client import models
+
+    name, ids = f"made-{len(engine.get_collections().collections)}", sorted(documents)
+    vectors = Encoder().encode([documents[one] for one in ids], kind="document").tolist()
+    size = models.VectorParams(size=len(vectors[0]), distance=models.Distance.COSINE)
+    engine.create_collection(name, size)
+    rows = enumerate(zip(ids, vectors, strict=True))
+    points = [models.PointStruct(id=n, vector=v, payload={"chunk_id": i}) for n, (i, v) in rows]
+    engine.upsert(name, points)
+    return name
 
 
 def write_given(folder: Path, documents: Mapping[str, str], queries: Mapping[str, str]) -> None:
@@ -75,9 +96,10 @@ def write_given(folder: Path, documents: Mapping[str, str], queries: Mapping[str
     with duckdb.connect(str(folder / "search.duckdb")) as database:
         database.execute("CREATE TABLE hits (id VARCHAR, score INTEGER)")
         database.executemany("INSERT INTO hits VALUES (?, ?)", scored(documents))
-    for file, texts in (("chunks.parquet", documents), ("queries.parquet", queries)):
-        vectors = [np.array(vector(text), dtype=np.float32) for text in texts.values()]
-        pq.write_table(pa.table({"id": list(texts), "vector": vectors}), folder / file)
+    for name, texts in (("chunks", documents), ("queries", queries)):
+        vectors = np.array([vector(text) for text in texts.values()], dtype=np.float32)
+        np.save(folder / f"{name}.npy", vectors)
+        (folder / f"{name}.json").write_text(json.dumps(list(texts)), encoding="utf-8")
 
 
 FUSED: Mapping[str, Any] = {"inputs": ["bm25", "embedding"]}
@@ -93,7 +115,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "comb_sum": FUSED,
     "comb_mnz": FUSED,
     "borda": FUSED,
-    "isr": FUSED,
     "maxsim": RERANKED,
     "cross_encoder": {**RERANKED, "model": "<cross-encoder>"},
     "rerank_api": {**RERANKED, "model": "tiny", "base_url": "<server>", "retries": 0},
@@ -126,12 +147,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "revision": "1",
     },
     "vectors": {
-        "chunk_vectors": "../given/chunks.parquet",
-        "query_vectors": "../given/queries.parquet",
+        "chunk_vectors": "../given/chunks.npy",
+        "chunk_ids": "../given/chunks.json",
+        "query_vectors": "../given/queries.npy",
+        "query_ids": "../given/queries.json",
     },
     "openai_embedding": {"model": "tiny", "base_url": "<v1>", "api_key_env": None, "retries": 0},
     "splade": {"model": "<masked language model>"},
-    "qdrant": {},
+    "qdrant": {"url": "<qdrant>", "collection": "<made>", "exact": True},
 }
 """The least that each type needs; what stands in angle brackets is made for all tests, files in
 ``../given`` for each experiment."""
@@ -154,7 +177,17 @@ def retrievers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, d
         "<cross-encoder>": str(cross_encoder(folder / "cross-encoder")),
         "<masked language model>": str(masked_language_model(folder / "splade")),
     }
-    with serving(ordered) as server, loopback.serving(best_documents) as search:
+    engine = None
+    if not absent("qdrant"):
+        from qdrant_client import QdrantClient
+
+        engine = EvaluatedWithFiles.qdrant = QdrantClient(":memory:")
+    with (
+        serving(ordered) as server,
+        loopback.serving(best_documents) as search,
+        qdrant_server.serving(engine) as qdrant,
+    ):
+        made |= {"<qdrant>": qdrant}
         made |= {"<server>": server.root, "<v1>": server.base_url, "<search>": search.root}
         yield {
             kind: {"type": kind, **{n: made.get(str(v), v) for n, v in options.items()}}

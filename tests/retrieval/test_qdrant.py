@@ -1,15 +1,9 @@
-"""The type ``qdrant``: the engine in this process, and a collection behind HTTP."""
+"""The type ``qdrant``: a collection behind HTTP."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.retrieval.dense.qdrant import PointIndex, Qdrant, loaded
-from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, dense_table
+from rag_assets.retrieval.dense.qdrant import PointIndex, Qdrant
+from rag_assets.retrieval.dense.vector_index import dense_table
 from rag_assets.retrieval.workspace import Workspace
+from tests.retrieval.qdrant_server import serving
 
 pytest.importorskip("qdrant_client", reason="needs pip install 'rag-assets[qdrant]'")
 
@@ -33,77 +28,6 @@ KEY = "open sesame"
 def vectors(count: int, dimension: int = 16, seed: int = 0) -> np.ndarray:
     drawn = np.random.default_rng(seed).normal(size=(count, dimension))
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True), dtype=np.float32)
-
-
-def index(content: np.ndarray) -> VectorIndex:
-    return VectorIndex(tuple(f"c{row * 7 % len(content)}" for row in range(len(content))), content)
-
-
-@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
-def test_the_engine_in_this_process_ranks_as_exact_search(
-    similarity: Similarity,
-) -> None:
-    content = vectors(300)
-    content[50:150] = content[50]  # more of them than are fetched at first
-    content[200:] *= 1.0 if similarity == "cosine" else 3.0
-    flat, queries = index(content), np.vstack([content[50:51], vectors(4, seed=1)])
-    flat = replace(flat, similarity=similarity)
-    expected = flat.nearest(queries, 10)
-    told: list[int] = []
-    found = loaded(flat).nearest(queries, 10, told.append)
-    for own, exact in zip(found, expected, strict=True):
-        assert own.positions.tolist() == exact.positions.tolist()
-        assert own.scores.tolist() == exact.scores.tolist()
-    assert told == [5]
-
-
-@contextmanager
-def serving(engine: QdrantClient) -> Iterator[str]:
-    """Qdrant's own engine behind the part of its REST interface that a search needs."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.rpartition("/")[2]
-            if self._may(name):
-                self._answer(engine.get_collection(name).model_dump(mode="json"))
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            name = self.path.split("/")[2]
-            if self._may(name):
-                asked = [models.QueryRequest(**one) for one in json.loads(body)["searches"]]
-                found = engine.query_batch_points(name, asked)
-                self._answer([answer.model_dump(mode="json") for answer in found])
-
-        def _may(self, name: str) -> bool:
-            if self.headers["api-key"] != KEY:
-                self.send_error(403, "Forbidden")
-            elif not engine.collection_exists(name):
-                self.send_error(404, "Not Found")
-            else:
-                return True
-            return False
-
-        def _answer(self, result: Any) -> None:
-            content = json.dumps({"result": result, "status": "ok", "time": 0.0}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -140,7 +64,7 @@ def test_a_collection_of_a_server_is_searched_as_it_is(
 ) -> None:
     monkeypatch.setenv("K", KEY)
     queries = vectors(5, seed=1)
-    with serving(engine) as url:
+    with serving(engine, KEY) as url:
         config = of_server(url, exact=True)
         facts = config.build(chunks(40), [""] * 40, tmp_path, Workspace())
         assert facts == {
@@ -178,7 +102,7 @@ def test_a_graph_is_asked_alike_for_every_depth(
     monkeypatch.setattr(engine, "query_batch_points", by_graph)
     for options, asked_for in (({}, 80), ({"ef_search": 16}, 16)):
         limits.clear()
-        with serving(engine) as url:
+        with serving(engine, KEY) as url:
             config = of_server(url, **options)
             config.build(chunks(40), [""] * 40, tmp_path, Workspace())
             searcher = config.open(tmp_path)
@@ -197,7 +121,7 @@ def test_what_a_server_cannot_give_is_said(
         return of_server(url, **options).build(chunks(40), [""] * 40, tmp_path, Workspace())
 
     monkeypatch.delenv("K", raising=False)
-    with serving(engine) as url:
+    with serving(engine, KEY) as url:
         with pytest.raises(UsageError, match="environment variable K is not set"):
             built()
         monkeypatch.setenv("K", "wrong")
@@ -223,11 +147,8 @@ SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"url": "http://127.0.0.1:6333"}, "url and collection belong together"),
-        ({"collection": "manuals"}, "url and collection belong together"),
-        ({"exact": True}, "exact belongs to url"),
-        ({"timeout": 5.0}, "timeout belongs to url"),
-        ({"id_field": "doc"}, "id_field belongs to url"),
+        ({"url": "http://127.0.0.1:6333"}, "collection\n  Field required"),
+        ({"collection": "manuals"}, "url\n  Field required"),
         ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks of a server"),
         ({**SERVED, "exact": True, "ef_search": 9}, "ef_search belongs to a search by the graph"),
         ({"url": "http://a:b@127.0.0.1", "collection": "manuals"}, "no user, password or query"),
@@ -241,11 +162,12 @@ def test_options_that_do_not_fit(options: dict[str, Any], problem: str) -> None:
 def test_of_several_scores_of_a_chunk_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def repeating(self: PointIndex, queries: np.ndarray, limit: int) -> list[list[Any]]:
         pairs = [(0, 1.0), (0, 5.0), (1, 2.0), (1, 5.0), (2, 3.0), (2, 4.0)][:limit]
-        return [[SimpleNamespace(id=i, score=score) for i, score in pairs] for _ in queries]
+        named = [({"chunk_id": "abc"[i]}, score) for i, score in pairs]
+        return [[SimpleNamespace(payload=p, score=score) for p, score in named] for _ in queries]
 
     monkeypatch.setattr(PointIndex, "_points", repeating)
-    index = PointIndex(("a", "b", "c"), None, "manuals", "dot", 6)
-    (hits,) = index.nearest(vectors(1), 3)
+    index = PointIndex(("a", "b", "c"), None, "manuals", "dot", 6, 16)
+    (hits,) = index.search(asked(vectors(1)), 3, None)
     assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
 
 
@@ -255,4 +177,4 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("rag_assets.retrieval.dense.qdrant.version", absent)
     with pytest.raises(UsageError, match=r"needs the package qdrant-client: pip install"):
-        Qdrant(type="qdrant").search_versions()
+        of_server("http://127.0.0.1:6333").search_versions()

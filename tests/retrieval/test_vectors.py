@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
@@ -24,7 +22,6 @@ NPY = {
     "query_vectors": "queries.npy",
     "query_ids": "queries.json",
 }
-PARQUET = {"chunk_vectors": "chunks.parquet", "query_vectors": "queries.parquet"}
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
 
@@ -36,7 +33,7 @@ def made(count: int, seed: int) -> np.ndarray:
 
 @pytest.fixture
 def filed(bm25_only: Tiny) -> Tiny:
-    """The experiment, with vectors of all its chunks and queries beside it, in two formats."""
+    """The experiment, with vectors of all its chunks and queries beside it."""
     bm25_only.run()
     ids = bm25_only.pipeline().artifact(chunks_key("parts")).table().column("chunk_id").to_pylist()
     ids = [*reversed(ids), "elsewhere"]
@@ -48,9 +45,6 @@ def filed(bm25_only: Tiny) -> Tiny:
     (folder / "chunks.txt").write_text("\n".join(ids), encoding="utf-8")
     np.save(folder / "queries.npy", queries)
     (folder / "queries.json").write_text(json.dumps(names), encoding="utf-8")
-    for name, keys, vectors in (("chunks", ids, chunks), ("queries", names, queries)):
-        table = pa.table({"id": keys, "embedding": list(vectors)})
-        pq.write_table(table, folder / f"{name}.parquet")
     return bm25_only
 
 
@@ -61,7 +55,9 @@ def configured(tiny: Tiny, name: str, files: dict[str, str], **values: Any) -> N
 
 def expected(tiny: Tiny, similarity: str) -> list[tuple[str, str]]:
     """(query, best chunk) by the definition."""
-    read = read_vectors(tiny.root / "vectors" / "chunks.parquet", None)
+    read = read_vectors(
+        *(tiny.root / "vectors" / NPY[name] for name in ("chunk_vectors", "chunk_ids"))
+    )
     rows = np.asarray(read.vectors[:-1], dtype=np.float64)
     found = []
     for row, query in zip(QUERIES, made(len(QUERIES), 2).astype(np.float64), strict=True):
@@ -77,18 +73,13 @@ def expected(tiny: Tiny, similarity: str) -> list[tuple[str, str]]:
 def test_every_similarity_in_an_experiment(filed: Tiny) -> None:
     for similarity in SIMILARITIES:
         configured(filed, similarity, NPY, similarity=similarity)
-        configured(filed, f"{similarity}-parquet", PARQUET, similarity=similarity)
     filed.configure("both", type="rrf", inputs=["bm25", "euclidean"])
     filed.run()
     pipeline = filed.pipeline()
     found: dict[str, list[tuple[str, str]]] = {}
     for similarity in SIMILARITIES:
-        cells = [similarity, f"{similarity}-parquet"]
-        one, other = (
-            pipeline.artifact(run_key(pipeline.experiment, name, 50)).table() for name in cells
-        )
-        assert one.equals(other)
-        best = [row for row in one.to_pylist() if row["rank"] == 1]
+        run = pipeline.artifact(run_key(pipeline.experiment, similarity, 50)).table()
+        best = [row for row in run.to_pylist() if row["rank"] == 1]
         found[similarity] = [(row["query_id"], row["chunk_id"]) for row in best]
         assert found[similarity] == expected(filed, similarity)
         facts = pipeline.artifact(index_key("embedding", similarity)).manifest.facts
@@ -127,6 +118,12 @@ BROKEN: dict[str, tuple[Edit, str]] = {
         lambda folder: np.save(folder / "queries.npy", np.zeros((6, 6), np.int64)),
         "queries.npy: holds int64 of shape (6, 6); it must be floats of shape (rows, dimension)",
     ),
+    "an empty id": (
+        lambda folder: (folder / "queries.json").write_text(
+            '["q1", "", "q3", "q4", "q5", "q2"]', encoding="utf-8"
+        ),
+        "queries.json:2: an id must be a text that is not empty",
+    ),
     "no .npy": (
         lambda folder: (folder / "queries.npy").write_text("text", encoding="utf-8"),
         "queries.npy: cannot be read as .npy: ",
@@ -144,34 +141,7 @@ def test_what_is_refused(filed: Tiny, case: str) -> None:
     assert str(caught.value).startswith(f"{filed.root}/vectors/{problem}")
 
 
-TABLES: dict[str, tuple[dict[str, Any], str]] = {
-    "no vectors": ({"id": ["a"]}, "has the columns id; needs one of vector, embedding"),
-    "uneven": ({"id": ["a", "b"], "vector": [[1.0], [1.0, 2.0]]}, "`vector`: has 2 numbers; the"),
-    "null": ({"id": ["a", "b"], "vector": [[1.0], None]}, "`vector`: has 0 numbers; the first"),
-    "null in a vector": ({"id": ["a"], "vector": [[1.0, None]]}, "`vector`: holds a null"),
-    "texts": ({"id": ["a"], "vector": ["x"]}, "`vector`: is a column of string; vectors must"),
-    "ids of numbers": ({"id": [1], "vector": [[1.0]]}, "`id`: is a column of int64; ids must"),
-    "empty id": ({"id": [""], "vector": [[1.0]]}, "an id must be a text that is not empty"),
-}
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_what_is_refused_in_parquet(tmp_path: Path, case: str) -> None:
-    columns, problem = TABLES[case]
-    pq.write_table(pa.table(columns), tmp_path / "v.parquet")
-    with pytest.raises(DataError) as caught:
-        read_vectors(tmp_path / "v.parquet", None)
-    assert problem in str(caught.value)
-    assert str(caught.value).startswith(f"{tmp_path}/v.parquet:")
-
-
 def test_options_that_do_not_fit(filed: Tiny) -> None:
-    configured(filed, "own", {**PARQUET, "query_vectors": "queries.npy"})
-    with pytest.raises(ConfigError, match=r"query_ids belong to query_vectors in \.npy, which nee"):
-        load_experiment(filed.folder)
-    configured(filed, "own", {**NPY, "chunk_vectors": "chunks.parquet"})
-    with pytest.raises(ConfigError, match=r"chunk_ids belong to chunk_vectors in \.npy"):
-        load_experiment(filed.folder)
     configured(filed, "own", {**NPY, "chunk_ids": "none.txt"})
     with pytest.raises(ConfigError, match=r"`retrievers.own.chunk_ids`: no such file: "):
         load_experiment(filed.folder)

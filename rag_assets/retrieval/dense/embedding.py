@@ -17,7 +17,7 @@ from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.models.cache_fill import Progress, Vectors
 from rag_assets.models.encoder import Encoder, Kind
-from rag_assets.models.loading import PACKAGES, precision_facts, resolve_precision
+from rag_assets.models.loading import PACKAGES
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import truncation_facts
@@ -87,37 +87,16 @@ class DenseRetriever(LocalModelRetriever, ABC):
     """One vector a text, of a bi-encoder in this process."""
 
     similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
-    precision: Annotated[Literal["auto", "float32", "bfloat16"], Role.MODEL] = "float32"
 
     def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         return Encoder(
             **workspace.encoder_options(self, "embeddings"),
             normalise=self.similarity == "cosine",
-            precision=resolve_precision(self.precision),
         )
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         texts = variants.column("text").to_pylist()
         return dense_table(variants, self.vectors(texts, "query", workspace))
-
-    def build(
-        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
-    ) -> Mapping[str, Any]:
-        vectors = self.vectors(texts, "document", workspace, make=self.make_vectors(folder))
-        facts = dict(self.save(chunks.column("chunk_id").to_pylist(), vectors, folder))
-        notes: list[str] = []
-        for more in (self.truncation(texts, workspace), precision_facts(self.precision)):
-            facts |= more
-            notes += more.get("notes", ())
-        return {**facts, "notes": notes} if notes else facts
-
-    def make_vectors(self, folder: Path) -> Any:  # noqa: ANN401
-        """Return what makes the array of all vectors: in the file of the index."""
-        return vectors_on_disk(folder)
-
-    def save(self, ids: Sequence[str], vectors: Vectors, folder: Path) -> Mapping[str, Any]:
-        """Write the index, and return its facts."""
-        return save_vectors(ids, vectors, folder)
 
 
 class HnswOptions(Options):
@@ -137,8 +116,7 @@ class BiEncoder(DenseRetriever):
     The prompts are put before every query or document; by default the model's own.
     ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner product of the model's
     own, ``euclidean`` the negative of their distance. ``index: flat`` is exact; ``hnsw`` follows a
-    graph, and may miss chunks. ``precision: auto`` computes in bfloat16 where the processor has it;
-    what is used is part of every fingerprint and said with the result.
+    graph, and may miss chunks.
     """
 
     search_kind: ClassVar[str | None] = "faiss"
@@ -168,14 +146,18 @@ class BiEncoder(DenseRetriever):
     def most_results(self) -> tuple[str, int] | None:
         return None if self.hnsw is None else ("hnsw.ef_search", self.hnsw.ef_search)
 
-    def make_vectors(self, folder: Path) -> Any:  # noqa: ANN401
-        return np.zeros if self.hnsw is not None else super().make_vectors(folder)
-
-    def save(self, ids: Sequence[str], vectors: Vectors, folder: Path) -> Mapping[str, Any]:
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        make = vectors_on_disk(folder) if self.hnsw is None else np.zeros
+        vectors = self.vectors(texts, "document", workspace, make=make)
+        ids = chunks.column("chunk_id").to_pylist()
         if self.hnsw is None:
-            return super().save(ids, vectors, folder)
-        options = self.hnsw.model_dump(exclude={"ef_search"})
-        return save_graph(ids, vectors, folder, similarity=self.similarity, **options)
+            facts = save_vectors(ids, vectors, folder)
+        else:
+            options = self.hnsw.model_dump(exclude={"ef_search"})
+            facts = save_graph(ids, vectors, folder, similarity=self.similarity, **options)
+        return {**facts, **self.truncation(texts, workspace)}
 
     def open(self, folder: Path) -> Searcher[pa.Table]:
         if self.hnsw is not None:

@@ -103,9 +103,6 @@ class HnswIndex(Searcher[pa.Table]):
     def restricted_to(self, positions: Positions) -> VectorIndex:
         return self.vectors.restricted_to(positions)
 
-    def exact(self) -> VectorIndex:
-        return self.vectors
-
 
 def save_graph(
     chunk_ids: Sequence[str],

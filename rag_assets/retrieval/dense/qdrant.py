@@ -1,4 +1,4 @@
-"""``type: qdrant``: search by Qdrant's own engine, in this process or on a server.
+"""``type: qdrant``: search of a collection on a server of Qdrant.
 
 An engine gives so many hits and cuts ties as it likes, so it is asked for more than are wanted,
 until the last of them scores lower than the last that is wanted: then order and cut are ours. The
@@ -9,7 +9,6 @@ so that a shorter list is the beginning of a longer one.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import Role, Searcher
 from rag_assets.retrieval.dense.embedding import DenseRetriever
-from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, VectorIndex, dense_matrix
+from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, dense_matrix
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address
 from rag_assets.servers.failures import ServerFailure, answered
@@ -46,34 +45,26 @@ MISSING = "type qdrant needs the package qdrant-client: pip install 'rag-assets[
 DISTANCES: Mapping[Similarity, str] = {"cosine": "Cosine", "dot": "Dot", "euclidean": "Euclid"}
 """What Qdrant calls them."""
 
-LOCAL_COLLECTION = "chunks"
-POINTS_AT_ONCE = 1_000
 QUERIES_AT_ONCE = 64
 
-FP32_TOLERANCE = 1e-4
-"""How far the scores of the engine in this process may be from exact ones, relatively."""
-
 EfSearch = Annotated[int, Field(ge=1, le=100_000, strict=True)]
-
-OF_SERVER = ("id_field", "api_key_env", "vector", "revision", "ef_search", "exact", "timeout")
 
 
 class Qdrant(DenseRetriever):
     """Embedding retrieval by Qdrant, the package ``qdrant-client``.
 
-    Without ``url`` the chunks are embedded as ``type: embedding`` does, and searched by the engine
-    that the client has in itself. With ``url`` the ``collection`` of a server is searched as it is:
-    the payload of a point names its chunk by ``id_field`` (a document that is not cut is a chunk of
-    its own id), and ``model`` embeds the queries only. What a server holds cannot be seen from
-    here: give another ``revision`` when it has changed. Of its graph ``ef_search`` points are asked
-    for, or as many as the graph was made with, whatever the depth: no query has more results.
+    The ``collection`` of the server at ``url`` is searched as it is: the payload of a point names
+    its chunk by ``id_field`` (a document that is not cut is a chunk of its own id), and ``model``
+    embeds the queries only. What a server holds cannot be seen from here: give another ``revision``
+    when it has changed. Of its graph ``ef_search`` points are asked for, or as many as the graph
+    was made with, whatever the depth: no query has more results.
     """
 
     search_kind: ClassVar[str | None] = "qdrant"
 
     type: Literal["qdrant"]
-    url: Address | None = None
-    collection: str | None = Field(default=None, min_length=1)
+    url: Address
+    collection: str = Field(min_length=1)
     id_field: str = Field(default="chunk_id", min_length=1)
     api_key_env: Annotated[str | None, Field(min_length=1), Role.NOTHING] = None
     vector: str | None = Field(default=None, min_length=1)
@@ -84,14 +75,7 @@ class Qdrant(DenseRetriever):
 
     @model_validator(mode="after")
     def _belongs_to_a_server(self) -> Self:
-        if (self.url is None) != (self.collection is None):
-            raise ValueError("url and collection belong together")
-        given = [
-            name for name in OF_SERVER if name in self.model_fields_set and getattr(self, name)
-        ]
-        if self.url is None and given:
-            raise ValueError(f"{given[0]} belongs to url")
-        if self.url is not None and self.document_prompt is not None:
+        if self.document_prompt is not None:
             raise ValueError("document_prompt: the chunks of a server are embedded already")
         if self.exact and self.ef_search is not None:
             raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
@@ -102,10 +86,10 @@ class Qdrant(DenseRetriever):
 
     @property
     def indexes_texts(self) -> bool:
-        return self.url is None
+        return False
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
-        if kind == "document" and self.url is not None:
+        if kind == "document":
             return {"similarity": self.similarity}
         return super().describe(kind)
 
@@ -119,15 +103,10 @@ class Qdrant(DenseRetriever):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        """Embed the texts and write their vectors; of a server, note what its collection is.
-
-        The files are vectors and ids, since the engine's own database differs from run to run.
-        """
-        if self.url is None:
-            return super().build(chunks, texts, folder, workspace)
+        """Note what the collection is, and the ids of the chunks."""
         server = self._server()
         with closing(connected(server)) as client:
-            facts = described(client, str(self.collection), self.vector, server.secrets)
+            facts = described(client, self.collection, self.vector, server.secrets)
         wanted = DISTANCES[self.similarity]
         if facts["distance"] != wanted:
             problem = f"compares by {facts['distance']}; similarity: {self.similarity} is {wanted}"
@@ -137,14 +116,12 @@ class Qdrant(DenseRetriever):
         return {"chunks": len(ids), **facts}
 
     def open(self, folder: Path) -> PointIndex:
-        if self.url is None:
-            return loaded(VectorIndex.load(folder, self.similarity))
         files, server = ArrayFolder(folder), self._server()
         facts = files.mapping("collection", ["points", "dimension", "ef_construct"])
         return PointIndex(
             tuple(files.texts(CHUNK_IDS)),
             connected(server),
-            str(self.collection),
+            self.collection,
             self.similarity,
             facts["points"],
             dimension=facts["dimension"],
@@ -158,7 +135,7 @@ class Qdrant(DenseRetriever):
         key = key_of(self.api_key_env) if self.api_key_env is not None else None
         if key == "":
             raise UsageError(f"environment variable {self.api_key_env} is not set")
-        return Server(str(self.url), key, "api-key", timeout=self.timeout)
+        return Server(self.url, key, "api-key", timeout=self.timeout)
 
 
 @dataclass(frozen=True)
@@ -171,11 +148,10 @@ class PointIndex(Searcher[pa.Table]):
         collection: its name.
         similarity: what scores are; a Euclidean distance becomes its negative.
         n_points: how many there are.
-        dimension: of the points of a server; None: those of this process.
+        dimension: of the points.
         vector: which of the vectors of a point; None: the one without a name.
-        id_field: of the payload, which names the chunk; None: the point's number is its position.
+        id_field: of the payload, which names the chunk.
         candidates: how many the graph of a server gives (ef), whatever the depth; None: exact.
-        vectors: those that score what is found; None: the engine does.
         secrets: what the server must not repeat.
     """
 
@@ -184,37 +160,27 @@ class PointIndex(Searcher[pa.Table]):
     collection: str
     similarity: Similarity
     n_points: int
-    dimension: int | None = None
+    dimension: int
     vector: str | None = None
-    id_field: str | None = None
+    id_field: str = "chunk_id"
     candidates: int | None = None
-    vectors: VectorIndex | None = None
     secrets: Secrets = field(default_factory=lambda: Secrets(()))
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
     ) -> list[Hits]:
-        """Return the best chunks of each query vector."""
-        vectors = dense_matrix(queries)
-        if self.dimension not in (None, vectors.shape[1]) and queries.num_rows:
-            problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
-            raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
-        return self.nearest(vectors, depth, progress)
-
-    def nearest(
-        self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
-    ) -> list[Hits]:
-        """Return for each query the best ``k`` chunks that the engine finds.
+        """Return for each query the best ``depth`` chunks that the engine finds.
 
         Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found by
         several points, the best counts.
         """
-        if k < 1:
-            raise UsageError(f"k is {k}; it must be at least 1")
+        vectors = dense_matrix(queries)
+        if self.dimension != vectors.shape[1] and queries.num_rows:
+            problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
+            raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
         hits: list[Hits] = []
-        for start in range(0, len(queries), QUERIES_AT_ONCE):
-            block = queries[start : start + QUERIES_AT_ONCE]
-            hits += self._search_block(block, k)
+        for start in range(0, len(vectors), QUERIES_AT_ONCE):
+            hits += self._search_block(vectors[start : start + QUERIES_AT_ONCE], depth)
             if progress is not None:
                 progress(len(hits))
         return hits
@@ -230,11 +196,8 @@ class PointIndex(Searcher[pa.Table]):
                 asked = min(4 * asked, self.n_points)
                 (points,) = self._points(query[None], asked)
                 found = self._chunks(points)
-            if self.vectors is not None:
-                hits.append(self.vectors.ranked(query, found.positions, k))
-            else:
-                best = top_k(found.scores, self._ids_rank[found.positions], k)
-                hits.append(Hits(found.positions[best], found.scores[best]))
+            best = top_k(found.scores, self._ids_rank[found.positions], k)
+            hits.append(Hits(found.positions[best], found.scores[best]))
         return hits
 
     def _is_complete(self, found: Hits, n_found: int, k: int, asked: int) -> bool:
@@ -242,11 +205,7 @@ class PointIndex(Searcher[pa.Table]):
         if n_found < asked or asked >= self.n_points:
             return True
         scores = np.sort(found.scores)[::-1]
-        if len(scores) <= k:
-            return False
-        size = max(1.0, abs(scores[0]), abs(scores[-1]))
-        error = FP32_TOLERANCE * size if self.vectors is not None else 0.0
-        return bool(scores[-1] < scores[k - 1] - error)
+        return len(scores) > k and bool(scores[-1] < scores[k - 1])
 
     def _chunks(self, points: Sequence[Any]) -> Hits:
         """Return each chunk of some points once, with its best score, by position."""
@@ -259,15 +218,15 @@ class PointIndex(Searcher[pa.Table]):
 
     def _points(self, queries: Vectors, limit: int) -> list[list[Any]]:
         """Return the points that the engine finds for each query, best first."""
-        models, of_server = _models(), self.id_field is not None
+        models = _models()
         params = models.SearchParams(hnsw_ef=self.candidates, exact=self.candidates is None)
         asked = [
             models.QueryRequest(
                 query=query.tolist(),
                 limit=limit,
                 using=self.vector,
-                with_payload=[self.id_field] if of_server else False,
-                params=params if of_server else None,
+                with_payload=[self.id_field],
+                params=params,
             )
             for query in queries
         ]
@@ -283,8 +242,6 @@ class PointIndex(Searcher[pa.Table]):
         return answer_of(ask, self.collection, self.secrets)
 
     def _position_of(self, point: Any) -> int:  # noqa: ANN401 (their model)
-        if self.id_field is None:
-            return int(point.id)
         named = (point.payload or {}).get(self.id_field)
         position = self._positions.get(named) if isinstance(named, str) else None
         if position is None:
@@ -300,24 +257,6 @@ class PointIndex(Searcher[pa.Table]):
     @cached_property
     def _ids_rank(self) -> Positions:
         return byte_order_ranks(self.chunk_ids)
-
-
-def loaded(index: VectorIndex) -> PointIndex:
-    """Return an index whose vectors are in Qdrant's engine of this process."""
-    client, models = _client()(":memory:"), _models()
-    size, distance = max(index.vectors.shape[1], 1), models.Distance(DISTANCES[index.similarity])
-    client.create_collection(LOCAL_COLLECTION, models.VectorParams(size=size, distance=distance))
-    with warnings.catch_warnings():
-        # That a server is faster for many points.
-        warnings.simplefilter("ignore", UserWarning)
-        for start in range(0, len(index.chunk_ids), POINTS_AT_ONCE):
-            part = index.vectors[start : start + POINTS_AT_ONCE]
-            numbers = list(range(start, start + len(part)))
-            client.upsert(LOCAL_COLLECTION, models.Batch(ids=numbers, vectors=part.tolist()))
-    n_points = len(index.chunk_ids)
-    return PointIndex(
-        index.chunk_ids, client, LOCAL_COLLECTION, index.similarity, n_points, vectors=index
-    )
 
 
 def connected(server: Server) -> Any:  # noqa: ANN401 (their client)

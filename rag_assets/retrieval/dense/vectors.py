@@ -1,9 +1,6 @@
 """``type: vectors``: vectors that were computed elsewhere, searched exactly.
 
-They are a ``.npy`` file and one of ids, or a Parquet file. The ids of a ``.npy`` file stand in a
-text file, one a line, or in ``.json`` as a list. A Parquet file has a column of ids (``id``,
-``chunk_id``, ``document_id``, ``doc_id`` or ``query_id``) and one of lists of numbers (``vector``
-or ``embedding``).
+They are a ``.npy`` file and one of ids: a text file, one a line, or a list in ``.json``.
 """
 
 from __future__ import annotations
@@ -15,8 +12,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from rag_assets.errors import DataError
@@ -31,18 +26,14 @@ from rag_assets.retrieval.dense.vector_index import (
 )
 from rag_assets.retrieval.workspace import Workspace
 
-ID_COLUMNS = ("id", "chunk_id", "document_id", "doc_id", "query_id")
-
-VECTOR_COLUMNS = ("vector", "embedding")
-
 EMPTY_ID = "an id must be a text that is not empty"
 
 
 class FileVectorsRetriever(EmbeddingRetriever):
     """Embedding retrieval by vectors from files.
 
-    ``chunk_vectors`` and ``query_vectors`` are ``.npy``, each with a file of ids, or Parquet. The
-    ids are those of the chunks of ``chunking`` (a document that is not cut is a chunk of its own
+    ``chunk_vectors`` and ``query_vectors`` are ``.npy``, each with a file of ids. The ids
+    are those of the chunks of ``chunking`` (a document that is not cut is a chunk of its own
     id) and of the queries. ``similarity: cosine`` brings vectors to length 1; ``dot`` is the inner
     product as they are, ``euclidean`` the negative of their distance.
     """
@@ -58,24 +49,15 @@ class FileVectorsRetriever(EmbeddingRetriever):
 
     type: Literal["vectors"]
     chunk_vectors: Path
-    chunk_ids: Path | None = None
+    chunk_ids: Path
     query_vectors: Path
-    query_ids: Path | None = None
+    query_ids: Path
     similarity: Annotated[Similarity, Role.SEARCH] = "cosine"
 
     @model_validator(mode="after")
     def _original_queries(self) -> Self:
         if self.query_set != ORIGINAL:
             raise ValueError("has vectors of queries, not of their variants: no query_set applies")
-        return self
-
-    @model_validator(mode="after")
-    def _ids_belong_to_npy(self) -> Self:
-        for name in ("chunk", "query"):
-            file: Path = getattr(self, f"{name}_vectors")
-            has_ids = getattr(self, f"{name}_ids") is not None
-            if (file.suffix.lower() == ".npy") != has_ids:
-                raise ValueError(f"{name}_ids belong to {name}_vectors in .npy, which need them")
         return self
 
     @property
@@ -131,20 +113,17 @@ class FileVectors(NamedTuple):
         return self.vectors[[rows[name] for name in wanted]]
 
 
-def read_vectors(path: Path, ids: Path | None) -> FileVectors:
-    """Read a ``.npy`` file with its ids, or a Parquet file."""
-    if ids is None:
-        found = _parquet(path)
-    else:
-        found = FileVectors(path, _ids(ids), _npy(path))
-        if len(found.ids) != len(found.vectors):
-            problem = f"has {len(found.ids)} ids for the {len(found.vectors)} vectors of {path}"
-            raise DataError(problem, file=ids)
+def read_vectors(path: Path, ids: Path) -> FileVectors:
+    """Read a ``.npy`` file with its ids."""
+    found = FileVectors(path, _ids(ids), _npy(path))
+    if len(found.ids) != len(found.vectors):
+        problem = f"has {len(found.ids)} ids for the {len(found.vectors)} vectors of {path}"
+        raise DataError(problem, file=ids)
     rows: dict[str, int] = {}
     for row, name in enumerate(found.ids, 1):
         if not name or name in rows:
             problem = f"'{name}' is already in row {rows[name]}" if name else EMPTY_ID
-            raise DataError(problem, file=ids or path, line=row)
+            raise DataError(problem, file=ids, line=row)
         rows[name] = row
     return found
 
@@ -170,38 +149,3 @@ def _ids(path: Path) -> list[str]:
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise DataError("must be a list of texts", file=path)
     return found
-
-
-def _parquet(path: Path) -> FileVectors:
-    try:
-        with pq.ParquetFile(path) as source:
-            table = source.read()
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot be read as Parquet: {error}", file=path) from error
-    name, vector = (_column(table, names, path) for names in (ID_COLUMNS, VECTOR_COLUMNS))
-    ids, values = table.column(name).to_pylist(), table.column(vector).combine_chunks()
-    if not all(isinstance(one, str) for one in ids):
-        kind = table.schema.field(name).type
-        raise DataError(f"is a column of {kind}; ids must be texts", file=path, key=name)
-    kind = getattr(values.type, "value_type", values.type)
-    if kind == values.type or not pa.types.is_floating(kind):
-        problem = f"is a column of {values.type}; vectors must be lists of floats"
-        raise DataError(problem, file=path, key=vector)
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-    dimension = int(lengths[0]) if len(lengths) else 0
-    for row in np.flatnonzero((lengths != dimension) | (lengths < 1))[:1].tolist():
-        problem = f"has {lengths[row]} numbers; the first row has {dimension}"
-        raise DataError(problem, file=path, line=row + 1, key=vector)
-    flat = values.flatten()
-    if flat.null_count:
-        raise DataError("holds a null in a vector", file=path, key=vector)
-    numbers: Vectors = flat.to_numpy(zero_copy_only=False).astype(np.float32)
-    return FileVectors(path, ids, numbers.reshape(len(ids), dimension))
-
-
-def _column(table: pa.Table, names: tuple[str, ...], path: Path) -> str:
-    for name in names:
-        if name in table.column_names:
-            return name
-    found = ", ".join(table.column_names) or "none"
-    raise DataError(f"has the columns {found}; needs one of {', '.join(names)}", file=path)

@@ -11,13 +11,9 @@ Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and 
 Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from
 1. With weights, each input's term is multiplied by its weight.
 
-``type: borda`` and ``type: isr``: sums of points for ranks.
-
-- Borda (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the union of the
-  inputs, an input gives the item at rank r the points c - r + 1; those that it does not hold share
-  its remaining points evenly.
-- ISR (Mourao, Martins and Magalhaes: NovaSearch at TREC 2013 Federated Web Search Track): the sum
-  of 1 / rank^2, times how many inputs hold the item.
+``type: borda`` (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the
+union of the inputs, an input gives the item at rank r the points c - r + 1; those that it does not
+hold share its remaining points evenly.
 
 ``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
 
@@ -30,12 +26,8 @@ input could say of an item, so that an item which the input does not hold, and w
 never stands above one that it holds.
 
 - ``min_max``: (s - min) / (max - min) over the candidates; 1 when all are equal.
-- ``theoretical_min_max``: (s - m) / (max - m) with m the lowest score that the retriever could give
-  (Bruch, Gai and Ingber: An Analysis of Fusion Functions for Hybrid Retrieval, TOIS 2023).
 - ``z_score``: (s - mean) / sd, counted from the lowest of the list; 1 when all are equal. Counting
   from the lowest shifts all items of a list by one constant and changes no order among them.
-- ``distribution``: (s - (mean - 3 sd)) / (6 sd), cut to [0, 1]; 1/2 when all are equal
-  (distribution-based score fusion: Mazzeschi, 2023).
 - ``none``: the scores as they are.
 
 sd is that of the population.
@@ -47,13 +39,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.options import Number
 from rag_assets.retrieval.derived import FusedRetriever, Weight
@@ -78,7 +70,6 @@ class Contributions:
         inputs: number of the input.
         ranks: from 1.
         scores: of the input.
-        minima: the lowest score that the input could give.
     """
 
     rows: Numbers
@@ -87,7 +78,6 @@ class Contributions:
     inputs: Numbers
     ranks: Numbers
     scores: Floats
-    minima: Floats
 
     @property
     def lists(self) -> Numbers:
@@ -129,15 +119,10 @@ class SumFusion(FusedRetriever, ABC):
 
     Attributes:
         times_held: whether a sum is multiplied by how many inputs hold the item.
-        lowest_scores: the lowest score that each input could give, where that is needed.
     """
 
     times_held: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
-
-    @property
-    def lowest_scores(self) -> Sequence[float] | None:
-        return None
 
     @abstractmethod
     def value(self, held: Contributions) -> Floats:
@@ -152,10 +137,9 @@ class SumFusion(FusedRetriever, ABC):
         stacked = pa.concat_tables(table.select(RUNS.arrow().names) for table in rankings)
         inputs = np.repeat(np.arange(len(rankings)), [table.num_rows for table in rankings])
         factors = np.array(self.weights or np.ones(len(rankings)), dtype=np.float64)
-        minima = np.array(self.lowest_scores or np.zeros(len(rankings)), dtype=np.float64)
         parts = [
             self._fused(stacked, held, self.value(held) * factors[held.inputs], depth)
-            for held in _contributions(stacked, inputs, candidates, minima)
+            for held in _contributions(stacked, inputs, candidates)
         ]
         return RUNS.check(pa.concat_tables([RUNS.arrow().empty_table(), *parts]).combine_chunks())
 
@@ -207,46 +191,13 @@ class Borda(SumFusion):
         return (union - held.ranks + 1) - (union - of_input + 1) / 2
 
 
-class InverseSquareRank(SumFusion):
-    """Inverse square rank: the sum of 1 / rank^2, times how many inputs hold the item."""
-
-    times_held: ClassVar[bool] = True
-
-    type: Literal["isr"]
-
-    def value(self, held: Contributions) -> Floats:
-        return 1 / held.ranks**2
-
-
-Normalisation = Literal["min_max", "theoretical_min_max", "z_score", "distribution", "none"]
+Normalisation = Literal["min_max", "z_score", "none"]
 
 
 class ScoreSum(SumFusion):
-    """A fusion of scores.
-
-    ``normalisation`` makes the scores of the inputs comparable; ``theoretical_min_max`` needs
-    ``minima``: the lowest score that each input could give, such as -1 for a cosine, 0 for BM25.
-    """
+    """A fusion of scores; ``normalisation`` makes those of the inputs comparable."""
 
     normalisation: Normalisation = "min_max"
-    minima: tuple[Number, ...] | None = Field(default=None, min_length=2)
-
-    @model_validator(mode="after")
-    def _has_minima(self) -> Self:
-        required = len(self.inputs) if self.normalisation == "theoretical_min_max" else 0
-        given = len(self.minima or ())
-        if given != required:
-            raise ValueError(
-                f"normalisation {self.normalisation} takes {required} minima, one an input; "
-                f"found {given}"
-                if required
-                else f"minima belong to normalisation theoretical_min_max, not {self.normalisation}"
-            )
-        return self
-
-    @property
-    def lowest_scores(self) -> Sequence[float] | None:
-        return self.minima
 
     def value(self, held: Contributions) -> Floats:
         return NORMALISED[self.normalisation](held)
@@ -288,43 +239,31 @@ class Convex(CombSum):
 
 
 def _above(held: Contributions, low: Floats, whole: Floats) -> Floats:
-    return _share(held.scores - low, whole, 1.0)
-
-
-def _distribution(held: Contributions) -> Floats:
-    mean, sd = _mean_and_sd(held)
-    return np.clip(_share(held.scores - (mean - 3 * sd), 6 * sd, 0.5), 0, 1)
+    """Return scores counted from a low one, as shares of a whole; 1 where that is 0."""
+    shares = np.ones(held.scores.size)
+    np.divide(held.scores - low, whole, out=shares, where=whole != 0)
+    return shares
 
 
 NORMALISED: Mapping[Normalisation, ValueOf] = {
     "min_max": lambda held: _above(held, held.lowest, held.highest - held.lowest),
-    "theoretical_min_max": lambda held: _above(held, held.minima, held.highest - held.minima),
-    "z_score": lambda held: _above(held, held.lowest, _mean_and_sd(held)[1]),
-    "distribution": _distribution,
+    "z_score": lambda held: _above(held, held.lowest, _sd(held)),
     "none": lambda held: held.scores,
 }
 """Normalisation -> the scores that it makes."""
 
 
-def _mean_and_sd(held: Contributions) -> tuple[Floats, Floats]:
-    """Return the mean and the standard deviation of each row's list; 0 where all are equal."""
+def _sd(held: Contributions) -> Floats:
+    """Return the standard deviation of each row's list; 0 where all are equal."""
     lists = held.lists
-    mean = _means(held.scores, lists)
-    sd = np.sqrt(_means((held.scores - mean) ** 2, lists))
-    return mean, np.where(held.lowest == held.highest, 0.0, sd)
+    sd = np.sqrt(_means((held.scores - _means(held.scores, lists)) ** 2, lists))
+    return np.where(held.lowest == held.highest, 0.0, sd)
 
 
 def _means(values: Floats, lists: Numbers) -> Floats:
     sizes = np.maximum(np.bincount(lists), 1)
     sums = np.bincount(lists, weights=values).astype(np.float64)
     return (sums / sizes)[lists]
-
-
-def _share(part: Floats, whole: Floats, otherwise: float) -> Floats:
-    """Return part / whole, and something else where the whole is 0."""
-    shares = np.full(part.size, otherwise)
-    np.divide(part, whole, out=shares, where=whole != 0)
-    return shares
 
 
 def _sums(values: Floats, items: Numbers) -> Floats:
@@ -339,16 +278,13 @@ def _places(queries: Numbers) -> Numbers:
     return np.arange(queries.size) - np.repeat(starts, np.diff(starts, append=queries.size))
 
 
-def _contributions(
-    stacked: pa.Table, inputs: Numbers, candidates: int, minima: Floats
-) -> Iterator[Contributions]:
+def _contributions(stacked: pa.Table, inputs: Numbers, candidates: int) -> Iterator[Contributions]:
     """Yield what rankings hold, some queries at a time.
 
     Args:
         stacked: tables of :data:`rag_assets.schemas.RUNS`, one below the other.
         inputs: number of the input of each row.
         candidates: how many ranks of each input are read.
-        minima: the lowest score that each input could give.
     """
     ranks = stacked["rank"].to_numpy().astype(np.int64)
     rows = np.flatnonzero(ranks <= candidates)
@@ -360,7 +296,7 @@ def _contributions(
         block = rows[start:end]
         of_input = inputs[block]
         numbers = queries[block], items[block], of_input, ranks[block]
-        yield Contributions(block, *numbers, scores[block], minima[of_input])
+        yield Contributions(block, *numbers, scores[block])
 
 
 def _numbered(ids: pa.ChunkedArray) -> Numbers:

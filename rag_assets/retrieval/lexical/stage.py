@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
 from shutil import copyfile
@@ -14,7 +13,6 @@ import pyarrow as pa
 
 from rag_assets.chunking.stage import index_inputs, indexed_fields, indexed_rows
 from rag_assets.code_versions.closure import Root
-from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import WITHOUT_CARRY_OVER, FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -31,7 +29,7 @@ from rag_assets.retrieval.base_runs_stage import (
     units_of,
 )
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
-from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts, Analysis, SortedTexts
+from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts, SortedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
 from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
@@ -46,7 +44,7 @@ def term_counts_key(experiment: Experiment, retriever: str) -> ArtifactKey | Non
     if not isinstance(config, AnalysedRetriever):
         return None
     chunking = experiment.chunking_of(retriever)
-    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{config.analysis.label}")
+    return ArtifactKey.of("term_counts", analysis=f"{chunking}:{config.analyzer}")
 
 
 class TermCounts(Stage):
@@ -63,20 +61,20 @@ class TermCounts(Stage):
         return list(_analyses(experiment))
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        _, analysis = _analyses(experiment)[key]
-        return [*analyzer_code(analysis.analyzer), root_of(AnalysedRetriever, "analysis")]
+        _, analyzer = _analyses(experiment)[key]
+        return analyzer_code(analyzer)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunking, _ = _analyses(experiment)[key]
         return index_inputs(experiment, chunking)
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        chunking, analysis = _analyses(context.experiment)[key]
-        return {**asdict(analysis), "indexed": indexed_fields(context.experiment, chunking)}
+        chunking, analyzer = _analyses(context.experiment)[key]
+        return {"analyzer": analyzer, "indexed": indexed_fields(context.experiment, chunking)}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        _, analysis = _analyses(context.experiment)[key]
-        return analyzer_versions(analysis.analyzer)
+        _, analyzer = _analyses(context.experiment)[key]
+        return analyzer_versions(analyzer)
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -84,18 +82,15 @@ class TermCounts(Stage):
         analyses = _analyses(context.experiment)
 
         @lru_cache(maxsize=1)  # partitions that differ in the analyzer come one after the other
-        def texts_of(chunking: str, title_weight: int) -> tuple[SortedTexts, pa.Table]:
+        def texts_of(chunking: str) -> tuple[SortedTexts, pa.Table]:
             rows, texts = indexed_rows(context, chunking)
-            return SortedTexts.of_chunks(rows, texts, title_weight), units_of(rows)
+            return SortedTexts.of(rows.column("chunk_id").to_pylist(), texts), units_of(rows)
 
-        def texts_read(key: ArtifactKey) -> tuple[str, int]:
-            chunking, analysis = analyses[key]
-            return chunking, analysis.title_weight
-
-        for key in sorted(keys, key=texts_read):
-            texts, units = texts_of(*texts_read(key))
+        for key in sorted(keys, key=analyses.__getitem__):
+            chunking, analyzer = analyses[key]
+            texts, units = texts_of(chunking)
             alike = next(self.similar_artifacts(context, key), None)
-            count = partial(_count, analyses[key][1].analyzer, texts, units, alike)
+            count = partial(_count, analyzer, texts, units, alike)
             yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
@@ -112,13 +107,13 @@ def _count(
     return units.num_rows, analysed.facts
 
 
-def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, Analysis]]:
-    """Return the partitions of ``term_counts``, each with its chunking and analysis."""
+def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, str]]:
+    """Return the partitions of ``term_counts``, each with its chunking and analyzer."""
     analyses = {}
     for name in experiment.of_family(FAMILY):
         config, key = experiment.retrievers[name], term_counts_key(experiment, name)
         if key is not None and isinstance(config, AnalysedRetriever):
-            analyses[key] = (experiment.chunking_of(name), config.analysis)
+            analyses[key] = (experiment.chunking_of(name), config.analyzer)
     return analyses
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
@@ -145,20 +144,6 @@ class ChunkTokens:
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """How chunks are analysed: the analyzer, and how often the words of a chunk's title count."""
-
-    analyzer: str
-    title_weight: int = 1
-
-    @property
-    def label(self) -> str:
-        """A name for people: ``english``, or with weighted titles ``english.titles_x3``."""
-        weighted = f".titles_x{self.title_weight}" if self.title_weight != 1 else ""
-        return f"{self.analyzer}{weighted}"
-
-
-@dataclass(frozen=True)
 class SortedTexts:
     """What is indexed of each chunk, whatever analyzer reads it.
 
@@ -185,19 +170,6 @@ class SortedTexts:
             blocks.append(Block(records_digest(contents, "texts"), end - start))
             start = end
         return cls(ids, ordered, blocks)
-
-    @classmethod
-    def of_chunks(cls, chunks: pa.Table, texts: Sequence[str], title_weight: int) -> SortedTexts:
-        """Sort the texts of chunks, whose titles count ``title_weight`` times."""
-        if title_weight != 1:
-            both = zip(texts, chunks.column("title").to_pylist(), strict=True)
-            texts = [
-                f"{title}\n" * title_weight + text.removeprefix(title).removeprefix("\n")
-                if title
-                else text
-                for text, title in both
-            ]
-        return cls.of(chunks.column("chunk_id").to_pylist(), texts)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
@@ -21,13 +21,12 @@ from rag_assets.retrieval.base import LexicalRetriever, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     AUTO,
-    IDENTIFIERS,
     analyze_all,
     analyzer_code,
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, Analysis, SortedTexts
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
 
 PROGRESS_EVERY = 100
 """Queries between two reports of progress."""
@@ -117,16 +116,10 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
 class AnalysedRetriever(LexicalRetriever, ABC):
     """Options of a retriever over analysed words.
 
-    ``analyzer`` is ``auto`` or a name; with ``identifiers`` part numbers, error codes, CamelCase
-    names and paths are also indexed and searched for as wholes. ``title_weight`` is how often the
-    words of a document's title count: Robertson, Zaragoza and Taylor: Simple BM25 Extension to
-    Multiple Weighted Fields (CIKM 2004), in which a word's frequency is the weighted sum of those
-    in the fields, as if the title stood there so often.
+    ``analyzer`` is ``auto`` or a name.
     """
 
     analyzer: str = AUTO
-    identifiers: bool = False
-    title_weight: int = Field(default=1, ge=0, le=100, strict=True)
 
     @field_validator("analyzer")
     @classmethod
@@ -140,17 +133,11 @@ class AnalysedRetriever(LexicalRetriever, ABC):
             raise ValueError(str(error)) from error
         return name
 
-    @property
-    def analysis(self) -> Analysis:
-        """The analyzer, with identifiers where wanted, and how often a title counts."""
-        ending = IDENTIFIERS if self.identifiers else ""
-        return Analysis(f"{self.analyzer}{ending}", self.title_weight)
-
     def versions(self) -> Mapping[str, str]:
-        return {**super().versions(), **analyzer_versions(self.analysis.analyzer)}
+        return {**super().versions(), **analyzer_versions(self.analyzer)}
 
     def code_roots(self) -> list[Root]:
-        return [*super().code_roots(), *analyzer_code(self.analysis.analyzer)]
+        return [*super().code_roots(), *analyzer_code(self.analyzer)]
 
     @abstractmethod
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:
@@ -162,8 +149,8 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         return {**analysed.facts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        indexed = SortedTexts.of_chunks(chunks, texts, self.title_weight)
-        return self.build_of(AnalysedTexts.of(indexed, self.analysis.analyzer), folder)
+        indexed = SortedTexts.of(chunks.column("chunk_id").to_pylist(), texts)
+        return self.build_of(AnalysedTexts.of(indexed, self.analyzer), folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         return WordIndex.load(folder)

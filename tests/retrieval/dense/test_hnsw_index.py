@@ -58,7 +58,7 @@ def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    exact = index.exact().nearest(queries, k)
+    exact = index.vectors.nearest(queries, k)
     approximate = replace(index, ef_search=ef_search).nearest(queries, k)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
@@ -82,7 +82,7 @@ def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Sim
     vectors[10:20] = vectors[30]  # equal chunks: the higher id first
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
-    exact = index.exact().nearest(queries, 25)
+    exact = index.vectors.nearest(queries, 25)
     for one, other in zip(replace(index, ef_search=200).nearest(queries, 25), exact, strict=True):
         assert found(index, one) == found(index, other)
 

@@ -102,7 +102,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "bm25l": {"type": "bm25", "variant": "bm25l"},
     "plus": {"type": "bm25", "variant": "bm25plus"},
     **{name: {"type": "tfidf", "weighting": name} for name in WEIGHTINGS},
-    "identifiers": {"type": "tfidf", "analyzer": "german", "identifiers": True},
+    "german": {"type": "tfidf", "analyzer": "german"},
     "feedback": {"type": "bm25", "expand": {"type": "rm3", "documents": 2}},
 }
 
@@ -150,34 +150,3 @@ def test_order_and_hits(tmp_path: Path, options: dict[str, Any]) -> None:
     assert set(ids) == (set() if options.get("variant") == "robertson" else {"a", "b", "d"})
     assert ranking(options, tmp_path / "index", "30417", 1) == found[:1]
     assert ranking(options, tmp_path / "index", "unknown", 10) == []
-
-
-def test_identifiers_lift_the_chunk_that_holds_the_whole(tmp_path: Path) -> None:
-    texts = {"parts": "30417 KFP 30417 KFP valve", "whole": "the valve KFP-30417 of the pump"}
-    for name, flag in (("plain", False), ("kept", True)):
-        build({"type": "bm25", "identifiers": flag}, texts, tmp_path / name)
-    plain, kept = (
-        ranking({"type": "bm25", "identifiers": flag}, tmp_path / name, "KFP-30417", 2)[0][0]
-        for name, flag in (("plain", False), ("kept", True))
-    )
-    assert (plain, kept) == ("parts", "whole")
-
-
-@pytest.mark.parametrize("options", [{"type": "bm25"}, {"type": "tfidf", "weighting": "raw"}])
-def test_a_title_counts_as_often_as_it_is_said_to(tmp_path: Path, options: dict[str, Any]) -> None:
-    bodies = {"a": "the dog", "b": "the ferry and the dog", "c": "the ferry", "d": "a quay"}
-    titles = {"a": "ferry", "b": "", "c": "dog", "d": "ferry"}
-
-    def scores(name: str, weight: int, said: int, title: bool) -> dict[str, float]:
-        (tmp_path / name).mkdir()
-        texts = [f"{titles[one]}\n" * said * bool(titles[one]) + bodies[one] for one in titles]
-        named = list(titles.values()) if title else [""] * len(titles)
-        chunks = pa.table({"chunk_id": list(titles), "title": named})
-        made = retriever({**options, "title_weight": weight})
-        made.build(chunks, texts, tmp_path / name)
-        return dict(ranking(options, tmp_path / name, "dog", 9))
-
-    for weight in (0, 1, 3):
-        found = scores(f"weight {weight}", weight, 1, title=True)
-        assert found == scores(f"said {weight} times", 1, weight, title=False)
-        assert ("c" in found) == (weight > 0)
