@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rag_assets.errors import ConfigError, StoreError
+from rag_assets.models.encoder import Encoder
 from rag_assets.retrieval.dense.vector_index import VectorIndex
 from rag_assets.retrieval.registry import OWN_TYPES, retriever_types
 from rag_assets.testing import RetrieverContract
