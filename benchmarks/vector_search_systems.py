@@ -156,7 +156,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     near = opened.nearest(queries, 10)
     seconds = time.perf_counter() - started
     started = time.perf_counter()
-    exact = opened.exact().nearest(queries, 10)
+    exact = opened.vectors.nearest(queries, 10)
     exact_seconds = time.perf_counter() - started
     pairs = zip(near, exact, strict=True)
     same = [len(set(a.positions.tolist()) & set(b.positions.tolist())) / 10 for a, b in pairs]

@@ -16,11 +16,13 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rag_assets.assets.alerts import post
 from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
+from rag_assets.retrieval.dense.vector_index import dense_table
 from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.transport import Server
@@ -262,10 +264,9 @@ def _qdrant(endpoint: ServedModelOptions, ask: str) -> object:
     with closing(qdrant.connected(server)) as client:
         if ask == "describe":
             return qdrant.described(client, "c", None, server.secrets)
-        own = qdrant.PointIndex(
-            (), client, "c", "cosine", 3, id_field="chunk_id", secrets=server.secrets
-        )
-        return own.nearest(np.ones((1, 2), np.float32), 1)
+        own = qdrant.PointIndex((), client, "c", "cosine", 3, dimension=2, secrets=server.secrets)
+        asked = pa.table({"query_id": ["q"], "variant": pa.array([0], pa.int32())})
+        return own.search(dense_table(asked, np.ones((1, 2), np.float32)), 1, None)
 
 
 def _webhook(endpoint: ServedModelOptions) -> object:
