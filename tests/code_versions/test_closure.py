@@ -25,7 +25,7 @@ BODIES = {
 
         def unused():
             return UNUSED
-        """,
+        """
 }
 
 
@@ -141,7 +141,7 @@ FOREIGN = {
 
         def root(wrap):
             return wrap(Stream()), wrap(Plain())
-        """,
+        """
 }
 
 
@@ -181,7 +181,7 @@ KINDS = {
 
         def is_ship(thing):
             return isinstance(thing, Ship)
-        """,
+        """
 }
 
 

@@ -12,12 +12,7 @@ import pytest
 
 from rag_assets.code_versions import closure
 from rag_assets.code_versions.source_modules import SourceModule
-from rag_assets.code_versions.versions import (
-    PACKAGE_DIR,
-    CodeVersions,
-    filled_by,
-    root_of,
-)
+from rag_assets.code_versions.versions import PACKAGE_DIR, CodeVersions, filled_by, root_of
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TextEncoder, TokenEncoder
 from rag_assets.models.token_counts import token_counts
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer

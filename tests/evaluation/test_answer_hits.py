@@ -52,9 +52,7 @@ def answer_table(answers: dict[str, list[str]]) -> pa.Table:
 
 
 def hits(
-    rankings: dict[str, list[str]],
-    texts: dict[str, str],
-    answers: dict[str, list[str]],
+    rankings: dict[str, list[str]], texts: dict[str, str], answers: dict[str, list[str]]
 ) -> dict[int, dict[str, float | None]]:
     contexts = spans({unit: (unit, 0, len(text)) for unit, text in texts.items()})
     returned = ReturnedTexts(

@@ -101,10 +101,7 @@ def test_half_rules(chunk: Span, evidence: Span, expected: bool) -> None:
 def test_evidence_over_three_chunks() -> None:
     chunks = chunk_table([(0, 20), (20, 40), (40, 60)])
     # 5 of 35 (and of 20), all of the middle chunk, exactly half of the last one.
-    assert judged([("e", "d", (15, 50), 2)], chunks) == [
-        ("e", "d#20-40", 2),
-        ("e", "d#40-60", 2),
-    ]
+    assert judged([("e", "d", (15, 50), 2)], chunks) == [("e", "d#20-40", 2), ("e", "d#40-60", 2)]
 
 
 def test_whole_document_as_evidence() -> None:
@@ -262,9 +259,7 @@ SEVEN = ["a", "a!", "a#", "b", "\u00e9", "\U0001f600", "Z"]
 CHUNK_IDS = [(f"{document}#{n}-{n + 1}", document) for document in SEVEN for n in range(4)]
 # Few values: many ties; None is a chunk that the search does not find.
 SCORES = st.lists(
-    st.sampled_from([None, -1.0, 0.5, 1.0, 2.0]),
-    min_size=len(CHUNK_IDS),
-    max_size=len(CHUNK_IDS),
+    st.sampled_from([None, -1.0, 0.5, 1.0, 2.0]), min_size=len(CHUNK_IDS), max_size=len(CHUNK_IDS)
 )
 
 

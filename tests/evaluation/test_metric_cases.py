@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
-from rag_assets.evaluation.metric_names import (
-    Metric,
-    highest_value,
-    parameters_of,
-    parse_metric,
-)
+from rag_assets.evaluation.metric_names import Metric, highest_value, parameters_of, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.score import score
 from rag_assets.schemas import QUERY_METRICS

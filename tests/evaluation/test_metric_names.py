@@ -53,12 +53,7 @@ def test_canonical_name_is_parsed_to_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("ndgc", "ndcg"),
-        ("recal@5", "recall"),
-        ("precison", "precision"),
-    ],
+    ("name", "nearest"), [("ndgc", "ndcg"), ("recal@5", "recall"), ("precison", "precision")]
 )
 def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -164,10 +164,7 @@ def test_judgments_of_the_pipeline(tmp_path: Path) -> None:
 def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
     path = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": [1]}), path)
-    with pytest.raises(
-        DataError,
-        match="needs qid and retrieval_gt, or query_id and unit_id",
-    ):
+    with pytest.raises(DataError, match="needs qid and retrieval_gt, or query_id and unit_id"):
         read_labels(path)
     path.write_bytes(b"no parquet")
     with pytest.raises(DataError, match="cannot be read as Parquet"):

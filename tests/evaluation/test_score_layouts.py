@@ -114,10 +114,7 @@ def test_labels_of_every_layout_are_the_same(tmp_path: Path, name: str) -> None:
 
 LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
 BROKEN_RUNS: dict[str, tuple[Made, str]] = {
-    "a blank in an id": (
-        as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"),
-        f":5: has 7 fields; {LINES}",
-    ),
+    "a blank in an id": (as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"), f":5: has 7 fields; {LINES}"),
     "MS MARCO, then TREC": (
         as_text("r", "q1 d1 1\nq1 Q0 d2 2 1 t\n"),
         f":2: has 6 fields; {LINES}",

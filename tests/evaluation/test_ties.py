@@ -14,12 +14,7 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.score import tie_rows
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds, tied_at_cut
 from tests.evaluation.naive_metrics import Structure, naive
-from tests.made_tables import (
-    document_judgments,
-    judgment_table,
-    ranked,
-    scored_table,
-)
+from tests.made_tables import document_judgments, judgment_table, ranked, scored_table
 
 N_QUERIES = 20
 

@@ -80,8 +80,7 @@ def _completed(
         drawn.shuffle(values)
         possible = [v for v in values if is_possible(frozenset({*row.items(), (number, v)}))]
         row[number] = max(
-            possible,
-            key=lambda v: sum(some | {(number, v)} in open_choices for some in others),
+            possible, key=lambda v: sum(some | {(number, v)} in open_choices for some in others)
         )
     return Row(*(row[number] for number in sorted(row)))
 

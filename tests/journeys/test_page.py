@@ -14,10 +14,7 @@ from typing import Any
 import pytest
 
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.experiment_pool import (
-    question_clusters,
-    sampled_pool,
-)
+from rag_assets.labels.experiment_pool import question_clusters, sampled_pool
 from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.session import LabelSession
 from rag_assets.labels.pool import sampled_metrics

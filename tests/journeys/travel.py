@@ -27,13 +27,7 @@ from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.sampling.estimates import NO_QUESTION
 from rag_assets.store.settings import StoreSettings
 from tests.forked import Forks, Place
-from tests.journeys.checks import (
-    Step,
-    advices,
-    page_advices,
-    page_problems,
-    problems,
-)
+from tests.journeys.checks import Step, advices, page_advices, page_problems, problems
 from tests.journeys.folder import LAB, METRICS, Folder, Row
 from tests.labels.page.served import Client
 

@@ -99,9 +99,7 @@ def hub(small_files: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def test_data_files_are_downloaded_once_and_code_never(
-    run_python: Callable[..., CompletedProcess[str]],
-    small_files: Path,
-    hub: tuple[str, list[str]],
+    run_python: Callable[..., CompletedProcess[str]], small_files: Path, hub: tuple[str, list[str]]
 ) -> None:
     endpoint, asked = hub
     for name in ("modeling_own.py", "pytorch_model.bin", "weights.pkl"):
@@ -122,9 +120,7 @@ def test_data_files_are_downloaded_once_and_code_never(
 
 
 def test_model_without_safetensors_is_not_downloaded(
-    run_python: Callable[..., CompletedProcess[str]],
-    small_files: Path,
-    hub: tuple[str, list[str]],
+    run_python: Callable[..., CompletedProcess[str]], small_files: Path, hub: tuple[str, list[str]]
 ) -> None:
     endpoint, asked = hub
     (small_files / "model.safetensors").rename(small_files / "pytorch_model.bin")

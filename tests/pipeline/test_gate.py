@@ -281,10 +281,7 @@ def test_an_incomplete_evaluation_fails_and_is_compared_with_nothing(known: Know
     incomplete = known.names().find("latest")
     found = known.gate("previous")
     assert not found.passed
-    assert found.incomplete == (
-        "one has no cell at top_k 2",
-        "two has no cell at top_k 2",
-    )
+    assert found.incomplete == ("one has no cell at top_k 2", "two has no cell at top_k 2")
     known.write_config()
     known.evaluate()
     with pytest.raises(UsageError, match="is not complete; a gate compares with complete ones"):
@@ -326,10 +323,7 @@ def test_a_retriever_that_came_or_went_is_told(known: Known) -> None:
     known.evaluate()
     found = known.gate()
     assert found.passed
-    assert found.notes == (
-        "new is new and has nothing to be compared with",
-        "two is gone",
-    )
+    assert found.notes == ("new is new and has nothing to be compared with", "two is gone")
 
 
 def test_junit(known: Known) -> None:

@@ -398,9 +398,7 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
 
 
 def test_only_the_changed_block_is_cut(
-    tmp_path: Path,
-    computed: Callable[[str], dict[str, Artifact]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, cut = tmp_path / "many", list[int]()
     write(folder, TEXTS, CUT[0])

@@ -41,10 +41,7 @@ SPANS = {
 
 def with_texts(tiny: Tiny, texts: list[Any], **retrievers: Any) -> Tiny:
     tiny.config["chunking"]["parts"]["index_texts"] = texts
-    tiny.config["retrievers"] = {
-        "bm25": {**BM25_OPTIONS, "chunking": "parts"},
-        **retrievers,
-    }
+    tiny.config["retrievers"] = {"bm25": {**BM25_OPTIONS, "chunking": "parts"}, **retrievers}
     tiny.config |= {"top_k": [1, 3, 100], "primary": "ndcg@3"}
     return tiny.write()
 

@@ -359,9 +359,7 @@ OF_STORE: dict[str, Cost] = {
     ),
     "the warehouse and the instance of Dagster": Cost(to.without_state),
     "the vector cache; a document is edited": Cost(
-        to.without_vectors,
-        ("documents", "qrels", *CUT, "lexical_runs/*", "embedding_runs/*"),
-        5,
+        to.without_vectors, ("documents", "qrels", *CUT, "lexical_runs/*", "embedding_runs/*"), 5
     ),
 }
 

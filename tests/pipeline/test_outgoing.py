@@ -267,10 +267,7 @@ def test_an_engine_of_which_more_is_read_than_it_gives(tmp_path: Path) -> None:
     search = {"url": "http://127.0.0.1:9/search?q={query}", "method": "GET", "hits": "h", "id": "i"}
     tiny.configure("own", type="http", k=3, revision="1", **search)
     told = [line.partition(",")[0] for line in narrow_search_warnings(tiny.pipeline().experiment)]
-    assert told == [
-        "server: ef_search 4 is below 5",
-        "own: k 3 is below 5",
-    ]
+    assert told == ["server: ef_search 4 is below 5", "own: k 3 is below 5"]
 
 
 @pytest.fixture

@@ -93,8 +93,7 @@ def test_outcomes_come_in_the_order_asked_for(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asset", "name"),
-    [("documents", "crew.md"), ("qrels", "judgments.jsonl")],
+    ("asset", "name"), [("documents", "crew.md"), ("qrels", "judgments.jsonl")]
 )
 def test_a_file_that_is_edited_between_hash_and_reading_is_refused(
     fresh: Tiny, asset: str, name: str

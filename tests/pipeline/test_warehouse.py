@@ -108,8 +108,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
     (built,) = ask(
-        warehouse,
-        "SELECT * FROM measurements WHERE what = 'lexical_index' AND retriever = 'okapi'",
+        warehouse, "SELECT * FROM measurements WHERE what = 'lexical_index' AND retriever = 'okapi'"
     )
     assert list(built)[:3] == ["experiment", "asset", "retriever"]
     assert (built["experiment"], built["asset"], built["amount"]) == ("tiny", "lexical_index", 1)

@@ -23,10 +23,7 @@ from tests.installed import install, python
 from tests.llm.server import ordered, serving, vector
 from tests.retrieval import qdrant_server
 from tests.retrieval.external import loopback
-from tests.retrieval.reranking.tiny_models import (
-    cross_encoder,
-    masked_language_model,
-)
+from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language_model
 from tests.static_model import save_static_model
 from tests.test_contributing import blocks
 
@@ -350,12 +347,7 @@ def test_searches_of_vectors(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"variant": "okapi"},
-        {"expand": {"type": "rm3", "documents": 3}},
-    ],
-    ids=str,
+    "options", [{"variant": "okapi"}, {"expand": {"type": "rm3", "documents": 3}}], ids=str
 )
 def test_searches_of_words(
     options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory

@@ -16,14 +16,7 @@ from rag_assets.retrieval.dense.embedding import OpenAIEmbedding
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.schemas import QUERY_VARIANTS
-from tests.llm.server import (
-    Server,
-    broken_json,
-    error,
-    json_reply,
-    serving,
-    vector,
-)
+from tests.llm.server import Server, broken_json, error, json_reply, serving, vector
 from tests.tiny_experiment import Tiny
 
 KEY = "sk-very-secret-0123456789"

@@ -16,13 +16,7 @@ from pydantic import ValidationError
 from rag_assets.evaluation.query_facts import QUERY_FILTERS
 from rag_assets.ordering import Hits, Positions
 from rag_assets.retrieval import unit_ranking
-from rag_assets.retrieval.recency import (
-    Recency,
-    ages,
-    date_of,
-    dates_of,
-    time_weighted_ranking,
-)
+from rag_assets.retrieval.recency import Recency, ages, date_of, dates_of, time_weighted_ranking
 from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
 from rag_assets.schemas import DOCUMENTS, RUNS
 

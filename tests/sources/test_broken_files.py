@@ -73,10 +73,7 @@ EXAMPLE = (
     "delete the line"
 )
 MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
-    (
-        ("queries.jsonl", template_text().splitlines()[0]),
-        f"queries.jsonl:1: `text`: {EXAMPLE}",
-    ),
+    (("queries.jsonl", template_text().splitlines()[0]), f"queries.jsonl:1: `text`: {EXAMPLE}"),
     (("judgments.jsonl", None), f"judgments.jsonl: {NEEDED}"),
     (("a.md", "---\n? [a]\n: 1\n---\n"), "a.md:2: front matter keys must be text"),
     (

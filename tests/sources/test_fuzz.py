@@ -92,14 +92,7 @@ LAYOUTS = {
             b'"question":"?","answers":[{"text":"c","answer_start":0}]}]}]}]}'
         },
     ),
-    "trec": Layout(
-        "trec",
-        {
-            "topics.t": b"q\tt\n",
-            "qrels": b"q 0 d 1\n",
-            "corpus.tsv": b"d\tt\n",
-        },
-    ),
+    "trec": Layout("trec", {"topics.t": b"q\tt\n", "qrels": b"q 0 d 1\n", "corpus.tsv": b"d\tt\n"}),
     "trec, packed": Layout(
         "trec",
         {
@@ -295,11 +288,7 @@ OTHERS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         json.dumps({f"k{n}": n for n in range(4 * N)})[:-1] + ', "z": 1, "z": 1}\n',
         lambda path: list(read_objects(path)),
     ),
-    "a heading of blanks": (
-        "a.md",
-        f"# x{' ' * 4 * N}y\n",
-        lambda path: read_markdown(path),
-    ),
+    "a heading of blanks": ("a.md", f"# x{' ' * 4 * N}y\n", lambda path: read_markdown(path)),
 }
 
 

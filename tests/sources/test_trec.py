@@ -71,12 +71,7 @@ def test_plain_topics_and_json_corpus(write: Any, read_all: Any) -> None:
 
 
 def test_subsets(write: Any) -> None:
-    files = {
-        "corpus.tsv": "",
-        "topics.tsv": "1\ta",
-        "qrels.dev.txt": "",
-        "qrels-test.txt.gz": "",
-    }
+    files = {"corpus.tsv": "", "topics.tsv": "1\ta", "qrels.dev.txt": "", "qrels-test.txt.gz": ""}
     folder = write(files)
     with pytest.raises(DataError) as caught:
         open_dataset(folder)
@@ -270,12 +265,7 @@ def test_every_problem_of_a_file_is_collected(write: Write) -> None:
     content = {
         "queries": {"q1": "one", "q2": 5, "q3": None},
         "corpus": {"d": "text", "e": 3, "f": []},
-        "relevant_docs": {
-            "q1": ["u", "d", 3.5, "v"],
-            "q2": "d",
-            "q7": ["w", "d", "x"],
-            "q8": [],
-        },
+        "relevant_docs": {"q1": ["u", "d", 3.5, "v"], "q2": "d", "q7": ["w", "d", "x"], "q8": []},
     }
     file = write({"set.json": json.dumps(content)}) / "set.json"
     dataset = open_dataset(file)

@@ -7,10 +7,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from rag_assets.statistics.agreement import (
-    agreement,
-    order_agreement,
-)
+from rag_assets.statistics.agreement import agreement, order_agreement
 from rag_assets.statistics.intervals import wilson
 from rag_assets.statistics.units import Resampling
 

@@ -8,12 +8,7 @@ import pytest
 from scipy import stats
 
 from rag_assets.schemas import INTERVALS
-from rag_assets.statistics.intervals import (
-    bounded_intervals,
-    intervals,
-    largest_value,
-    wilson,
-)
+from rag_assets.statistics.intervals import bounded_intervals, intervals, largest_value, wilson
 from rag_assets.statistics.paired_tests import detectable_difference, t_test_p_value
 from rag_assets.statistics.units import units_of
 from tests.statistics.samples import Floats, alone, cell, column, counting

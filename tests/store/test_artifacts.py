@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import StoreError
 from rag_assets.store import blocks
-from rag_assets.store.artifacts import (
-    Artifact,
-    ArtifactKey,
-    ArtifactStore,
-    Manifest,
-)
+from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore, Manifest
 from rag_assets.store.blocks import (
     BlockedTable,
     KnownBlocks,

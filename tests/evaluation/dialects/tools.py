@@ -176,10 +176,7 @@ def ragas(sample: Sample) -> Numbers:
 
         return value
 
-    kinds = [
-        metrics.LLMContextPrecisionWithReference,
-        metrics.LLMContextPrecisionWithoutReference,
-    ]
+    kinds = [metrics.LLMContextPrecisionWithReference, metrics.LLMContextPrecisionWithoutReference]
     return {
         kind.name if k is None else f"{kind.name}@{k}": listwise(sample, one(kind, k))
         for kind in kinds

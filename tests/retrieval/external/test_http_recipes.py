@@ -82,10 +82,7 @@ def request_of(name: str, text: str, vector: object) -> tuple[str, dict[str, str
             "retriever": {"rrf": {"rank_window_size": 100, "retrievers": both}},
         },
         "opensearch_bm25": {**fields, "query": match},
-        "opensearch_knn": {
-            **fields,
-            "query": {"knn": {"embedding": {"vector": vector, "k": 5}}},
-        },
+        "opensearch_knn": {**fields, "query": {"knn": {"embedding": {"vector": vector, "k": 5}}}},
         "opensearch_hybrid": {**fields, "query": {"hybrid": {"queries": [match, near]}}},
         "weaviate_bm25": {"query": f"{{Get {{Manual(bm25: {{query: {literal}}}, {tail}"},
         "weaviate_near_vector": {
@@ -312,7 +309,7 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
         ({"timing": {}}, 200, "matches nothing in an object with the keys timing"),
     ],
     "A service of your own": [
-        ({"problem": "no index", "contexts": []}, 200, "the server says: no index"),
+        ({"problem": "no index", "contexts": []}, 200, "the server says: no index")
     ],
 }
 FAILED = {**FAILED, "OpenSearch": FAILED["Elasticsearch"]}

@@ -19,12 +19,7 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.external.called_code import (
-    Call,
-    load,
-    source_version,
-    version_of_loaded,
-)
+from rag_assets.retrieval.external.called_code import Call, load, source_version, version_of_loaded
 from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.python import PythonRetriever
 from rag_assets.retrieval.external.stage import hits_key
@@ -173,10 +168,7 @@ def f(query, k):
         ("raise TimeoutError('of the server')", "TimeoutError: of the server"),
         ("return (exec('raise SystemExit(3)') for _ in 'ab')", "SystemExit: 3"),
         ("return [Meta()]", "Odd:"),
-        (
-            "return [{'text': 50_000_000 * 'x'}]",
-            "must be a text of at most 10,000,000 ch",
-        ),
+        ("return [{'text': 50_000_000 * 'x'}]", "must be a text of at most 10,000,000 ch"),
         ("return [{50_000 * 'x': 1}]", "hit 1 has the key 'xxx"),
         ("return endless()", "no answer within 1 s"),
     ],
@@ -249,22 +241,14 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
 @pytest.mark.parametrize(
     ("code", "options", "problem"),
     [
-        (
-            "f = 17",
-            {},
-            "is a int that cannot be called with (query, k), nor has",
-        ),
+        ("f = 17", {}, "is a int that cannot be called with (query, k), nor has"),
         ("def f(a, b, c):\n    pass", {}, "cannot be called with (query, k)"),
         (
             "def f(query, k):\n    pass",
             {"options": {"x": 1}},
             "cannot be called with (query, k, x=)",
         ),
-        (
-            "class f:\n    pass",
-            {"options": {"x": 1}},
-            "loaded: TypeError: f() takes no argu",
-        ),
+        ("class f:\n    pass", {"options": {"x": 1}}, "loaded: TypeError: f() takes no argu"),
         ("def __getattr__(name): raise GeneratorExit(name)", {}, "loaded: GeneratorExit: f"),
         ("raise KeyboardInterrupt('x')", {}, "cannot be loaded: KeyboardInterrupt: x"),
         ("import no_such_module_at_all", {}, "cannot be loaded: ModuleNotFoundError: No module"),

@@ -406,10 +406,7 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
         ({"dsn_env": None, "database": "a", "host": "h"}, "`host` belongs to `dsn_env`"),
         ({"host": "u@h"}, "is the name or the address of a machine, without port and user"),
         ({"extensions": ["fts"]}, "`extensions` are for DuckDB"),
-        (
-            {"dsn_env": None, "database": "a", "extensions": ["a; b"]},
-            "'a; b' is not a name",
-        ),
+        ({"dsn_env": None, "database": "a", "extensions": ["a; b"]}, "'a; b' is not a name"),
         ({"settings": {"a = 1; b": 1}}, "'a = 1; b' is not a name"),
     ],
 )

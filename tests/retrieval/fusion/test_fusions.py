@@ -153,9 +153,7 @@ def test_chunk_shown_is_the_one_of_the_best_rank_and_the_first_input_wins_a_tie(
 
 
 RANKINGS = st.dictionaries(
-    st.sampled_from(QUERIES),
-    st.lists(st.sampled_from(UNITS), max_size=8),
-    max_size=3,
+    st.sampled_from(QUERIES), st.lists(st.sampled_from(UNITS), max_size=8), max_size=3
 )
 
 

@@ -96,10 +96,7 @@ def test_cjk(text: str, tokens: list[str]) -> None:
 
 THAI = "\u0e01\u0e32\u0e23\u0e15\u0e25\u0e32\u0e14"
 NGRAMS_CASES = {
-    "pairs and threes": (
-        THAI[:4],
-        [THAI[:2], THAI[1:3], THAI[2:4], THAI[:3], THAI[1:4]],
-    ),
+    "pairs and threes": (THAI[:4], [THAI[:2], THAI[1:3], THAI[2:4], THAI[:3], THAI[1:4]]),
     "two characters": (THAI[:2], [THAI[:2]]),
     "one character": (THAI[:1], [THAI[:1]]),
     "Thai beside Latin and digits": (f"PZPR2{THAI[:2]}", ["pzpr2", THAI[:2]]),

@@ -67,9 +67,7 @@ CHANGES = st.lists(
 
 @given(st.integers(0, 5), CHANGES)
 def test_known_blocks_change_no_byte(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    changes: list[tuple[str, int]],
+    tmp_path_factory: pytest.TempPathFactory, seed: int, changes: list[tuple[str, int]]
 ) -> None:
     folder, texts = tmp_path_factory.mktemp("counts"), texts_of(seed)
     (folder / "known").mkdir()

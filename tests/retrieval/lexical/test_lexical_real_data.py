@@ -20,12 +20,7 @@ def json_lines(path: Path) -> list[dict[str, str]]:
 
 
 def run_of(folder: Path, corpus: dict[str, str], queries: dict[str, str], k: int) -> Run:
-    facts = build_index(
-        list(corpus),
-        list(corpus.values()),
-        analyzer="auto",
-        folder=folder,
-    )
+    facts = build_index(list(corpus), list(corpus.values()), analyzer="auto", folder=folder)
     (folder / "facts.txt").write_text(str(facts["analyzer"]))
     index = WordIndex.load(folder)
     found = index.search(list(queries.values()), k)

@@ -17,11 +17,7 @@ from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import TokenVectors, Vectors, to_unit_rows
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
 from rag_assets.retrieval.reranking import local as module
-from rag_assets.retrieval.reranking.candidates import (
-    Candidates,
-    Pair,
-    pair_keys,
-)
+from rag_assets.retrieval.reranking.candidates import Candidates, Pair, pair_keys
 from rag_assets.retrieval.reranking.diversity import MMR, mmr_order
 from rag_assets.retrieval.reranking.local import (
     NOTHING,
