@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import yaml
+from click.testing import CliRunner, Result
 
+from rag_assets.cli import main
 from rag_assets.engine.measurements import Measurement, Measurements
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_record import record
@@ -23,6 +25,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, Plan, plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from rag_assets.store.atomic import remove
 from rag_assets.store.settings import StoreSettings
@@ -240,6 +243,29 @@ class Tiny:
     def run(self) -> set[str]:
         """Bring all partitions up to date without Dagster; return what was computed."""
         return materialize(self.pipeline())
+
+    def rows(self, key: ArtifactKey) -> list[dict[str, Any]]:
+        """Return the up-to-date table of a partition."""
+        return list(self.pipeline().artifact(key).table().to_pylist())
+
+    def facts(self, key: ArtifactKey) -> dict[str, Any]:
+        """Return what the manifest of a partition says."""
+        return dict(self.pipeline().artifact(key).manifest.facts)
+
+    def ranked(
+        self, retriever: str, top_k: int, column: str = "unit_id"
+    ) -> dict[str, list[tuple[str, float]]]:
+        """Return, for each query, what a retriever found and its scores."""
+        ranked: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
+        for row in self.rows(run_key(self.pipeline().experiment, retriever, top_k)):
+            ranked[row["query_id"]].append((row[column], row["score"]))
+        return ranked
+
+    def command(self, *words: str, columns: int = 80) -> Result:
+        """Run ``rag-assets`` on the store; ``.`` stands for the experiment's folder."""
+        own = [str(self.folder) if word == "." else word for word in words]
+        runner = CliRunner(env={"COLUMNS": str(columns), "DAGSTER_HOME": None})
+        return runner.invoke(main, [*own, "--store", str(self.settings.store)])
 
     def snapshot(self) -> Evaluation:
         """Make what is up to date the current evaluation."""

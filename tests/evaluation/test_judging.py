@@ -18,13 +18,13 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import cut
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import Search, unit_ranking
-from rag_assets.schemas import CHUNKS, QRELS
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
     SharedEvidence,
     shared_evidence,
 )
 from rag_assets.statistics.units import Counted, Floats, Resampling
+from tests.labels.health import tables
 from tests.made_tables import run_table
 
 Span = tuple[int, int]
@@ -34,43 +34,15 @@ Qrel = tuple[str, str, Span | None, int]
 LENGTH = 40
 
 
-def chunk_table(spans: Sequence[Span], document: str = "d", *, whole: bool = False) -> pa.Table:
-    return CHUNKS.from_rows(
-        [
-            {
-                "chunk_id": document if whole else f"{document}#{start}-{end}",
-                "document_id": document,
-                "start": start,
-                "end": end,
-                "title": "",
-                "text": "x" * (end - start),
-                "heading_path": "",
-            }
-            for start, end in spans
-        ]
-    )
-
-
-def qrel_table(qrels: Sequence[Qrel]) -> pa.Table:
-    return QRELS.from_rows(
-        [
-            {
-                "query_id": "q",
-                "evidence_id": evidence,
-                "document_id": document,
-                "start": span[0] if span else None,
-                "end": span[1] if span else None,
-                "grade": grade,
-            }
-            for evidence, document, span, grade in qrels
-        ]
-    )
+def chunk_table(spans: Sequence[Span]) -> pa.Table:
+    return tables.chunks({"d": "x" * 105}, {"d": list(spans)})
 
 
 def judged(
     qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
 ) -> list[tuple[str, str | None, int]]:
-    rows = relevant_units(qrel_table(qrels), chunks, judge).to_pylist()
+    labels = tables.qrels(*(("q", *label) for label in qrels))
+    rows = relevant_units(labels, chunks, judge).to_pylist()
     return [(row["evidence_id"], row["unit_id"], row["grade"]) for row in rows]
 
 
@@ -264,20 +236,7 @@ SCORES = st.lists(
 
 
 def chunks_of(ids: Sequence[tuple[str, str]]) -> pa.Table:
-    return CHUNKS.from_rows(
-        [
-            {
-                "chunk_id": c,
-                "document_id": d,
-                "start": 0,
-                "end": 1,
-                "title": "",
-                "text": "x",
-                "heading_path": "",
-            }
-            for c, d in ids
-        ]
-    )
+    return pa.table(dict(zip(("chunk_id", "document_id"), zip(*ids, strict=True), strict=True)))
 
 
 def by_score(pairs: Sequence[tuple[float, str]]) -> list[int]:

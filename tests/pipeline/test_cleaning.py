@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from rag_assets.cli import main
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluation_names import EvaluationNames
@@ -119,32 +117,27 @@ def test_a_snapshot_that_cannot_be_read_stops_it(edited: Tiny) -> None:
         clean(edited, 0.0, orphans=True)
 
 
-def command(tiny: Tiny, *words: str) -> Result:
-    runner = CliRunner(env={"COLUMNS": "80"})
-    return runner.invoke(main, ["clean", "--store", str(tiny.settings.store), *words])
-
-
 def test_the_command(edited: Tiny) -> None:
     before = everything(edited)
-    dry = command(edited, "--older-than", "0")
+    dry = edited.command("clean", "--older-than", "0")
     assert dry.exit_code == 0
     assert "would be removed" in dry.stdout
     assert "--yes does it" in dry.stderr
     assert everything(edited) == before
-    rows = json.loads(command(edited, "--older-than", "0", "--format", "json").stdout)
+    rows = json.loads(edited.command("clean", "--older-than", "0", "--format", "json").stdout)
     assert {"experiment": "tiny", "what": "snapshots", "count": 1} in [
         {name: row[name] for name in ("experiment", "what", "count")} for row in rows
     ]
-    done = command(edited, "--older-than", "0", "--experiment", "tiny", "--yes")
+    done = edited.command("clean", "--older-than", "0", "--experiment", "tiny", "--yes")
     assert "removed" in done.stdout
     gone = before - everything(edited)
     listed = {path.relative_to(edited.settings.store).parts[:3] for path in gone}
     assert len(listed) == sum(row["count"] for row in rows)
-    assert command(edited, "--older-than", "0", "--yes").stdout == "nothing to remove\n"
-    assert command(edited).exit_code == 2
+    assert edited.command("clean", "--older-than", "0", "--yes").stdout == "nothing to remove\n"
+    assert edited.command("clean").exit_code == 2
     assert (
         "unknown experiment 'tony' (did you mean 'tiny'?)"
-        in command(edited, "--orphans", "--experiment", "tony").stderr
+        in edited.command("clean", "--orphans", "--experiment", "tony").stderr
     )
 
 
@@ -152,10 +145,10 @@ def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
     orphan = tiny.objects("chunks") / "0123456789abcdef"
     orphan.mkdir()
     (orphan / "table.parquet").write_bytes(b"old")
-    assert command(tiny, "--orphans", "--yes").stdout == "nothing to remove\n"
+    assert tiny.command("clean", "--orphans", "--yes").stdout == "nothing to remove\n"
     old = time.time() - 7200
     os.utime(orphan / "table.parquet", (old, old))
-    assert command(tiny, "--orphans", "--yes").exit_code == 0
+    assert tiny.command("clean", "--orphans", "--yes").exit_code == 0
     assert not orphan.exists()
 
 
@@ -197,12 +190,12 @@ def test_nothing_goes_while_an_evaluation_runs(forks: Forks, edited: Tiny) -> No
     process = forks.start(edited.root / "log", "evaluate", str(edited.folder), "--store", store)
     while not list((edited.settings.store / "_leases").glob("*.json")):
         time.sleep(0.01)
-    refused = command(edited, "--older-than", "0", "--orphans", "--yes")
+    refused = edited.command("clean", "--older-than", "0", "--orphans", "--yes")
     assert refused.exit_code == 3, refused.output
     assert "an evaluation of tiny" in refused.stderr
     assert before <= everything(edited)
     assert forks.wait(process) == 0, (edited.root / "log").read_text()
-    assert command(edited, "--older-than", "0", "--yes").exit_code == 0
+    assert edited.command("clean", "--older-than", "0", "--yes").exit_code == 0
     assert edited.run() == set()
 
 
@@ -213,7 +206,7 @@ def test_a_clean_that_is_killed_again_and_again(forks: Forks, edited: Tiny, tmp_
         os.utime(path, (two_hours_ago, two_hours_ago))
     undisturbed = edited.copy_to(tmp_path / "undisturbed")
     words = ["--older-than", "0", "--orphans", "--yes"]
-    assert command(undisturbed, *words).exit_code == 0
+    assert undisturbed.command("clean", *words).exit_code == 0
     place = Place(str(tmp_path / "log"), killed_at=8, counted_from="/_leases/")
     store = str(edited.settings.store)
     n_killed = 0

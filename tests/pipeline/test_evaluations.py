@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
@@ -131,11 +129,6 @@ def texts(results: tuple[EvaluationResult, EvaluationResult]) -> list[str]:
     return [reason.text for reason in changes_between(*results)]
 
 
-def diff(tiny: Tiny, *options: str) -> Result:
-    words = ["diff", str(tiny.folder), "previous", "latest", "--store", str(tiny.settings.store)]
-    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [*words, *options])
-
-
 def test_a_parameter(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.4)
     assert texts(again(tiny)) == ["bm25.k1 1.2 -> 0.4"]
@@ -217,12 +210,12 @@ def test_another_unit_is_never_comparable(tiny: Tiny) -> None:
 def test_the_command_refuses_and_says_what_helps(tiny: Tiny) -> None:
     tiny.write_rows("judgments.jsonl", JUDGMENTS[:-1])
     again(tiny)
-    refused = diff(tiny)
+    refused = tiny.command("diff", ".", "previous", "latest")
     assert refused.exit_code == 1
     assert "1 judgment removed" in refused.stdout
     assert "ndcg@5 on" not in refused.stdout
     assert "--intersection compares on the 5 queries" in refused.stderr
-    told = diff(tiny, "--intersection")
+    told = tiny.command("diff", ".", "previous", "latest", "--intersection")
     assert told.exit_code == 0
     assert "ndcg@5 on 5 queries" in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 80
@@ -231,7 +224,11 @@ def test_the_command_refuses_and_says_what_helps(tiny: Tiny) -> None:
 def test_json_has_everything(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.4)
     results = again(tiny)
-    found = json.loads(diff(tiny, "--format", "json", "--metric", "mrr").stdout)
+    found = json.loads(
+        tiny.command(
+            "diff", ".", "previous", "latest", "--format", "json", "--metric", "mrr"
+        ).stdout
+    )
     assert found["a"] == results[0].evaluation.evaluation_id
     assert found["changes"] == [{"what": "bm25.k1", "old": "1.2", "new": "0.4"}]
     assert found["not_comparable"] == []

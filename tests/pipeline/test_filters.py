@@ -107,29 +107,19 @@ def write_vectors(tiny: Tiny) -> None:
         (tiny.root / f"{name}.txt").write_text("".join(f"{one}\n" for one in ids))
 
 
-def ranked(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, float]]]:
-    pipeline = tiny.pipeline()
-    family = pipeline.experiment.family(retriever)
-    key = ArtifactKey.of(f"{family}_runs", retriever=retriever, top_k=top_k)
-    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
-    for row in pipeline.artifact(key).table().to_pylist():
-        found[row["query_id"]].append((row["unit_id"], row["score"]))
-    return found
-
-
 def test_a_filter_is_before_the_cut(seasons: Tiny) -> None:
     seasons.run()
     for name in ("bm25", "vectors", "far"):
-        everything = ranked(seasons, name, 100)
+        everything = seasons.ranked(name, 100)
         for top_k in (2, 100):
-            for query_id, rows in ranked(seasons, f"{name}-some", top_k).items():
+            for query_id, rows in seasons.ranked(f"{name}-some", top_k).items():
                 wanted = [one for one in everything[query_id] if matches(query_id, document(one))]
                 assert rows == wanted[:top_k], (name, query_id)
     # Two of the vectors' hits are there for every query with matching documents.
-    lengths = {q: len(rows) for q, rows in ranked(seasons, "vectors-some", 2).items()}
+    lengths = {q: len(rows) for q, rows in seasons.ranked("vectors-some", 2).items()}
     assert lengths == {"q1": 2, "q2": 2, "q3": 2, "q4": 0, "q5": 2, "q6": 2}
     for name in ("parents-some", "fused"):
-        for query_id, rows in ranked(seasons, name, 100).items():
+        for query_id, rows in seasons.ranked(name, 100).items():
             assert all(matches(query_id, document(one)) for one in rows)
     notes = seasons.pipeline().artifact(QUERY_FILTERS_KEY).manifest.facts["notes"]
     assert notes == ["1 query has a filter that no document matches, so it finds nothing: q4"]
@@ -233,22 +223,17 @@ def windows(tmp_path: Path) -> Tiny:
     return tiny
 
 
-def rows(tiny: Tiny, key: ArtifactKey) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = tiny.pipeline().artifact(key).table().to_pylist()
-    return found
-
-
 def run(tiny: Tiny, retriever: str, family: str = "lexical") -> list[dict[str, Any]]:
-    return rows(tiny, ArtifactKey.of(f"{family}_runs", retriever=retriever, top_k=3))
+    return tiny.rows(ArtifactKey.of(f"{family}_runs", retriever=retriever, top_k=3))
 
 
 def test_the_reader_is_given_the_window(windows: Tiny) -> None:
     windows.run()
     assert run(windows, "bm25") == run(windows, "wide")
     assert run(windows, "fused", "fused") == run(windows, "fused-wide", "fused")
-    texts = {row["document_id"]: row["text"] for row in rows(windows, ArtifactKey.of("documents"))}
+    texts = {row["document_id"]: row["text"] for row in windows.rows(ArtifactKey.of("documents"))}
     for retriever, family in (("wide", "lexical"), ("fused-wide", "fused")):
-        contexts = {r["context_id"]: r for r in rows(windows, retriever_contexts_key(retriever))}
+        contexts = {r["context_id"]: r for r in windows.rows(retriever_contexts_key(retriever))}
         given: dict[str, list[str]] = {}
         for row in run(windows, retriever, family):
             one = contexts[row["unit_id"]]
@@ -256,7 +241,7 @@ def test_the_reader_is_given_the_window(windows: Tiny) -> None:
             own = row["unit_id"].partition("#")[2].split("-")
             assert one["start"] <= int(own[0]) < int(own[1]) <= one["end"]
             given.setdefault(row["query_id"], []).append(text)
-        for row in rows(windows, metrics_key(retriever, 3)):
+        for row in windows.rows(metrics_key(retriever, 3)):
             first = given[row["query_id"]]
             assert row["tokens"] == sum(len(text.split()) for text in first)
             answers = ANSWERS.get(row["query_id"])
@@ -266,15 +251,13 @@ def test_the_reader_is_given_the_window(windows: Tiny) -> None:
 
 def test_evidence_is_judged_on_the_window_and_r_stays(windows: Tiny) -> None:
     windows.run()
-    own, wide = (rows(windows, relevant_units_key(name)) for name in ("bm25", "wide"))
+    own, wide = (windows.rows(relevant_units_key(name)) for name in ("bm25", "wide"))
     assert {r["evidence_id"] for r in own} == {r["evidence_id"] for r in wide}
     items = [{(r["evidence_id"], r["unit_id"]) for r in table} for table in (own, wide)]
     assert items[0] < items[1]
-    fused, fused_wide = (
-        rows(windows, relevant_units_key(name)) for name in ("fused", "fused-wide")
-    )
+    fused, fused_wide = (windows.rows(relevant_units_key(name)) for name in ("fused", "fused-wide"))
     assert (fused, fused_wide) == (own, wide)  # that of an input is not taken over
-    before, after = (rows(windows, metrics_key(name, 1)) for name in ("bm25", "wide"))
+    before, after = (windows.rows(metrics_key(name, 1)) for name in ("bm25", "wide"))
     for one, other in zip(before, after, strict=True):
         assert one["n_relevant"] == other["n_relevant"]
         assert one["tokens"] < other["tokens"]
@@ -284,11 +267,6 @@ def test_evidence_is_judged_on_the_window_and_r_stays(windows: Tiny) -> None:
 DECLARED = {"tags": ["unanswerable"]}
 SMALL = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
 TWO_ANSWERS = {"q1": ["10 crowns"], "q4": "carbon dioxide"}
-
-
-def rows_of(tiny: Tiny, key: ArtifactKey) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tiny.pipeline().artifact(key).table().to_pylist()
-    return rows
 
 
 @pytest.fixture
@@ -331,18 +309,18 @@ def test_tokens_and_answers_are_those_of_the_returned_text(family: Tiny) -> None
     for retriever, asset in (("alone", "lexical"), ("parents", "lexical"), ("both", "fused")):
         key = ArtifactKey.of(f"{asset}_runs", retriever=retriever, top_k=3)
         found: dict[str, list[str]] = {}
-        for row in rows_of(family, key):
+        for row in family.rows(key):
             found.setdefault(row["query_id"], []).append(text_of(row["unit_id"]))
-        for row in rows_of(family, metrics_key(retriever, 3)):
+        for row in family.rows(metrics_key(retriever, 3)):
             first = found[row["query_id"]]
             assert row["tokens"] == sum(len(text.split()) for text in first)
             answers = {"q1": ["10 crowns"], "q4": ["carbon dioxide"]}.get(row["query_id"])
             hit = any(holds(text, a) for text in first for a in answers or ())
             assert row["answer_hit"] == (float(hit) if answers else None)
             lengths.add((retriever, row["tokens"]))
-        board = rows_of(family, ArtifactKey.of("leaderboard"))
+        board = family.rows(ArtifactKey.of("leaderboard"))
         (mean,) = (r["tokens"] for r in board if (r["retriever"], r["top_k"]) == (retriever, 3))
-        tokens = [row["tokens"] for row in rows_of(family, metrics_key(retriever, 3))]
+        tokens = [row["tokens"] for row in family.rows(metrics_key(retriever, 3))]
         assert mean == pytest.approx(sum(tokens) / len(tokens))
     assert len(lengths) > 3
 
@@ -414,5 +392,5 @@ def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -
     }
     fresh.write_config()
     fresh.run()
-    found = [row["retriever"] for row in rows_of(fresh, ArtifactKey.of("answerability"))]
+    found = [row["retriever"] for row in fresh.rows(ArtifactKey.of("answerability"))]
     assert found == sorted(name for name in fresh.config["retrievers"] if name != "bare")

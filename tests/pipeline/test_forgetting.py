@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
-from rag_assets.cli import main
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
@@ -32,11 +30,6 @@ SECRET = [
     "A dog needs a ticket of 10 crowns.",
 ]
 MODEL = {"model": "m", "server": "s"}
-
-
-def command(tiny: Tiny, *words: str) -> Result:
-    runner = CliRunner(env={"COLUMNS": "80", "DAGSTER_HOME": None})
-    return runner.invoke(main, [*words, "--store", str(tiny.settings.store)])
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -64,7 +57,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.config["top_k"] = [5]
     tiny.write()
-    assert command(tiny, "evaluate", str(tiny.folder)).exit_code == 0
+    assert tiny.command("evaluate", str(tiny.folder)).exit_code == 0
     store = tiny.settings.store
     vectors = np.eye(2, dtype=np.float32)
     whole = f"Fares\n{DOCUMENTS['fares.md']}"
@@ -88,16 +81,16 @@ def test_no_byte_of_the_text_is_left(cleaned: Tiny) -> None:
     before = holding(store, SECRET)
     assert any("documents" in path.parts for path in before)
     assert any("dagster" in path.parts for path in before)
-    dry = command(cleaned, "clean", "--document", "fares.md")
+    dry = cleaned.command("clean", "--document", "fares.md")
     assert dry.exit_code == 0
     assert "would be removed" in dry.stdout
     assert holding(store, SECRET) == before
-    done = command(cleaned, "clean", "--document", "fares.md", "--yes")
+    done = cleaned.command("clean", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
     assert "Dagster instance" in done.stdout
     assert "the dataset itself" in done.stderr
     assert holding(store, SECRET) == set()
-    again = command(cleaned, "clean", "--document", "fares.md", "--yes")
+    again = cleaned.command("clean", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
     assert "holds a document 'fares.md'" in again.stderr
 
@@ -107,15 +100,15 @@ def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> N
     file = tmp_path / "passage.txt"
     file.write_text(f"{SECRET[1]}\n")
     assert holding(store, SECRET[1:2])
-    done = command(cleaned, "clean", "--text", str(file), "--yes")
+    done = cleaned.command("clean", "--text", str(file), "--yes")
     assert done.exit_code == 0, done.output
     assert holding(store, SECRET[1:2]) == set()
-    assert command(cleaned, "clean", "--text", str(file), "--yes").stdout == "nothing to remove\n"
+    assert cleaned.command("clean", "--text", str(file), "--yes").stdout == "nothing to remove\n"
     _, cached = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert cached.all()
     file.write_text(" ")
-    assert "holds no text" in command(cleaned, "clean", "--text", str(file)).stderr
-    mixed = command(cleaned, "clean", "--document", "a", "--caches", "1")
+    assert "holds no text" in cleaned.command("clean", "--text", str(file)).stderr
+    mixed = cleaned.command("clean", "--document", "a", "--caches", "1")
     assert "--document and --text exclude" in mixed.stderr
 
 
@@ -130,10 +123,10 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     other.write()
     (other.folder / "fares.md").rename(other.folder / "prices.md")
     other.write_rows("judgments.jsonl", [{**JUDGMENTS[0], "doc_id": "prices.md"}, *JUDGMENTS[1:]])
-    done = command(cleaned, "evaluate", str(other.folder))
+    done = cleaned.command("evaluate", str(other.folder))
     assert done.exit_code == 0, done.output
     store = cleaned.settings.store
-    done = command(cleaned, "clean", "--document", "fares.md", "--experiment", "tiny", "--yes")
+    done = cleaned.command("clean", "--document", "fares.md", "--experiment", "tiny", "--yes")
     assert done.exit_code == 0, done.output
     assert holding(store, SECRET) == set()
     assert "note: tiny has to be evaluated again: rag-assets evaluate" in done.stderr
@@ -148,10 +141,10 @@ def test_what_is_no_text_of_it_stays(cleaned: Tiny) -> None:
     store = cleaned.settings.store
     latest = EvaluationNames(cleaned.settings, cleaned.artifacts.name).pin("latest")
     board = list(cleaned.objects("leaderboard").iterdir())
-    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
     assert History(cleaned.artifacts, cleaned.settings.locks).ids() == [latest.evaluation_id]
-    assert command(cleaned, "leaderboard", str(cleaned.folder)).exit_code == 0
+    assert cleaned.command("leaderboard", str(cleaned.folder)).exit_code == 0
     _, known = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert known.all()
     answers = ReplyStore(store / "cache" / "completions").get(
@@ -163,7 +156,7 @@ def test_what_is_no_text_of_it_stays(cleaned: Tiny) -> None:
 def test_what_was_stored_without_an_evaluation_is_found(cleaned: Tiny) -> None:
     shutil.rmtree(cleaned.artifacts / "evaluations")
     (cleaned.artifacts / "current").unlink()
-    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
     assert holding(cleaned.settings.store, SECRET) == set()
 
 
@@ -173,7 +166,7 @@ def test_an_evaluation_goes_on_without_the_document(cleaned: Tiny) -> None:
     (cleaned.folder / "fares.md").unlink()
     cleaned.write_rows("queries.jsonl", QUERIES[1:])
     cleaned.write_rows("judgments.jsonl", JUDGMENTS[1:])
-    assert command(cleaned, "clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
     cleaned.run()
     cleaned.snapshot()
     assert holding(cleaned.settings.store, SECRET) == set()
@@ -181,11 +174,11 @@ def test_an_evaluation_goes_on_without_the_document(cleaned: Tiny) -> None:
     found = comparability(old, EvaluationResult.current(cleaned.artifacts))
     assert [reason.text for reason in found.reasons] == ["1 labelled query removed"]
     assert len(found.shared) == 5
-    assert command(cleaned, "diff", str(cleaned.folder), "anchor", "latest").exit_code == 1
+    assert cleaned.command("diff", str(cleaned.folder), "anchor", "latest").exit_code == 1
 
 
 def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
-    result = command(tiny, "clean", "--document", "nobody.md", "--yes")
+    result = tiny.command("clean", "--document", "nobody.md", "--yes")
     assert result.exit_code == 2
     assert "no artifact of any experiment" in result.stderr
 

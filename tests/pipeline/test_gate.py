@@ -11,10 +11,8 @@ from statistics import stdev
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
 from scipy import stats
 
-from rag_assets.cli import main
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
 from rag_assets.report.drop_causes import LostQuestion
@@ -255,8 +253,7 @@ def test_looks_that_are_not_what_was_written(known: Known) -> None:
         file.write_bytes(content)
         with pytest.raises(StoreError, match=r"json: is damaged .* set a new anchor, or delete it"):
             known.gate("anchor")
-    line = ["gate", str(known.folder), "--store", str(known.settings.store), "--against", "anchor"]
-    done = CliRunner().invoke(main, line)
+    done = known.command("gate", ".", "--against", "anchor", columns=200)
     assert done.exit_code == 3
     assert done.output.count("\n") == 1
 
@@ -354,31 +351,28 @@ def test_junit_of_what_no_xml_may_hold(known: Known) -> None:
     assert root.find(".//failure").get("message") == "one failed: ??[31m<b>&?"  # type: ignore[union-attr]
 
 
-def command(known: Known, *options: str) -> Result:
-    words = ["gate", str(known.folder), "--store", str(known.settings.store)]
-    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [*words, *options])
-
-
 def test_the_command(known: Known, tmp_path: Path) -> None:
-    nothing = command(known, "--against", "previous")
+    nothing = known.command("gate", ".", "--against", "previous")
     assert nothing.exit_code == 2
     assert "no complete evaluation before" in nothing.stderr
     known.rank("two", [2] * 10 + [1] * 4)
     known.evaluate()
     file = tmp_path / "reports" / "gate.xml"
-    failed = command(known, "--against", "previous", "--junit", str(file))
+    failed = known.command("gate", ".", "--against", "previous", "--junit", str(file))
     assert failed.exit_code == 1
     assert "gate FAILED: known, mrr@4 against 2" in failed.stdout
     assert max(map(len, failed.stdout.splitlines())) <= 80
     assert ElementTree.parse(file).getroot().get("failures") == "1"
-    passed = command(known, "--against", "previous", "--retriever", "one", "--format", "json")
+    passed = known.command(
+        "gate", ".", "--against", "previous", "--retriever", "one", "--format", "json"
+    )
     assert passed.exit_code == 0
     content = json.loads(passed.stdout)
     assert (content["passed"], content["answer"]) == (True, "pass")
-    markdown = command(known, "--against", "previous", "--format", "markdown").stdout
+    markdown = known.command("gate", ".", "--against", "previous", "--format", "markdown").stdout
     assert markdown.startswith("### gate FAILED: known, mrr@4 against 2")
     assert "| fail | two | 1.0000 | 0.6429 | -0.3571 |" in markdown
-    printed = command(known, "--against", "previous", "--format", "csv").stdout
+    printed = known.command("gate", ".", "--against", "previous", "--format", "csv").stdout
     rows = list(csv.DictReader(printed.splitlines()))
     assert [(row["retriever"], row["answer"], row["n"]) for row in rows] == [
         ("one", "pass", "14"),
@@ -387,32 +381,30 @@ def test_the_command(known: Known, tmp_path: Path) -> None:
     assert float(rows[1]["change"]) == pytest.approx(-5 / 14)
     assert rows[1]["reason"].startswith("dropped by 0.3571")
     for wrong in (["--max-drop", "2"], ["--alpha", "0"], ["--metric", "mrr@7"]):
-        assert command(known, "--against", "previous", *wrong).exit_code == 2
+        assert known.command("gate", ".", "--against", "previous", *wrong).exit_code == 2
 
 
 def test_who_cannot_tell_says_so(known: Known, tmp_path: Path) -> None:
     known.rank("two", [2] * 3 + [1] * 11)
     known.evaluate()
     against = ("--against", "previous")
-    unknown = command(known, *against)
+    unknown = known.command("gate", ".", *against)
     assert unknown.exit_code == 4
     assert unknown.stdout.startswith("gate cannot tell: known, mrr@4 against 2")
     assert "can be shown" in " ".join(unknown.stdout.split())
     file = tmp_path / "gate.xml"
     for option, code, skipped in (("pass", 0, "1"), ("fail", 1, "0")):
-        told = command(known, *against, "--cannot-tell", option, "--junit", str(file))
+        told = known.command("gate", ".", *against, "--cannot-tell", option, "--junit", str(file))
         assert told.exit_code == code
         assert ElementTree.parse(file).find("testsuite").get("skipped") == skipped  # type: ignore[union-attr]
 
 
 def test_the_anchor_command(known: Known) -> None:
-    words = ["anchor", str(known.folder), "--store", str(known.settings.store)]
-    runner = CliRunner()
-    assert runner.invoke(main, [*words, "--show"]).exit_code == 1
-    pinned = runner.invoke(main, words)
+    assert known.command("anchor", ".", "--show").exit_code == 1
+    pinned = known.command("anchor", ".", columns=200)
     assert pinned.exit_code == 0
     latest = known.names().find("latest").evaluation_id
     assert f"known: anchor is {latest}" in pinned.stdout
     assert "the gate can fail once 9 questions fall and none rises" in pinned.stderr
-    assert runner.invoke(main, [*words, "--show"]).stdout == pinned.stdout
+    assert known.command("anchor", ".", "--show", columns=200).stdout == pinned.stdout
     assert (known.artifacts / "anchor").read_text() == latest

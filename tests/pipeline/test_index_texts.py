@@ -183,9 +183,7 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
 
 def test_an_evaluation_without_some_texts_is_incomplete(asking: Tiny, server: Server) -> None:
     def evaluate(*options: str) -> Result:
-        place = [str(asking.folder), "--store", str(asking.settings.store)]
-        runner = CliRunner(env={"COLUMNS": "200", "DAGSTER_HOME": None})
-        return runner.invoke(main, ["evaluate", *place, *options])
+        return asking.command("evaluate", ".", *options, columns=200)
 
     server.on("JSON", error(400, "too long"), says('["What?", "Why?"]'))
     result = evaluate()

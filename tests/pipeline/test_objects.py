@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.engine.recipe import Recipe
@@ -259,26 +259,21 @@ def vectors(tiny: Tiny) -> VectorCache:
     return VectorCache(tiny.settings.store / "cache" / "embeddings", "a" * 64)
 
 
-def command(tiny: Tiny, *words: str) -> Result:
-    runner = CliRunner(env={"COLUMNS": "80"})
-    return runner.invoke(main, [*words, "--store", str(tiny.settings.store)])
-
-
 def test_old_entries_go_when_they_are_named(cached: Tiny) -> None:
     folder = cached.settings.store / "cache" / "completions"
     store_replies(folder, MODEL, [(REQUEST, Completion("This one.", 1, 1, "stop"))])
     evaluations = list((cached.artifacts / "evaluations").iterdir())
     words = ["clean", "--older-than", "0", "--orphans", "--yes"]
-    assert command(cached, *words).exit_code == 0
+    assert cached.command(*words).exit_code == 0
     assert ReplyStore(folder).get(MODEL, [REQUEST]) != [None], "no reply goes unasked"
-    assert command(cached, "clean", "--caches", "1").stdout == "nothing to remove\n"
-    dry = command(cached, "clean", "--caches", "0")
+    assert cached.command("clean", "--caches", "1").stdout == "nothing to remove\n"
+    dry = cached.command("clean", "--caches", "0")
     assert "cache/embeddings" in dry.stdout
     assert "--yes does it" in dry.stderr
     assert ReplyStore(folder).get(MODEL, [REQUEST]) != [None]
-    assert command(cached, "clean", "--caches", "0", "--yes").exit_code == 0
+    assert cached.command("clean", "--caches", "0", "--yes").exit_code == 0
     assert ReplyStore(folder).get(MODEL, [REQUEST]) == [None]
-    assert command(cached, "cache", "info").stdout == "the caches are empty\n"
+    assert cached.command("cache", "info").stdout == "the caches are empty\n"
     assert list((cached.artifacts / "evaluations").iterdir()) == evaluations
 
 
@@ -294,14 +289,14 @@ def test_an_entry_goes_by_its_age(cached: Tiny) -> None:
 
 
 def test_what_the_caches_hold(cached: Tiny) -> None:
-    shown = command(cached, "cache", "info").stdout
+    shown = cached.command("cache", "info").stdout
     assert "embeddings  aaaaaaaaaaaaaaaa        3         1" in shown
-    (row,) = json.loads(command(cached, "cache", "info", "--format", "json").stdout)
+    (row,) = json.loads(cached.command("cache", "info", "--format", "json").stdout)
     assert (row["entries"], row["segments"], row["unreadable"]) == (3, 1, 0)
     (file,) = (cached.settings.store / "cache").rglob("*.parquet")
     assert row["bytes"] == file.stat().st_size
     file.write_bytes(b"PAR1")
-    (row,) = json.loads(command(cached, "cache", "info", "--format", "json").stdout)
+    (row,) = json.loads(cached.command("cache", "info", "--format", "json").stdout)
     assert (row["entries"], row["unreadable"]) == (0, 1)
 
 

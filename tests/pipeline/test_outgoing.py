@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.checks.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.cli import main
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.stages import STAGES
 from tests.answers.answering import with_answers
@@ -149,8 +147,7 @@ def test_what_is_shown(stored: Tiny) -> None:
     api = {"type": "rerank_api", "input": "bm25", **AT, "candidates": 5}
     stored.config["retrievers"] |= {"api": api, "fast": {**api, "model": "n", "max_calls": 9}}
     stored.write_config()
-    words = ["plan", str(stored.folder), "--store", str(stored.settings.store)]
-    done = CliRunner(env={"COLUMNS": "300"}).invoke(main, words)
+    done = stored.command("plan", ".", columns=300)
     assert done.exit_code == 0, done.output
     tokens = 6 * sum(sizes(stored)[:5]) + ASKED
     amounts = f"at most: 6 requests, 6 questions, 30 passages, {tokens} tokens"
@@ -297,8 +294,7 @@ def test_where_a_model_runs_without(tiny: Tiny) -> None:
         ("late", "'query: ' before every query; give it as query_prompt"),
         ("served", "'passage: ' before every document; give it as document_prompt"),
     ]
-    words = ["plan", str(tiny.folder), "--store", str(tiny.settings.store)]
-    planned = CliRunner().invoke(main, words)
+    planned = tiny.command("plan", ".", columns=200)
     assert "warning: retriever 'late': model '" in planned.stderr
 
 
@@ -316,8 +312,7 @@ def test_a_search_of_its_own_has_its_queries_embedded_without(tiny: Tiny) -> Non
 
 
 def test_what_was_put_before_texts_is_said(tiny: Tiny) -> None:
-    words = ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
-    done = CliRunner().invoke(main, words)
+    done = tiny.command("evaluate", ".", columns=200)
     assert done.exit_code == 0, done.output
     note = (
         "asymmetric: prompts: 'query: ' before every query (the table of known models), "

@@ -11,7 +11,6 @@ import pytest
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.ask import ask
-from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.search_steps_stage import RECENCY_FACTORS_KEY
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -62,16 +61,6 @@ def dated(tmp_path: Path) -> Tiny:
     return tiny
 
 
-def ranked(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, float]]]:
-    pipeline = tiny.pipeline()
-    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
-    for row in (
-        pipeline.artifact(run_key(pipeline.experiment, retriever, top_k)).table().to_pylist()
-    ):
-        found[row["query_id"]].append((row["unit_id"], row["score"]))
-    return found
-
-
 def by_hand(rows: list[tuple[str, float]]) -> list[tuple[str, float]]:
     each = [(unit, factor(unit.partition("#")[0]), score) for unit, score in rows]
     scores = [(unit, score * f if score >= 0 else score / f) for unit, f, score in each]
@@ -82,9 +71,9 @@ def test_every_score_is_weighted_before_the_cut(dated: Tiny) -> None:
     dated.run()
     moved = set()
     for name in ("bm25", "far", "more", "fused"):
-        everything = ranked(dated, name, DEEP)
+        everything = dated.ranked(name, DEEP)
         for top_k in (2, DEEP):
-            for query_id, rows in ranked(dated, f"{name}-fresh", top_k).items():
+            for query_id, rows in dated.ranked(f"{name}-fresh", top_k).items():
                 expected = by_hand(everything[query_id])[:top_k]
                 assert [unit for unit, _ in rows] == [unit for unit, _ in expected]
                 scores = [score for _, score in rows]
@@ -92,7 +81,7 @@ def test_every_score_is_weighted_before_the_cut(dated: Tiny) -> None:
                 if rows and rows[0][0] != everything[query_id][0][0]:
                     moved.add(name)
     assert moved == {"bm25", "far", "more", "fused"}
-    assert min(score for rows in ranked(dated, "far", DEEP).values() for _, score in rows) < 0
+    assert min(score for rows in dated.ranked("far", DEEP).values() for _, score in rows) < 0
     table = dated.pipeline().artifact(RECENCY_FACTORS_KEY).table()
     assert table.num_rows == len(DOCUMENTS)  # equal options once
     assert max(table["age"].to_pylist()) == 100 * (len(DOCUMENTS) - 1)

@@ -10,9 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
-from rag_assets.cli import main
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.warehouse import rebuild
@@ -40,11 +38,6 @@ def ask(warehouse: Path, statement: str) -> list[dict[str, Any]]:
     return rows
 
 
-def rows_of(tiny: Tiny, key: ArtifactKey) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tiny.pipeline().artifact(key).table().to_pylist()
-    return rows
-
-
 def test_numbers_are_those_of_the_artifacts(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     for retriever in tiny.config["retrievers"]:
@@ -56,36 +49,36 @@ def test_numbers_are_those_of_the_artifacts(tiny: Tiny) -> None:
                 f"query_metrics {where} AND top_k = {top_k} ORDER BY query_id",
             )
             key = ArtifactKey.of("metrics", retriever=retriever, top_k=top_k)
-            assert found == rows_of(tiny, key)
+            assert found == tiny.rows(key)
         found = ask(
             warehouse,
             f"SELECT * EXCLUDE (experiment, retriever) FROM metrics_summary {where} ORDER BY top_k",
         )
-        assert found == rows_of(tiny, ArtifactKey.of("metrics_summary", retriever=retriever))
+        assert found == tiny.rows(ArtifactKey.of("metrics_summary", retriever=retriever))
         found = ask(
             warehouse,
             f"SELECT * EXCLUDE (experiment, retriever) FROM intervals {where} ORDER BY ALL",
         )
         key = ArtifactKey.of("intervals", retriever=retriever)
-        assert found == sorted(rows_of(tiny, key), key=lambda row: (row["top_k"], row["metric"]))
+        assert found == sorted(tiny.rows(key), key=lambda row: (row["top_k"], row["metric"]))
     pairs = ask(warehouse, "SELECT * EXCLUDE experiment FROM comparisons")
-    assert pairs == rows_of(tiny, ArtifactKey.of("comparisons"))
+    assert pairs == tiny.rows(ArtifactKey.of("comparisons"))
     board = ask(warehouse, "SELECT * EXCLUDE experiment FROM leaderboard")
-    assert board == rows_of(tiny, ArtifactKey.of("leaderboard"))
+    assert board == tiny.rows(ArtifactKey.of("leaderboard"))
 
 
 def test_views_show_what_the_snapshot_names(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     documents = ask(warehouse, "SELECT * EXCLUDE experiment FROM documents ORDER BY document_id")
-    assert documents == sorted(rows_of(tiny, DOCUMENTS_KEY), key=lambda row: row["document_id"])
+    assert documents == sorted(tiny.rows(DOCUMENTS_KEY), key=lambda row: row["document_id"])
     queries = ask(warehouse, "SELECT * EXCLUDE experiment FROM queries ORDER BY query_id")
-    assert queries == rows_of(tiny, QUERIES_KEY)
+    assert queries == tiny.rows(QUERIES_KEY)
     run = ask(
         warehouse,
         "SELECT * EXCLUDE (experiment, retriever, top_k) FROM runs WHERE "
         "retriever = 'hybrid' AND top_k = 3 ORDER BY query_id, rank",
     )
-    assert run == rows_of(tiny, ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
+    assert run == tiny.rows(ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
     counts = ask(warehouse, "SELECT retriever, count(DISTINCT top_k) AS n FROM runs GROUP BY ALL")
     assert {row["retriever"]: row["n"] for row in counts} == dict.fromkeys(
         tiny.config["retrievers"], 3
@@ -265,14 +258,13 @@ def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
     where = "WHERE retriever = 'bm25' AND top_k = 5 ORDER BY query_id"
     columns = "* EXCLUDE (experiment, retriever, top_k)"
     found = ask(tiny.settings.warehouse, f"SELECT {columns} FROM query_metrics {where}")
-    assert found == rows_of(tiny, key)
+    assert found == tiny.rows(key)
 
 
 def test_an_evaluation_without_a_change_keeps_it(fresh: Tiny) -> None:
-    words = ["evaluate", str(fresh.folder), "--store", str(fresh.settings.store)]
-    assert CliRunner().invoke(main, words).exit_code == 0
+    assert fresh.command("evaluate", ".").exit_code == 0
     built = fresh.settings.warehouse.stat()
-    assert CliRunner().invoke(main, words).exit_code == 0
+    assert fresh.command("evaluate", ".").exit_code == 0
     after = fresh.settings.warehouse.stat()
     assert after.st_ino == built.st_ino
     assert after.st_mtime_ns > built.st_mtime_ns

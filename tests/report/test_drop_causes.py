@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from rag_assets.cli import main
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.drop_causes import Causes, LostQuestion
 from rag_assets.report.evaluation_pairs import Drop
@@ -61,10 +59,6 @@ class Towns(Tiny):
         names = EvaluationNames(self.settings, self.artifacts.name)
         return gate(EvaluationResult.current(self.artifacts), names, "anchor", Rules(max_drop))
 
-    def command(self, *words: str) -> Result:
-        arguments = [words[0], str(self.folder), *words[1:], "--store", str(self.settings.store)]
-        return CliRunner(env={"COLUMNS": "100"}).invoke(main, arguments)
-
 
 @pytest.fixture
 def towns(tmp_path: Path) -> Towns:
@@ -93,7 +87,7 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
     assert [one.text for one in causes.newcomers] == [
         "added: pricing.md, unjudged, ranks 1 for qAro"
     ]
-    done = towns.command("gate", "--against", "anchor")
+    done = towns.command("gate", ".", "--against", "anchor", columns=100)
     assert "added: pricing.md, unjudged, ranks 1 for qAro" in done.stdout
     assert "to grade them: rag-assets pool " in done.stderr
 
@@ -109,7 +103,7 @@ def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tow
     assert check.reason == (
         "dropped by 1.0000 (p = 0.0002), but 1.0000 of it is by documents that nobody has judged"
     )
-    said = towns.command("gate", "--against", "anchor").stdout
+    said = towns.command("gate", ".", "--against", "anchor", columns=100).stdout
     assert "and 7 more unjudged documents that were added or changed" in said
 
 
@@ -126,7 +120,7 @@ def test_worse_chunks_fail_with_the_questions(towns: Towns) -> None:
     assert causes.n_lost == N
     assert {one.query_id for one in causes.lost} <= {f"q{town}" for town in TOWNS}
     assert found.notes == ("changed since: chunking.parts.max_tokens 100 -> 15",)
-    said = " ".join(towns.command("gate", "--against", "anchor").stdout.split())
+    said = " ".join(towns.command("gate", ".", "--against", "anchor", columns=100).stdout.split())
     assert "bm25 lost most on qAro (1.0000 -> 0.0000); qBel" in said
     assert "; and 9 more" in said
 
@@ -163,7 +157,7 @@ def test_a_judged_page_is_no_newcomer(towns: Towns) -> None:
     row = {"query_id": "qAro", "doc_id": "pricing.md", "relevance": 0}
     (towns.folder / "judgments.jsonl").write_text(rows + json.dumps(row) + "\n")
     towns.evaluate()
-    said = towns.command("gate", "--against", "anchor", "--intersection").stdout
+    said = towns.command("gate", ".", "--against", "anchor", "--intersection", columns=100).stdout
     assert "unjudged" not in said
 
 
@@ -180,7 +174,7 @@ def test_a_label_that_only_moved_is_the_same(towns: Towns) -> None:
 def test_names_of_documents_are_data(towns: Towns) -> None:
     add_page(towns, "[red]pri\x1bcing.md", "Aro")
     towns.evaluate()
-    said = towns.command("gate", "--against", "anchor").stdout
+    said = towns.command("gate", ".", "--against", "anchor", columns=100).stdout
     assert "\x1b" not in said
     assert "added: [red]pri" in said
 

@@ -11,7 +11,6 @@ import pytest
 
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.registry import OWN_TYPES
-from rag_assets.retrieval.runs_stage import run_key
 from tests.retrieval.test_contract import absent
 from tests.retrieval.test_contract import retrievers as retrievers
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
@@ -30,15 +29,6 @@ QUESTIONS = {
 @pytest.fixture(scope="module")
 def used(retrievers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {kind: retrievers[kind] for kind in KINDS if not absent(kind)}
-
-
-def scores(tiny: Tiny, retriever: str, top_k: int) -> dict[str, list[tuple[str, float]]]:
-    pipeline = tiny.pipeline()
-    table = pipeline.artifact(run_key(pipeline.experiment, retriever, top_k)).table()
-    found: dict[str, list[tuple[str, float]]] = {str(q["query_id"]): [] for q in QUERIES}
-    for row in table.to_pylist():
-        found[row["query_id"]].append((row["document_id"], row["score"]))
-    return found
 
 
 def evaluated(root: Path, retrievers: Mapping[str, Any], documents: dict[str, str]) -> Tiny:
@@ -86,7 +76,7 @@ def test_the_best_of_all_texts_at_every_depth(pair: tuple[Tiny, Tiny], kind: str
     if absent(kind):
         pytest.skip(f"needs pip install 'rag-assets[{kind.replace('_', '-')}]'")
     several, alone = pair
-    found, single = scores(several, kind, 50), scores(alone, kind, 50)
+    found, single = several.ranked(kind, 50, "document_id"), alone.ranked(kind, 50, "document_id")
     for query_id, rows in single.items():
         best: dict[str, float] = defaultdict(lambda: float("-inf"))
         for name, score in rows:
@@ -95,4 +85,4 @@ def test_the_best_of_all_texts_at_every_depth(pair: tuple[Tiny, Tiny], kind: str
         assert dict(found[query_id]) == pytest.approx(dict(best), abs=1e-6)
         values = [score for _, score in found[query_id]]
         assert values == sorted(values, reverse=True)
-        assert scores(several, kind, 2)[query_id] == found[query_id][:2]
+        assert several.ranked(kind, 2, "document_id")[query_id] == found[query_id][:2]

@@ -41,13 +41,8 @@ def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def facts(tiny: Tiny, key: ArtifactKey = RANKINGS) -> dict[str, Any]:
-    return dict(tiny.pipeline().artifact(key).manifest.facts)
-
-
 def means(tiny: Tiny, retriever: str = "mine") -> dict[str, Any]:
-    rows = tiny.pipeline().artifact(summary_key(retriever)).table().to_pylist()
-    return dict(max(rows, key=lambda row: row["top_k"]))
+    return dict(max(tiny.rows(summary_key(retriever)), key=lambda row: row["top_k"]))
 
 
 def asked_at(tiny: Tiny) -> str:
@@ -89,11 +84,11 @@ def tiny(tmp_path: Path, passages: SearchDatabase, computed: Tiny) -> Tiny:
 def test_a_table_with_chunks_of_its_own_is_judged_on_evidence(tiny: Tiny) -> None:
     printed = rag_assets(tiny, "evaluate")
     assert "mine" in printed
-    assert set(facts(tiny, HITS)["located"]) == {"exact"}
+    assert set(tiny.facts(HITS)["located"]) == {"exact"}
     own = means(tiny)
     assert (own["n_failed"], own["n_queries"]) == (0, 6)
     assert own["hit_rate"] == 1.0  # each evidence is a paragraph
-    assert (facts(tiny)["asked_twice"], facts(tiny)["differed"]) == (6, 0)
+    assert (tiny.facts(RANKINGS)["asked_twice"], tiny.facts(RANKINGS)["differed"]) == (6, 0)
 
 
 def test_the_revision_of_a_query_decides_what_is_asked_again(
@@ -102,7 +97,7 @@ def test_the_revision_of_a_query_decides_what_is_asked_again(
     tiny.configure("mine", revision={"sql": "SELECT max(version) FROM passages"})
     rag_assets(tiny, "evaluate")
     first = asked_at(tiny)
-    (line, *_) = facts(tiny)["notes"]
+    (line, *_) = tiny.facts(RANKINGS)["notes"]
     assert line.endswith(" UTC at revision 1; believed until that or the queries change")
     passages.execute("UPDATE passages SET text = text || ' '")
     rag_assets(tiny, "evaluate")
@@ -110,7 +105,7 @@ def test_the_revision_of_a_query_decides_what_is_asked_again(
     passages.execute("UPDATE passages SET version = 2")
     rag_assets(tiny, "evaluate")
     assert asked_at(tiny) != first
-    assert facts(tiny)["revision"] == "2"
+    assert tiny.facts(RANKINGS)["revision"] == "2"
 
 
 def test_a_dsn_is_in_no_file(tiny: Tiny, passages: SearchDatabase) -> None:

@@ -39,27 +39,14 @@ from rag_assets.retrieval.external.locate import (
     offsets_of,
 )
 from rag_assets.retrieval.external.stage import SINGLE, hits_key, rankings_key, units_key
-from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched
 from tests.tiny_experiment import JUDGMENTS, QUERIES
 
 
-def facts(searched: Searched, key: ArtifactKey) -> dict[str, Any]:
-    return dict(searched.pipeline().artifact(key).manifest.facts)
-
-
 def means(searched: Searched, retriever: str, top_k: int = 5) -> dict[str, Any]:
-    rows = searched.pipeline().artifact(summary_key(retriever)).table().to_pylist()
-    (row,) = [row for row in rows if row["top_k"] == top_k]
+    (row,) = [row for row in searched.rows(summary_key(retriever)) if row["top_k"] == top_k]
     return dict(row)
-
-
-def run_ids(searched: Searched, retriever: str, query: str, top_k: int = 5) -> list[str]:
-    pipeline = searched.pipeline()
-    run = pipeline.artifact(run_key(pipeline.experiment, retriever, top_k)).table().to_pylist()
-    return [row["unit_id"] for row in run if row["query_id"] == query]
 
 
 def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(searched: Searched) -> None:
@@ -67,14 +54,14 @@ def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(searched: Searched)
     own = means(searched, "mine")
     assert own["n_failed"] == own["n_empty"] == 0
     # Each evidence is a paragraph, so each of them is a unit that the search can return.
-    located = facts(searched, hits_key("mine"))
+    located = searched.facts(hits_key("mine"))
     assert located["located"] == {"exact": 30}
     assert own["hit_rate"] > 0.8
     texts = searched.pipeline().artifact(units_key("mine")).table()
     assert "A dog needs a ticket of 10 crowns." in texts["text"].to_pylist()
     # "what does a ticket for a dog cost": the words a, dog, ticket.
-    assert run_ids(searched, "mine", "q1")[0] == "fares.md#92-126"
-    contexts = searched.pipeline().artifact(retriever_contexts_key("mine")).table().to_pylist()
+    assert searched.ranked("mine", 5)["q1"][0][0] == "fares.md#92-126"
+    contexts = searched.rows(retriever_contexts_key("mine"))
     tokens = {row["context_id"]: row["n_tokens"] for row in contexts}
     assert tokens["fares.md#92-126"] == 9
 
@@ -85,7 +72,7 @@ def test_a_fusion_and_a_reranker_read_it(searched: Searched) -> None:
     searched.run()
     assert means(searched, "fused")["n_failed"] == 0
     units = set(searched.pipeline().artifact(units_key("mine")).table()["chunk_id"].to_pylist())
-    assert set(run_ids(searched, "maxsim", "q1")) <= units
+    assert set([unit for unit, _ in searched.ranked("maxsim", 5)["q1"]]) <= units
     # Of what only the search can return nobody knows that no chunk holds it.
     experiment = searched.pipeline().experiment
     for name in ("mine", "fused", "maxsim"):
@@ -131,7 +118,7 @@ def test_each_query_is_asked_once_and_a_sample_twice(searched: Searched) -> None
     assert searched.log[0] == "loaded"
     assert searched.log[1:7] == [query["text"] for query in QUERIES]
     assert len(searched.log) == 1 + 6 + 2
-    found = facts(searched, rankings_key("mine"))
+    found = searched.facts(rankings_key("mine"))
     assert (found["asked_twice"], found["differed"]) == (2, 0)
     pipeline = searched.pipeline()
     recipe = pipeline.recipe(rankings_key("mine"))
@@ -150,7 +137,7 @@ def test_what_has_another_order_the_second_time_is_said(searched: Searched) -> N
     turned = "best = sorted(scored, reverse=len(LOG.read_text().splitlines()) < 8)[:k]"
     searched.write_search(SEARCH.replace("best = sorted(scored, reverse=True)[:k]", turned))
     searched.run()
-    (_, line) = facts(searched, rankings_key("mine"))["notes"]
+    (_, line) = searched.facts(rankings_key("mine"))["notes"]
     assert line.startswith("6 of 6 queries that were asked twice gave other hits, or another order")
 
 
@@ -184,7 +171,7 @@ def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) ->
     assert searched.log == []
     searched.configure("mine", revision="v2")
     assert "external_rankings/mine" in searched.run()
-    (line, *_) = facts(searched, rankings_key("mine"))["notes"]
+    (line, *_) = searched.facts(rankings_key("mine"))["notes"]
     assert line.startswith("asked on ")
     assert line.endswith(" UTC at revision v2; believed until that or the queries change")
 
@@ -222,7 +209,7 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     searched.run()
     own = means(searched, "mine")
     assert (own["n_failed"], own["n_queries"]) == (1, 5)
-    rows = searched.pipeline().artifact(metrics_key("mine", 5)).table().to_pylist()
+    rows = searched.rows(metrics_key("mine", 5))
     assert {row["query_id"]: row["ndcg"] for row in rows if row["failed"]} == {"q1": None}
     assert unfinished(searched.pipeline(), ["mine"]) == {"mine": {"q1"}}
     assert unanswered(searched.pipeline()) == {rankings_key("mine"): 1}
@@ -239,11 +226,11 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
 
 def test_ids_of_a_chunking_need_its_name(searched: Searched) -> None:
     searched.run()
-    ids = run_ids(searched, "bm25", "q1")
+    ids = [unit for unit, _ in searched.ranked("bm25", 5)["q1"]]
     searched.write_search(f"def retrieve(query, k):\n    return {ids!r}\n")
     searched.configure("mine", chunking="parts")
     searched.run()
-    assert run_ids(searched, "mine", "q1") == ids
+    assert [unit for unit, _ in searched.ranked("mine", 5)["q1"]] == ids
 
 
 def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched: Searched) -> None:
@@ -260,8 +247,8 @@ def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched
         "            {'text': 'A dog costs ten crowns.'}]\n"
     )
     searched.run()
-    assert facts(searched, hits_key("mine"))["located"] == {"missing": 12}
-    rows = searched.pipeline().artifact(metrics_key("mine", 5)).table().to_pylist()
+    assert searched.facts(hits_key("mine"))["located"] == {"missing": 12}
+    rows = searched.rows(metrics_key("mine", 5))
     hit = {row["query_id"]: row["hit_rate"] for row in rows}
     assert hit == {"q1": 1.0, "q2": 0.0, "q3": 0.0, "q4": 0.0, "q5": 0.0, "q6": 0.0}
     assert {row["answer_hit"] for row in rows} == {1.0}
@@ -288,10 +275,10 @@ def test_a_run_file_has_texts_and_spans(searched: Searched, judge: str) -> None:
     searched.config["baseline"] = "theirs"
     searched.write_config()
     searched.run()
-    rows = searched.pipeline().artifact(metrics_key("theirs", 5)).table().to_pylist()
+    rows = searched.rows(metrics_key("theirs", 5))
     hit = {row["query_id"]: row["hit_rate"] for row in rows}
     assert hit == {"q1": 1.0, "q2": 1.0, "q3": 1.0, "q4": None, "q5": 0.0, "q6": 0.0}
-    assert facts(searched, rankings_key("theirs"))["notes"] == [
+    assert searched.facts(rankings_key("theirs"))["notes"] == [
         "2 queries of the experiment have no rows in the file"
     ]
     assert unfinished(searched.pipeline(), ["theirs"]) == {}

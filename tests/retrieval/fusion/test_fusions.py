@@ -27,37 +27,19 @@ from rag_assets.retrieval.fusion.methods import (
     SumFusion,
 )
 from rag_assets.schemas import RUNS
+from tests.made_tables import ranked, scored_table
 
 Scored = Mapping[str, float]
 """Unit -> score."""
 
 
 def ranking(scored: Scored, query: str = "q") -> pa.Table:
-    """Return a ranking of one query in the one order: score, then id, both descending."""
-    ordered = sorted(scored.items(), key=lambda item: (item[1], item[0].encode()), reverse=True)
-    return RUNS.from_rows(
-        [
-            {
-                "query_id": query,
-                "rank": rank,
-                "score": float(score),
-                "unit_id": item,
-                "chunk_id": item,
-                "document_id": item,
-            }
-            for rank, (item, score) in enumerate(ordered, 1)
-        ]
-    )
+    return scored_table({query: {unit: float(score) for unit, score in scored.items()}})
 
 
 def scores(table: pa.Table) -> dict[str, float]:
     """Return unit -> score, best first."""
     return dict(zip(table["unit_id"].to_pylist(), table["score"].to_pylist(), strict=True))
-
-
-def expected_order(scored: Scored) -> Sequence[str]:
-    """Return the units by score, then id, both descending."""
-    return sorted(scored, key=lambda item: (scored[item], item.encode()), reverse=True)
 
 
 def fused_by(
@@ -320,7 +302,7 @@ def test_borda_is_that_of_the_paper_up_to_one_constant(orders: list[list[str]]) 
     assert set(found) == set(expected)
     shift = {item: expected[item] - score for item, score in found.items()}
     assert max(shift.values()) == pytest.approx(min(shift.values()), abs=1e-9)
-    assert list(found) == expected_order(found)
+    assert list(found) == ranked(found)
 
 
 def run(first: int, n_queries: int) -> pa.Table:

@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
-from rag_assets.cli import main
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.units import unit_ids
 from rag_assets.models.encoder import TokenEncoder
@@ -128,15 +126,14 @@ def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
     chunks = pipeline.artifact(chunks_key("parts")).manifest.rows
     expected = plan(pipeline, Selection.of(pipeline.experiment))
     assert expected.work("pairs") == 6 * chunks  # once, though there are two cut-offs
-    words = ["plan", str(tiny.folder), "--store", str(tiny.settings.store)]
-    shown = CliRunner().invoke(main, words)
+    shown = tiny.command("plan", ".", columns=200)
     assert f"reranking of all chunks: at most {6 * chunks} pairs" in shown.output
     tiny.configure("full", max_pairs=6 * chunks - 1)
     problem = (
         f"retrievers.full: `candidates: all` is 6 queries x {chunks} chunks = {6 * chunks} pairs; "
         f"max_pairs allows {6 * chunks - 1}"
     )
-    refused = CliRunner().invoke(main, words)
+    refused = tiny.command("plan", ".", columns=200)
     assert refused.exit_code == 2
     assert problem in refused.output.replace("\n", " ")
     with pytest.raises(UsageError, match=f"= {6 * chunks} pairs"):

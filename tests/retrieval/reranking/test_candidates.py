@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rich.console import Console
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
-from rag_assets.cli import main
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.models.encoder import Encoder
@@ -157,8 +155,7 @@ def test_metrics_tokens_and_budget_see_what_is_left(tmp_path: Path) -> None:
         },
     }
     tiny.write_config()
-    words = ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
-    done = CliRunner().invoke(main, words)
+    done = tiny.command("evaluate", ".", columns=200)
     assert done.exit_code == 0, done.output
     result = EvaluationResult.current(tiny.artifacts)
     runs = {name: result.table(result.run_keys(name)[5]) for name in ("bm25", "kept")}
