@@ -14,10 +14,10 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment import load_experiment
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import unit_ranking
-from rag_assets.schemas import QRELS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.testing.chunkers import documents
 from tests.chunking.chunk_checks import cutter
+from tests.labels.health.tables import qrels
 from tests.tiny_experiment import QUERIES, Tiny
 
 CHUNKINGS: dict[str, dict[str, Any]] = {
@@ -240,21 +240,11 @@ def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
     text = "One went home. Two went away. Three stayed here. Four slept."
     cut = cutter("parent", child=ONE, parent={"strategy": "sentences", "sentences": 2})
     chunks = cut_documents(documents(text), cut)
-    qrels = QRELS.from_rows(
-        [
-            {
-                "query_id": "q",
-                "evidence_id": evidence,
-                "document_id": "d0",
-                "start": start,
-                "end": end,
-                "grade": 1,
-            }
-            for evidence, start, end in (("both", 0, 29), ("third", 30, 48))
-        ]
-    )
+    labels = qrels(("q", "both", "d0", (0, 29), 1), ("q", "third", "d0", (30, 48), 1))
     plain = chunks.drop_columns(["parent_chunk_id", "parent_start", "parent_end"])
-    found = relevant_units(qrels, chunks, "evidence").select(["evidence_id", "unit_id"]).to_pylist()
+    found = (
+        relevant_units(labels, chunks, "evidence").select(["evidence_id", "unit_id"]).to_pylist()
+    )
     assert [tuple(row.values()) for row in found] == [("both", "d0#0-29"), ("third", "d0#30-60")]
-    children = relevant_units(qrels, plain, "evidence").column("unit_id").to_pylist()
+    children = relevant_units(labels, plain, "evidence").column("unit_id").to_pylist()
     assert children == ["d0#0-14", "d0#15-29", "d0#30-48"]

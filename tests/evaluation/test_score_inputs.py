@@ -173,17 +173,19 @@ def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
         read_labels(tmp_path / "missing.parquet")
 
 
-def test_a_query_of_autorag_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("queries", "truth", "problem"),
+    [
+        (["q", "q"], [[["a"]], [["b"]]], ":2: `qid`: query 'q' stands twice"),
+        (["q"], [["a"]], ":1: `retrieval_gt`: must be a list of lists of ids"),
+    ],
+)
+def test_a_broken_table_of_autorag(
+    tmp_path: Path, queries: list[str], truth: list[object], problem: str
+) -> None:
     path = tmp_path / "qa.parquet"
-    pq.write_table(pa.table({"qid": ["q", "q"], "retrieval_gt": [[["a"]], [["b"]]]}), path)
-    with pytest.raises(DataError, match=":2: `qid`: query 'q' stands twice"):
-        read_labels(path)
-
-
-def test_a_flat_ground_truth(tmp_path: Path) -> None:
-    path = tmp_path / "qa.parquet"
-    pq.write_table(pa.table({"qid": ["q"], "retrieval_gt": [["a"]]}), path)
-    with pytest.raises(DataError, match=":1: `retrieval_gt`: must be a list of lists of ids"):
+    pq.write_table(pa.table({"qid": queries, "retrieval_gt": truth}), path)
+    with pytest.raises(DataError, match=problem):
         read_labels(path)
 
 

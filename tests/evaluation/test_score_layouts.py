@@ -112,6 +112,7 @@ def test_labels_of_every_layout_are_the_same(tmp_path: Path, name: str) -> None:
     assert found.groups == trec.groups
 
 
+LINE = "q1 Q0 d1 1 2.5 tag\n"
 LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
 BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "a blank in an id": (as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"), f":5: has 7 fields; {LINES}"),
@@ -124,12 +125,30 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
         as_parquet("r.parquet", document_id=["d1"], score=[1.0]),
         ": has the columns document_id, score; needs `query_id`, one of chunk_id, unit_id,",
     ),
+    "duplicate": (
+        as_text("r", f"{LINE}\n{LINE}"),
+        ":3: `document`: 'd1' stands twice for query 'q1', first",
+    ),
+    "rank 0": (as_text("r", "q1 d1 0\n"), ":1: `rank`: must be an integer from 1"),
+    "rank twice": (
+        as_text("r", "q1 d1 2\nq1 d2 2\n"),
+        ":2: `rank`: rank 2 of query 'q1' stands already on line 1",
+    ),
+    "NaN": (as_text("r", LINE + "q1 Q0 d2 1 nan t\n"), ":2: `score`: must be a finite number"),
 }
 BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: `grade`: is '.5'; must be a grade"),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
         ":2: query 'q' and document 'a' stand already on line 1",
+    ),
+    "of Git LFS": (
+        as_text("q", "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"),
+        ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
+    ),
+    "underscore": (
+        as_text("q", "q 0 d 1_0\n"),
+        ":1: `grade`: is '1_0'; must be a grade: an integer that fits",
     ),
     "nothing": (as_text("q.jsonl", ""), ": holds no judgments"),
 }
@@ -163,9 +182,6 @@ def test_a_query_that_begins_a_comment_is_not_written_as_trec(tmp_path: Path) ->
     run = read_run_file(as_text("r.jsonl", '{"qid": "#q1", "retrieved_ids": ["d1"]}')(tmp_path))
     with pytest.raises(DataError, match=r"query_id '#q1': .*begins a comment; write .jsonl"):
         write_run(run, tmp_path / "out.trec", tag="t", failures={})
-
-
-LINE = "q1 Q0 d1 1 2.5 tag\n"
 
 
 @pytest.fixture
@@ -239,25 +255,6 @@ def test_ranks_of_ms_marco(file: Path) -> None:
     assert run_rows(file) == [("q", 1, 1.0, "d2"), last, ("p", 1, 1.0, "d1")]
 
 
-RUN_PROBLEMS = {
-    "duplicate": (LINE + "\n" + LINE, ":3: `document`: 'd1' stands twice for query 'q1', first"),
-    "rank 0": ("q1 d1 0\n", ":1: `rank`: must be an integer from 1"),
-    "rank twice": (
-        "q1 d1 2\nq1 d2 2\n",
-        ":2: `rank`: rank 2 of query 'q1' stands already on line 1",
-    ),
-    "NaN": (LINE + "q1 Q0 d2 1 nan t\n", ":2: `score`: must be a finite number"),
-}
-
-
-@pytest.mark.parametrize(("text", "problem"), RUN_PROBLEMS.values(), ids=RUN_PROBLEMS)
-def test_bad_run(file: Path, text: str, problem: str) -> None:
-    file.write_bytes(text.encode())
-    with pytest.raises(DataError) as caught:
-        read_run_file(file)
-    assert str(caught.value).startswith(f"{file}{problem}")
-
-
 def test_no_file(tmp_path: Path) -> None:
     for read in (read_run_file, read_labels):
         with pytest.raises(DataError, match=r"gone: cannot be read: No such file"):
@@ -284,25 +281,3 @@ def test_qrels_layouts(file: Path, text: str) -> None:
         ("q1", "d2", "d2", -1),
         ("q2", "d1", "d1", 0),
     ]
-
-
-QRELS_PROBLEMS = {
-    "duplicate": (
-        "q 0 d 1\nq 0 e 1\nq 0 d 2\n",
-        ":3: query 'q' and document 'd' stand already on line 1",
-    ),
-    "of Git LFS": (
-        "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n",
-        ": cannot be read: it is a pointer of Git LFS, not the file; run `git lfs pull`",
-    ),
-    "underscore": ("q 0 d 1_0\n", ":1: `grade`: is '1_0'; must be a grade: an integer that fits"),
-    "empty": ("", ": holds no judgments"),
-}
-
-
-@pytest.mark.parametrize(("text", "problem"), QRELS_PROBLEMS.values(), ids=QRELS_PROBLEMS)
-def test_bad_qrels(file: Path, text: str, problem: str) -> None:
-    file.write_text(text)
-    with pytest.raises(DataError) as caught:
-        read_labels(file)
-    assert str(caught.value).startswith(f"{file}{problem}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -258,15 +257,8 @@ def test_mixed_folder_with_csv_labels(write: Any, read_all: Any) -> None:
 def test_reader_that_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
 ) -> None:
-    real = builtins.__import__
-
-    def without(wanted: str, *arguments: Any) -> Any:
-        if wanted.split(".")[0] == package:
-            raise ImportError(wanted)
-        return real(wanted, *arguments)
-
-    monkeypatch.delitem(sys.modules, package, raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
+    for one in [package, *(one for one in sys.modules if one.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, one, None)
     file = tmp_path / name
     file.touch()
     with pytest.raises(DataError) as caught:
