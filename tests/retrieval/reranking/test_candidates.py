@@ -20,7 +20,6 @@ from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.models.encoder import Encoder
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.leaderboard import result_rows
 from rag_assets.report.overlaps import similarity_sheet
@@ -187,14 +186,6 @@ SECOND: dict[str, Any] = {
 }
 
 
-def ranked(pipeline: Pipeline, name: str) -> dict[str, list[tuple[str, float]]]:
-    table = pipeline.artifact(run_key(pipeline.experiment, name, 5)).table()
-    found = defaultdict(list)
-    for row in table.to_pylist():
-        found[row["query_id"]].append((row["unit_id"], row["score"]))
-    return found
-
-
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """The experiment, computed once; tests get copies."""
@@ -210,15 +201,14 @@ def tiny(master: Tiny, tmp_path: Path) -> Tiny:
 
 
 def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
-    pipeline = tiny.pipeline()
-    late, bm25 = ranked(pipeline, "late"), ranked(pipeline, "bm25")
+    late, bm25 = tiny.ranked("late", 5), tiny.ranked("bm25", 5)
     # The same model orders the first three as they are; nothing below them comes back.
-    assert ranked(pipeline, "same") == {query: rows[:3] for query, rows in late.items()}
-    again = ranked(pipeline, "again")
+    assert tiny.ranked("same", 5) == {query: rows[:3] for query, rows in late.items()}
+    again = tiny.ranked("again", 5)
     for query, rows in again.items():
         assert {unit for unit, _ in rows} == {unit for unit, _ in late[query][:3]}
     assert any(again[query] != late[query][:3] for query in late)
-    for query, rows in ranked(pipeline, "joined").items():
+    for query, rows in tiny.ranked("joined", 5).items():
         sums: dict[str, float] = defaultdict(float)
         for read in (bm25, late):
             for rank, (unit, _) in enumerate(read[query][:4], start=1):

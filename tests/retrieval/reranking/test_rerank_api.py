@@ -143,19 +143,14 @@ BASE, PATH = "/v2", "/v2/rerank"
 
 
 @pytest.fixture
-def sleeps() -> list[float]:
-    return []
-
-
-@pytest.fixture
-def reranker(server: Server, sleeps: list[float]) -> Iterator[Opened]:
+def reranker(server: Server) -> Iterator[Opened]:
     """Opens rerankers for the server, which are closed in the end."""
     made: list[RerankEndpoint] = []
 
     def opened(dialect: Any = "cohere", **changed: Any) -> RerankEndpoint:
         plain = {"model": "tiny", "base_url": f"{server.root}{BASE}", "timeout": 5, "retries": 2}
         options = ServedModelOptions.model_validate({**plain, "backoff": 0.01, **changed})
-        made.append(RerankEndpoint(options, dialect, sleeps.append))
+        made.append(RerankEndpoint(options, dialect, lambda _: None))
         return made[-1]
 
     yield opened
@@ -255,16 +250,6 @@ def test_what_no_request_can_pass_is_one_error(
         reranker().score(QUERY, SENT)
     assert f"model 'tiny' at {server.root}{BASE} is not available" in str(raised.value)
     assert len(server.received) == 1
-
-
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
-def test_what_may_pass_is_tried_again(
-    server: Server, reranker: Opened, sleeps: list[float], status: int
-) -> None:
-    server.on(QUERY, error(status), error(status), results(1, 2, 3))
-    assert numbers(reranker().score(QUERY, SENT)) == [1.0, 2.0, 3.0]
-    assert sleeps == [0.01, 0.02]
-    assert len(server.received) == 3
 
 
 @pytest.mark.parametrize(
