@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -276,16 +275,6 @@ def test_denied_access_is_one_line(s3_store: str, s3_url: str) -> None:
             assert "ferry-" not in str(error.value)
     finally:
         deny_access(s3_url, deny=False)
-
-
-def test_without_botocore_it_is_said_what_to_install(
-    s3_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "botocore.session", None)
-    found = Address.of(s3_store)
-    assert found is not None
-    with pytest.raises(StoreError, match=re.escape("pip install 'rag-assets[s3]'")):
-        Objects(found, seconds=7).listed("")
 
 
 LISTS = """
