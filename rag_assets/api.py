@@ -47,7 +47,6 @@ def evaluate(
     retrievers: Sequence[str] | Mapping[str, object] = (),
     top_k: Sequence[int] = (),
     *,
-    take_over: bool = False,
     documents: object = None,
     queries: object = None,
     judgments: object = None,
@@ -80,8 +79,6 @@ def evaluate(
             ``{"call": retrieve, "returns": "texts", "concurrency": 4}``. The first is the baseline.
         top_k: of ``path``, the cut-offs to evaluate, all if empty; else which there are, (1, 3, 5,
             10, 100) if empty.
-        take_over: go on with the evaluations of another experiment that has this name in the store:
-            this one is a copy of it.
         documents: a list of texts, whose ids are 0, 1, ...; a dict of id to text; or a list of
             dicts or a data frame (pandas, polars, pyarrow) with ``doc_id``, ``text`` and if wanted
             ``title``.
@@ -137,7 +134,7 @@ def evaluate(
         raise UsageError("give a path, or documents, queries and retrievers, not both")
     if isinstance(retrievers, str):
         raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
-    return _evaluate_path(path, store, retrievers, top_k, take_over=take_over)
+    return _evaluate_path(path, store, retrievers, top_k)
 
 
 def _unexpected(name: str, given: object, expected: str) -> UsageError:
@@ -149,8 +146,6 @@ def _evaluate_path(
     store: Path | str | None,
     retrievers: Sequence[str],
     top_k: Sequence[int],
-    *,
-    take_over: bool,
 ) -> EvaluationTable:
     from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
@@ -163,7 +158,7 @@ def _evaluate_path(
     from rag_assets.store.settings import StoreSettings
 
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings, take_over=take_over)
+    experiment = open_experiment(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings)
     try:

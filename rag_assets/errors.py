@@ -83,10 +83,6 @@ class MissingArtifact(RagAssetsError):
     """An upstream partition is not in the store in the version that the inputs now ask for."""
 
 
-class CheckFailed(RagAssetsError):
-    """A blocking check failed; the partitions that read the one it failed on were not computed."""
-
-
 class NotEvaluated(RagAssetsError):
     """The experiment has no evaluation in this store yet."""
 

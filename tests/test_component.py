@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -114,10 +115,8 @@ def test_two_experiments_side_by_side(project: Project) -> None:
     for asset in listed["assets"]:
         by_experiment[asset["asset_key_parts"][0]].append(asset)
     assert len(by_experiment["handbook"]) == len(by_experiment["other"]) == 21
-    assert by_experiment["handbook"][0]["owners"] == []
-    assert by_experiment["other"][0]["owners"] == [{"team": "search"}]
     checks = {check["name"] for check in listed["asset_checks"]}
-    assert checks >= {"label_health", "ids_exist", "no_regression"}
+    assert checks >= {"label_health", "queries_answered", "no_regression"}
 
 
 def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
@@ -135,48 +134,24 @@ def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
     file.unlink()
 
 
-def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
+def test_a_broken_experiment_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And what else the project has is loaded."""
     broken = tmp_path / "experiment.yaml"
     broken.write_text("name: broken\ntop_kk: [1]\n", encoding="utf-8")
-    problem = f"{broken}:2: `top_kk`: unknown key"
-    definitions = dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
-    (key,) = definitions.resolve_asset_graph().get_all_asset_keys()
-    (sensor,) = definitions.sensors or ()
-    assert isinstance(sensor, dg.SensorDefinition)
-    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_sensor_context(instance=instance, definitions=definitions)
-        (event,) = sensor.evaluate_tick(context).asset_events
-        assert isinstance(event, dg.AssetCheckEvaluation)
-        assert (event.asset_key, event.passed) == (key, False)
-        assert problem in str(event.description).replace("\\", "")
-        job = definitions.resolve_implicit_global_asset_job_def()
-        (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
-    assert not found.passed
-    assert problem in str(found.description).replace("\\", "")
+    with caplog.at_level(logging.WARNING):
+        definitions = dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
+    assert f"{broken}:2: `top_kk`: unknown key" in caplog.text
+    assert not definitions.resolve_asset_graph().get_all_asset_keys()
 
 
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
     schema = RetrievalExperiment.model().model_json_schema()
-    assert list(schema["properties"]) == ["path", "store", "owners", "executor", "strict"]
+    assert list(schema["properties"]) == ["path", "store", "strict"]
     assert schema["required"] == ["path"]
     assert all(value["description"] for value in schema["properties"].values())
     page = PAGE.read_text(encoding="utf-8")
     assert all(f"\n| `{name}` |" in page for name in schema["properties"])
-
-
-def test_an_executor_can_be_named(tmp_path: Path) -> None:
-    folder = str(Tiny(tmp_path).write().folder)
-    first, second = (
-        dg.build_defs_for_component(RetrievalExperiment(path=folder, executor="multiprocess(4)"))
-        for _ in range(2)
-    )
-    assert first.executor is not None
-    assert first.executor is second.executor  # so a project may name it for each experiment
-    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"^`executor` must be in_process"):
-        dg.build_defs_for_component(RetrievalExperiment(path=folder, executor="many"))
 
 
 def test_checks_on_the_page_are_those_that_there_are() -> None:
@@ -185,7 +160,6 @@ def test_checks_on_the_page_are_those_that_there_are() -> None:
     for check in checks:
         lines = [line for line in page.splitlines() if line.startswith(f"| `{check.name}` |")]
         assert lines, check.name
-        assert all(("blocking" in line) == check.blocking for line in lines)
 
 
 def test_without_dg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

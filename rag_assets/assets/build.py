@@ -7,8 +7,6 @@ without a word.
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
-import os
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +23,7 @@ from rag_assets.assets.names import (
     group_name,
     partition_key,
 )
-from rag_assets.assets.reported_versions import read_keys
+from rag_assets.assets.reported_versions import ReportedVersions, read_keys
 from rag_assets.assets.reports import (
     Event,
     check_outputs,
@@ -33,24 +31,17 @@ from rag_assets.assets.reports import (
     checked,
     latest_pointers,
     materializations,
-    not_computed,
-    remember,
     summary,
-    unreadable,
     upstream_of,
 )
-from rag_assets.checks.check import FailedChecks
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
-from rag_assets.errors import RagAssetsError, UsageError
+from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import check_name
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
-
-MAX_TRACKED_PARENTS = 99
-"""Dagster 1.13 gives up on staleness over an edge with 100 parent partitions or more."""
 
 Edge = Sequence[tuple[ArtifactKey, ArtifactKey]]
 """All (parent, child) pairs of partitions between two assets."""
@@ -119,39 +110,6 @@ def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartition
     return dg.StaticPartitionMapping({name: sorted(names) for name, names in children.items()})
 
 
-def widest_edge(edge: Edge) -> int:
-    """Return the largest number of parent partitions of one child over an edge."""
-    counts: dict[ArtifactKey, int] = {}
-    for _, child in edge:
-        counts[child] = counts.get(child, 0) + 1
-    return max(counts.values(), default=0)
-
-
-VARIABLE = "RAG_ASSETS_BACKFILL"
-
-
-def backfill_policy() -> dg.BackfillPolicy:
-    """Return the policy of all assets with partitions: ``RAG_ASSETS_BACKFILL``.
-
-    ``single_run``, the default, is one run for each range of partitions: right for one machine.
-    ``multi_run`` is a run for each partition, ``multi_run(n)`` for each n: for runs on several
-    machines with a common store.
-
-    Raises:
-        UsageError: it is none of these.
-    """
-    text = os.environ.get(VARIABLE) or "single_run"
-    match = re.fullmatch(r"single_run|multi_run(?:\(([1-9][0-9]{0,5})\))?", text, re.ASCII)
-    if match is None:
-        raise UsageError(
-            f"{VARIABLE} must be single_run, multi_run or multi_run(n), n partitions a run; "
-            f"found {text!r}"
-        )
-    if text == "single_run":
-        return dg.BackfillPolicy.single_run()
-    return dg.BackfillPolicy.multi_run(int(match[1] or 1))
-
-
 MAX_KINDS = 3
 """Icons that Dagster allows for an asset."""
 
@@ -206,7 +164,7 @@ def _build(
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
         owners=list(experiment.config.owners),
         code_version=versions.of(stage.own_code()),
-        backfill_policy=backfill_policy() if partitions else None,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         retry_policy=retry_policy_of(stage, experiment),
         pool=pool_of(stage, experiment),
         check_specs=checks,
@@ -221,13 +179,6 @@ def _build(
 def _deps(stage: Stage, experiment: Experiment) -> list[dg.AssetDep]:
     deps = []
     for asset, edge in edges_of(stage, experiment).items():
-        parents = widest_edge(edge)
-        if parents > MAX_TRACKED_PARENTS:
-            warnings.warn(
-                f"{experiment.name}/{stage.name} has {parents} parent partitions in {asset}; "
-                f"Dagster tracks staleness over at most {MAX_TRACKED_PARENTS}",
-                stacklevel=2,
-            )
         key = asset_key(experiment.name, asset)
         deps.append(dg.AssetDep(key, partition_mapping=mapping_of(edge)))
     return deps
@@ -237,36 +188,25 @@ def _materialize(
     context: dg.AssetExecutionContext, stage: Stage, pipeline: Pipeline
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
-    wanted = [artifact_key(stage, partition) for partition in _wanted(context)]
-    failed_checks = FailedChecks(pipeline)
+    keys = [artifact_key(stage, partition) for partition in _wanted(context)]
     upstream = upstream_of(context.assets_def.asset_deps, pipeline.experiment, context.instance)
-    keys = [key for key in wanted if failed_checks.stopped_by(key) is None]
     pointers = latest_pointers(context.instance, pipeline, stage)
-    single = len(wanted) == 1
-    all_wanted = len(keys) == len(wanted)
     try:
         check_name(pipeline.experiment, pipeline.settings)
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
-        yield from unreadable(pipeline, stage, error)
         raise failure(error) from error
     pipeline.store.verified.save()
     context.log.info(summary(outcomes))
-    if single and outcomes:
+    if len(outcomes) == 1:
         yield _single(stage, pipeline, outcomes[0])
     else:
-        if all_wanted:
-            # The bare result fulfils the output, so that assets downstream in the same run are not
-            # skipped; the events after it are what counts. It is an event of every partition.
-            yield dg.MaterializeResult()
+        # The bare result fulfils the output, so that assets downstream in the same run are not
+        # skipped; the events after it are what counts. It is an event of every partition.
+        yield dg.MaterializeResult()
         yield from materializations(pipeline, stage, outcomes, pointers, upstream)
-    yield from checked(pipeline, stage, outcomes, fails_run=single)
-    remember(pipeline, outcomes, upstream)
-    if not all_wanted:
-        stopped = {
-            str(key): str(failed_checks.stopped_by(key)) for key in wanted if key not in keys
-        }
-        raise dg.Failure(not_computed(stopped), allow_retries=False)
+    yield from checked(pipeline, stage, outcomes)
+    ReportedVersions(pipeline, upstream).add(keys)
 
 
 def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.MaterializeResult[Any]:

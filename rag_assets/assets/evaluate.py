@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
@@ -18,8 +18,8 @@ from rag_assets.assets.evaluation_steps import (
     EvaluationSummary,
     StaleStages,
     begin,
-    cheapest_first,
     finish,
+    stale_stages,
 )
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
@@ -54,7 +54,6 @@ def evaluate(
     *,
     trigger: str = "command line",
     instance: DagsterInstance | None = None,
-    ready: Callable[[Sequence[str]], None] = lambda _: None,
 ) -> EvaluationSummary:
     """Compute what is missing, report what Dagster does not know, write the snapshot.
 
@@ -66,18 +65,15 @@ def evaluate(
         selection: the cells that are wanted.
         trigger: what started it, for the record.
         instance: where the run is recorded; by default the instance in force.
-        ready: is called with retrievers that are done while dearer ones are still computed.
 
     Raises:
         RagAssetsError: invalid data, a missing model, or a store that cannot be written.
-        CheckFailed: a blocking check failed. All that does not read the partition is up to date;
-            the last snapshot stays the current one.
     """
     started = datetime.now(UTC)
     with pipeline.evaluating():
         ask_revisions(pipeline, selection.retrievers)
         wanted = begin(pipeline, selection)
-        stages = cheapest_first(pipeline, wanted, selection, ready)
+        stages = stale_stages(pipeline, wanted)
         first = next(stages, None)
         runs: tuple[str, ...] = ()
         if first is not None:

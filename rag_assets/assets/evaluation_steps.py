@@ -6,13 +6,12 @@ The command line does so in its own process (`evaluate.py`), a run that Dagster 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rag_assets.assets.reported_versions import ReportedVersions, Upstream
-from rag_assets.checks.check import FailedChecks
-from rag_assets.errors import CheckFailed, StoreError
+from rag_assets.errors import StoreError
 from rag_assets.pipeline import warehouse_time
 from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluation_record import record
@@ -24,8 +23,8 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.selection import Selection, groups_by_cost
-from rag_assets.pipeline.stages import partitions_of_rows, required_partitions
+from rag_assets.pipeline.selection import Selection
+from rag_assets.pipeline.stages import required_partitions
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -58,44 +57,14 @@ def stale_stages(
     """Yield each asset with its partitions that are to be computed or reported.
 
     What is stale in one stage depends on what came out of those before it, so a stage must be up
-    to date before the next is asked for. What reads a partition that failed a blocking check is
-    left out. ``upstream`` are the versions of assets outside of the experiment, where known.
+    to date before the next is asked for. ``upstream`` are the versions of assets outside of the
+    experiment, where known.
     """
     for asset, keys in wanted.items():
-        reported, failed_checks = ReportedVersions(pipeline, upstream), FailedChecks(pipeline)
-        stale = [
-            key
-            for key in keys
-            if not reported.is_current(key) and failed_checks.can_be_computed(key)
-        ]
+        reported = ReportedVersions(pipeline, upstream)
+        stale = [key for key in keys if not reported.is_current(key)]
         if stale:
             yield asset, stale
-
-
-def cheapest_first(
-    pipeline: Pipeline,
-    wanted: Wanted,
-    selection: Selection,
-    ready: Callable[[Sequence[str]], None],
-) -> StaleStages:
-    """Yield the same as :func:`stale_stages`, so that cheap retrievers are done before others.
-
-    Args:
-        pipeline: of the evaluation.
-        wanted: what ``begin`` returned.
-        selection: whose retrievers they are.
-        ready: is called with the retrievers whose means, or runs, were computed, while dearer ones
-            are still to come.
-    """
-    for names in groups_by_cost(pipeline.experiment, selection.retrievers)[:-1]:
-        rows = partitions_of_rows(pipeline.experiment, names, selection.top_k)
-        was_stale = False
-        for stage in stale_stages(pipeline, rows):
-            was_stale = True
-            yield stage
-        if was_stale:
-            ready(names)
-    yield from stale_stages(pipeline, wanted)
 
 
 def finish(
@@ -116,10 +85,8 @@ def finish(
         runs: ids of the Dagster runs that recorded it.
 
     Raises:
-        CheckFailed: a partition that is wanted failed a blocking check; nothing is written.
         StoreError: the store cannot be written.
     """
-    _refuse_failed(pipeline, wanted)
     pipeline.at_work = "recording the evaluation"
     computed = pipeline.n_computed
     before = _content_of_warehouse(pipeline)
@@ -147,12 +114,3 @@ def _content_of_warehouse(pipeline: Pipeline) -> str | None:
         return read_evaluation(pipeline.root / FOLDER / f"{current}.json").content
     except StoreError:
         return None
-
-
-def _refuse_failed(pipeline: Pipeline, wanted: Wanted) -> None:
-    failed_checks = FailedChecks(pipeline)
-    reasons = [failed_checks.reason(key) for keys in wanted.values() for key in keys]
-    failed = [reason for reason in reasons if reason is not None]
-    if failed:
-        more = f" (and {len(failed) - 1} more partitions)" if len(failed) > 1 else ""
-        raise CheckFailed(f"a blocking check failed: {failed[0]}{more}")

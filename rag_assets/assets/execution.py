@@ -1,4 +1,4 @@
-"""What runs the steps of a run, how many at a time, and when they are tried again.
+"""How many steps of a run work at a time, and when they are tried again.
 
 With the settings of a code location that say so: environment variables ``RAG_ASSETS_...``.
 """
@@ -6,9 +6,6 @@ With the settings of a code location that say so: environment variables ``RAG_AS
 from __future__ import annotations
 
 import os
-import re
-from functools import cache
-from importlib import import_module
 
 import dagster as dg
 
@@ -17,69 +14,6 @@ from rag_assets.errors import NotServed, RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.servers.failures import ServerFailure
-
-EXECUTOR = "RAG_ASSETS_EXECUTOR"
-
-PRELOADED = (
-    "rag_assets.assets.experiment_definitions",
-    "rag_assets.assets.instance",
-    "upath.registry",
-)
-"""Imported once a run; the processes of its steps are forked from there, so none imports again.
-
-The last two bring what Dagster imports with an instance and with an IO manager.
-"""
-
-
-def executor_of(text: str | None, *, where: str = EXECUTOR) -> dg.ExecutorDefinition | None:
-    """Return the executor of a code location; equal texts give the same object.
-
-    Args:
-        text: ``in_process``: one step after the other, in the process of the run.
-            ``multiprocess``: a process for each step, ``multiprocess(n)`` for n at a time; without
-            n as many as there are cores. ``module:name``: an executor of one's own, or of a
-            package, such as a configured ``dask_executor``. None or empty is what
-            ``RAG_ASSETS_EXECUTOR`` says, and without it Dagster's default: ``multiprocess``, each
-            process from scratch.
-        where: what gives the text, for the message.
-
-    Raises:
-        UsageError: it is none of these, or the module has no such executor.
-    """
-    if not text:
-        text, where = os.environ.get(EXECUTOR), EXECUTOR
-    if not text:
-        return None
-    if text == "in_process":
-        return dg.in_process_executor
-    match = re.fullmatch(r"multiprocess(?:\(([1-9][0-9]{0,3})\))?", text, re.ASCII)
-    if match is not None:
-        return _multiprocess(int(match[1] or 0))
-    if re.fullmatch(r"[\w.]+:\w+", text):
-        return _imported(text, where)
-    raise UsageError(
-        f"{where} must be in_process, multiprocess, multiprocess(n), n steps at a time, or "
-        f"module:name of an executor; found {text!r}"
-    )
-
-
-@cache
-def _multiprocess(limit: int) -> dg.ExecutorDefinition:
-    """Return the executor with ``limit`` steps at a time; 0 is one for each core."""
-    start = {"forkserver": {"preload_modules": [*PRELOADED]}}
-    return dg.multiprocess_executor.configured({"max_concurrent": limit, "start_method": start})
-
-
-def _imported(text: str, where: str) -> dg.ExecutorDefinition:
-    module, _, name = text.partition(":")
-    try:
-        executor = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"{where}: {text!r} cannot be imported: {error}") from error
-    if not isinstance(executor, dg.ExecutorDefinition):
-        raise UsageError(f"{where}: {text!r} is not an executor, it is {type(executor).__name__}")
-    return executor
-
 
 SERVER_KINDS = frozenset({"http", "openai", "qdrant"})
 """Kinds of stages whose model is behind a server."""

@@ -7,16 +7,14 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 """
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
 import dagster as dg
 
-from rag_assets.assets.alerts import alert_sensors
 from rag_assets.assets.build import build_assets
-from rag_assets.assets.execution import executor_of, sensor_seconds
+from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.names import plain_name
 from rag_assets.code_versions.versions import code_versions
@@ -55,25 +53,12 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     ]
 
 
-@dataclass(frozen=True)
-class SourceState:
-    """Two states with one digest give the same evaluation with the same program.
+def source_digest(pipeline: Pipeline) -> str:
+    """Return the digest of documents, queries, qrels, files that the YAML names, YAML and models.
 
-    Attributes:
-        digest: of the contents of all files and of the models that are on this machine.
-        files: how many files were looked at.
-        models: the models that are on this machine.
-    """
-
-    digest: str
-    files: int
-    models: tuple[str, ...]
-
-
-def source_state(pipeline: Pipeline) -> SourceState:
-    """Look at documents, queries, qrels, the files that the YAML names, the YAML, and models.
-
-    Files that were hashed before and have the same size and time are not read again.
+    Two states with one digest give the same evaluation with the same program. Of models, those on
+    this machine count. Files that were hashed before and have the same size and time are not read
+    again.
 
     Raises:
         DataError: a file cannot be read.
@@ -82,19 +67,13 @@ def source_state(pipeline: Pipeline) -> SourceState:
     named = list(dict.fromkeys(experiment.named_files.values()))
     named += [experiment.source] if experiment.has_file else []
     models = {name: model for name in _models(experiment) if (model := local_model(name))}
-    digest = fingerprint(
+    return fingerprint(
         {
             "sources": dict(pipeline.source_digests),
             "files": [pipeline.file_digest(file) for file in named],
             "models": {name: [model.revision, model.sha256] for name, model in models.items()},
         }
     )
-    dataset = experiment.dataset
-    listed = [dataset.document_files()]
-    if experiment.questions is None:
-        listed += [dataset.query_files(), dataset.qrels_files()]
-    files = {*named, *(file for part in listed for file in part)}
-    return SourceState(digest, len(files), tuple(models))
 
 
 def _models(experiment: Experiment) -> list[str]:
@@ -127,26 +106,21 @@ def sources_sensor(
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:
-            state = source_state(Pipeline(open_experiment(experiment.source, settings), settings))
+            digest = source_digest(Pipeline(open_experiment(experiment.source, settings), settings))
         except RagAssetsError as error:
             return dg.SkipReason(str(error))
-        return _decide(state, _read(context.cursor))
+        return _decide(digest, _read(context.cursor))
 
     return sensor
 
 
-def _decide(state: SourceState, seen: Seen) -> dg.SensorResult | dg.SkipReason:
-    if state.digest == seen.digest:
-        return dg.SkipReason(f"{_looked_at(state)}: nothing changed since {seen.since}")
-    now = Seen(state.digest, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+def _decide(digest: str, seen: Seen) -> dg.SensorResult | dg.SkipReason:
+    if digest == seen.digest:
+        return dg.SkipReason(f"nothing changed since {seen.since}")
+    now = Seen(digest, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
     # Not the digest alone: a change that is taken back is another evaluation of an old state.
-    run_key = fingerprint([seen, state.digest])
+    run_key = fingerprint([seen, digest])
     return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=json.dumps(now))
-
-
-def _looked_at(state: SourceState) -> str:
-    files = f"{state.files} file{'' if state.files == 1 else 's'}"
-    return f"{files} and {', '.join(state.models)}" if state.models else files
 
 
 def _read(cursor: str | None) -> Seen:
@@ -158,22 +132,12 @@ def _read(cursor: str | None) -> Seen:
     return Seen(str(digest), str(since))
 
 
-def definitions_of(
-    experiment: Experiment,
-    settings: StoreSettings,
-    executor: dg.ExecutorDefinition | None = None,
-) -> dg.Definitions:
-    """Return the definitions of one experiment.
-
-    Args:
-        experiment: the experiment.
-        settings: where its results are kept.
-        executor: what runs the steps of its assets; by default what ``RAG_ASSETS_EXECUTOR`` says.
-            A code location has one executor: experiments that are merged need the same object.
+def definitions_of(experiment: Experiment, settings: StoreSettings) -> dg.Definitions:
+    """Return the definitions of one experiment, whose results are kept as ``settings`` say.
 
     Raises:
         UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds, or
-            ``RAG_ASSETS_EXECUTOR`` is no executor, or ``RAG_ASSETS_REPORTS`` no address.
+            ``RAG_ASSETS_REPORTS`` no address.
     """
     versions = code_versions(settings.code_versions)
     job = evaluation_job(experiment, settings)
@@ -181,9 +145,5 @@ def definitions_of(
         assets=build_assets(experiment, partial(Pipeline, experiment, settings), versions),
         jobs=[job],
         schedules=schedules_of(experiment, job),
-        sensors=[
-            sources_sensor(experiment, settings, job),
-            *alert_sensors(experiment),
-        ],
-        executor=executor or executor_of(None),
+        sensors=[sources_sensor(experiment, settings, job)],
     )

@@ -5,10 +5,8 @@ Numbers are what the Dagster UI plots over time: the means of a cell, or of a re
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -124,11 +122,10 @@ Metadata = dict[str, dg.MetadataValue]
 
 
 def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
-    """Return the metadata of a definition: what a row is, its columns, and its code."""
+    """Return the metadata of a definition: what a row is, and its columns."""
     shown: Metadata = {
         "row": dg.MetadataValue.text(stage.row),
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),
-        "dagster/code_references": _code_of(stage),
     }
     if stage.schema is None:
         return shown
@@ -149,19 +146,6 @@ def tags_of_asset(stage: Stage, experiment: Experiment) -> dict[str, str]:
     if stage.dimensions:
         tags["rag_assets/partitioned_by"] = "-".join(stage.dimensions)
     return tags
-
-
-def _code_of(stage: Stage) -> dg.MetadataValue:
-    """Return where the class of a stage stands."""
-    file, line, name = _place(type(stage))
-    reference = dg.LocalFileCodeReference(file_path=file, line_number=line, label=name)
-    return dg.CodeReferencesMetadataValue(code_references=[reference])
-
-
-@cache
-def _place(kind: type) -> tuple[str, int, str]:
-    file = inspect.getsourcefile(kind) or ""
-    return file, inspect.getsourcelines(kind)[1], kind.__name__
 
 
 def _columns(schema: TableSchema) -> list[dg.TableColumn]:
@@ -279,10 +263,7 @@ def _cell(value: object) -> str | int | float | bool | None:
 
 
 def result_of(pipeline: Pipeline) -> Metadata:
-    """Return what stands above all else of a materialization of the leaderboard.
-
-    ``winner`` is Markdown.
-    """
+    """Return what stands above all else of a materialization of the leaderboard: who wins."""
     now = snapshot(pipeline, started=datetime.now(UTC))
     view = View(EvaluationResult(pipeline.root, now))
     winner = winner_of(view)

@@ -27,8 +27,8 @@ from rag_assets.assets.reported_versions import (
     UpstreamVersion,
     read_keys,
 )
-from rag_assets.checks.asset_checks import checks_of, results_of, results_of_unreadable
-from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult, FailedChecks
+from rag_assets.checks.asset_checks import checks_of, results_of
+from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
@@ -194,7 +194,7 @@ def reports(
     """Bring partitions of one stage up to date and yield what is to be told of them.
 
     Raises:
-        RagAssetsError: what the stage raised, after the checks that say so.
+        RagAssetsError: what the stage raised.
     """
     # Not needed to load a code location.
     from rag_assets.assets.instance import stored_together
@@ -203,13 +203,12 @@ def reports(
     try:
         outcomes = pipeline.materialize(stage.name, keys)
     except RagAssetsError as error:
-        yield from unreadable(pipeline, stage, error)
         without_foreign(error)
         raise
     with stored_together(instance):
         yield from materializations(pipeline, stage, outcomes, pointers, upstream)
         yield from checked(pipeline, stage, outcomes)
-    remember(pipeline, outcomes, upstream)
+    ReportedVersions(pipeline, upstream).add([*keys])
 
 
 def materializations(
@@ -230,44 +229,17 @@ def materializations(
 
 
 def checked(
-    pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome], *, fails_run: bool = False
+    pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Check partitions, remember which failed, and yield the results.
-
-    Of several partitions those that passed go on; `FailedChecks` stops what reads the others.
-    """
-    results = results_of(pipeline, stage, outcomes)
-    FailedChecks(pipeline).record([outcome.key for outcome in outcomes], results)
+    """Check partitions, and yield the results."""
     asset = asset_key(pipeline.experiment.name, stage.name)
-    yield from evaluations(asset, results, fails_run=fails_run)
-
-
-def remember(pipeline: Pipeline, outcomes: Sequence[Outcome], upstream: Upstream) -> None:
-    """Remember which partitions Dagster knows; one that failed is to be told again."""
-    failed_checks = FailedChecks(pipeline)
-    keys = [outcome.key for outcome in outcomes]
-    ReportedVersions(pipeline, upstream).add([key for key in keys if not failed_checks.failed(key)])
-
-
-def unreadable(
-    pipeline: Pipeline, stage: Stage, error: RagAssetsError
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the failed checks of a stage whose input cannot be read at all."""
-    asset = asset_key(pipeline.experiment.name, stage.name)
-    yield from evaluations(asset, results_of_unreadable(pipeline, stage, error))
+    yield from evaluations(asset, results_of(pipeline, stage, outcomes))
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Return a line for the log of the run."""
     n_reused = sum(outcome.reused for outcome in outcomes)
     return f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused"
-
-
-def not_computed(stopped: Mapping[str, str]) -> str:
-    """Return a sentence about partitions that read one whose blocking check failed."""
-    (key, cause), *others = stopped.items()
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{key} was not computed, because {cause} failed a blocking check{more}"
 
 
 MAX_LISTED = 5
@@ -283,7 +255,6 @@ def check_specs(
             name=check.name,
             asset=asset_key(experiment.name, stage.name),
             description=check.meaning,
-            blocking=check.blocking,
             partitions_def=partitions,
         )
         for check in checks_of(stage)
@@ -297,16 +268,9 @@ def check_outputs(specs: Sequence[dg.AssetCheckSpec]) -> Iterator[dg.Output[Any]
 
 
 def evaluations(
-    asset: dg.AssetKey, results: Sequence[CheckResult], *, fails_run: bool = False
+    asset: dg.AssetKey, results: Sequence[CheckResult]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield results as events.
-
-    Args:
-        asset: whose checks they are.
-        results: any number of partitions and checks.
-        fails_run: whether a blocking check that failed ends the run, as Dagster has it for one
-            partition; with several, the others would be stopped too.
-    """
+    """Yield results of any number of partitions and checks of an asset as events."""
     for result in results:
         finding = result.outcome
         warns = result.severity == WARNING
@@ -316,8 +280,7 @@ def evaluations(
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
             description=_description(result),
-            metadata={**_numbers(result), **_problems(finding.problems), **_shown(finding.shown)},
-            blocking=result.check.blocking and fails_run,
+            metadata={**_numbers(result), **_problems(finding.problems)},
             partition=partition_key(result.key),
         )
 
@@ -340,10 +303,6 @@ def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
         else dg.MetadataValue.float(round(float(value), DIGITS))
         for name, value in numbers.items()
     }
-
-
-def _shown(shown: Mapping[str, str]) -> dict[str, dg.MetadataValue]:
-    return {title: dg.MetadataValue.md(text) for title, text in shown.items()}
 
 
 def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:

@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from rag_assets.answers.metrics_stage import metric_names
 from rag_assets.checks.check import (
     WARNING,
     Check,
@@ -22,7 +21,6 @@ from rag_assets.checks.check import (
 from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
 from rag_assets.engine.recipe import failures_of
 from rag_assets.engine.stage import Stage
-from rag_assets.errors import DataError
 from rag_assets.evaluation import table_checks
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.check import stored_check
@@ -34,17 +32,13 @@ from rag_assets.labels.findings import (
     Finding,
     dangling_ids,
     queries_without_relevant,
-    reading_problems,
     rows,
 )
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.query_sets.stage import SERVED_MODELS
-from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.sources.dataset import Problems
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.statistics.comparisons import is_tested, regressions
-from rag_assets.store.artifacts import ArtifactKey
 
 LABEL_HEALTH = "label_health"
 
@@ -74,10 +68,6 @@ def _documents(at: Partition) -> CheckOutcome:
     return outcome_of([duplicate_documents(at.artifact.table(["document_id", "text"]))])
 
 
-def _queries(at: Partition) -> CheckOutcome:
-    return CheckOutcome(numbers={"queries": at.artifact.manifest.rows})
-
-
 def _qrels(at: Partition) -> CheckOutcome:
     qrels, queries = at.table, at.inputs.queries
     ids = at.inputs.table(DOCUMENTS_KEY, "document_id")
@@ -96,30 +86,6 @@ def _answered(at: Partition) -> CheckOutcome:
     return CheckOutcome(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
 
 
-def _ordered(at: Partition) -> CheckOutcome:
-    return CheckOutcome(table_checks.disordered(at.table), not_checked=_no_hits(at.table))
-
-
-def _known(at: Partition) -> CheckOutcome:
-    keys = chunk_keys(at.experiment, at.key["retriever"])
-    columns = ("chunk_id", "document_id", "parent_chunk_id")
-    units = pa.concat_tables([at.inputs.table(key, *columns) for key in keys])
-    run, judge = at.table, at.experiment.judge
-    problems = table_checks.unknown_ids(run, at.inputs.queries, units, judge)
-    return CheckOutcome(problems, not_checked=_no_hits(run))
-
-
-def _no_hits(run: pa.Table) -> str | None:
-    return None if run.num_rows else "nothing was retrieved for any query"
-
-
-def _bounds(at: Partition) -> CheckOutcome:
-    measures, metrics = list(at.experiment.measures_at(int(at.key["top_k"]))), at.table
-    is_empty = all(metrics[name].null_count == len(metrics) for name in measures)
-    nothing = "no query has a value of any metric" if is_empty else None
-    return CheckOutcome(table_checks.out_of_bounds(metrics, measures), not_checked=nothing)
-
-
 def _complete(at: Partition) -> CheckOutcome:
     return CheckOutcome(table_checks.incomplete(at.table, at.inputs.queries), WARNING)
 
@@ -131,7 +97,8 @@ def _ties(at: Partition) -> CheckOutcome:
         return CheckOutcome(not_checked=reason)
     problems = table_checks.tied_at_cut(metrics)
     share = len(problems) / len(metrics)
-    return CheckOutcome(problems, WARNING, {"tied_share": share}, passes=share <= TIED_SHARE)
+    shown = problems if share > TIED_SHARE else ()
+    return CheckOutcome(shown, WARNING, {"tied_share": share})
 
 
 def _no_regression(at: Partition) -> CheckOutcome | None:
@@ -151,10 +118,6 @@ def _no_answer_failed(at: Partition) -> CheckOutcome:
     failed = [row for row in answers if row["error"] is not None]
     problems = [f"{row['query_id']}: {row['error']}" for row in failed]
     return CheckOutcome(problems, WARNING, {"failed": len(problems)})
-
-
-def _answer_bounds(at: Partition) -> CheckOutcome:
-    return CheckOutcome(table_checks.out_of_bounds(at.table, list(metric_names(at.experiment))))
 
 
 def _one_model(at: Partition) -> CheckOutcome | None:
@@ -206,25 +169,17 @@ _OF_VERDICTS = (
 )
 _OF_RUNS = (
     Check("queries_answered", "Something was retrieved for every query.", _answered),
-    Check("ranks_and_scores", "Ranks are 1 to n and scores do not rise.", _ordered, True),
-    Check("ids_exist", "Every query, chunk and unit is one of the experiment.", _known, True),
     DRIFT,
 )
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "documents": (
-        Check(
-            LABEL_HEALTH, "The documents can be read, and no two are the same.", _documents, True
-        ),
-    ),
-    "queries": (Check(LABEL_HEALTH, "The queries can be read.", _queries, True),),
+    "documents": (Check(LABEL_HEALTH, "No two documents are the same.", _documents),),
     "qrels": (
         Check(
             LABEL_HEALTH,
             "Every judgment can be used: its query, document and quote are there. A warning: "
             "queries without a relevant judgment, or that ask the same.",
             _qrels,
-            True,
         ),
     ),
     "generated_questions": (
@@ -238,7 +193,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "query_set_answers": (_SERVED,),
     "index_texts": (_SERVED,),
     "metrics": (
-        Check("metrics_in_bounds", "Metrics lie between 0 and 1; dcg above 0.", _bounds, True),
         Check(
             "run_complete", "Every query has its metrics; the retriever failed on none.", _complete
         ),
@@ -261,9 +215,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         ),
         _SERVED,
         ANSWER_DRIFT,
-    ),
-    "answer_metrics": (
-        Check("metrics_in_bounds", "Every metric lies between 0 and 1.", _answer_bounds, True),
     ),
     "relevance_verdicts": _OF_VERDICTS,
     "answer_verdicts": _OF_VERDICTS,
@@ -288,21 +239,3 @@ def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) ->
         for check in checks_of(stage)
     ]
     return [CheckResult(check, key, result) for check, key, result in results if result is not None]
-
-
-def results_of_unreadable(pipeline: Pipeline, stage: Stage, error: Exception) -> list[CheckResult]:
-    """Return every problem of source files of which reading stopped at the first, ``error``."""
-    checks = [check for check in checks_of(stage) if check.name == LABEL_HEALTH]
-    if not isinstance(error, DataError) or not checks:
-        return []
-    experiment, problems = pipeline.experiment, Problems(collect=True)
-    with problems:
-        if stage.name == "documents":
-            experiment.dataset.read_documents(problems)
-        elif stage.name == "queries":
-            experiment.dataset.read_queries(problems)
-        else:
-            inputs = CheckInputs(pipeline)
-            experiment.read_qrels(inputs.documents, inputs.queries, problems)
-    outcome = outcome_of([reading_problems(problems.collected or [error])])
-    return [CheckResult(check, ArtifactKey.of(stage.name), outcome) for check in checks]

@@ -6,10 +6,9 @@ evaluation names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,10 +25,8 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
 
 MAX_EXAMPLES = 20
 """Problems that a result holds in words; all are counted."""
@@ -144,18 +141,14 @@ class CheckOutcome:
         problems: a sentence each, the gravest first; empty: nothing is wrong.
         severity: ``error`` or ``warning``; means nothing without problems.
         numbers: values that Dagster plots over time.
-        passes: True if the check passes in spite of its problems; None: it passes without any.
-        not_checked: why the check could not run: then it does not pass, warns, and blocks nothing.
-        shown: Markdown for people, by title.
+        not_checked: why the check could not run: then it does not pass, and warns.
         queries: id and sentence of each query that the problems are about.
     """
 
     problems: Sequence[str] = ()
     severity: str = ERROR
     numbers: Mapping[str, float] = field(default_factory=dict)
-    passes: bool | None = None
     not_checked: str | None = None
-    shown: Mapping[str, str] = field(default_factory=dict)
     queries: Sequence[tuple[str, str]] = ()
 
 
@@ -166,13 +159,11 @@ class Check(NamedTuple):
         name: unique for the asset.
         meaning: for people: what holds when it passes.
         find: checks one partition; None: the check does not apply, so it has no result.
-        blocking: True if an error stops the partitions that read this one.
     """
 
     name: str
     meaning: str
     find: Callable[[Partition], CheckOutcome | None]
-    blocking: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,15 +176,8 @@ class CheckResult:
 
     @property
     def passed(self) -> bool:
-        """True if the check ran and found nothing, or if what it found passes."""
-        if self.outcome.not_checked is not None:
-            return False
-        return not self.outcome.problems if self.outcome.passes is None else self.outcome.passes
-
-    @property
-    def blocks(self) -> bool:
-        """True if partitions that read this one must not be computed."""
-        return self.check.blocking and not self.passed and self.severity == ERROR
+        """True if the check ran and found nothing."""
+        return self.outcome.not_checked is None and not self.outcome.problems
 
     @property
     def severity(self) -> str:
@@ -210,78 +194,3 @@ class CheckResult:
             return self.check.meaning
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return f"{problems[0]}{more}"
-
-
-FAILED_CHECKS_DIR = "failed_checks"
-
-
-class FailedChecks:
-    """The partitions of one experiment whose blocking checks failed, as of now."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        """List what is known."""
-        self._pipeline = pipeline
-        self._folder = pipeline.root / FAILED_CHECKS_DIR
-        self._names = {file.name for file in self._folder.glob("*.json")}
-
-    def failed(self, key: ArtifactKey) -> bool:
-        """Return whether the up-to-date artifact of a partition failed."""
-        return bool(self._names) and self._name(key) in self._names
-
-    def reason(self, key: ArtifactKey) -> str | None:
-        """Return what failed on the up-to-date artifact of a partition; None: nothing did."""
-        if not self.failed(key):
-            return None
-        file = self._folder / str(self._name(key))
-        try:
-            return f"{key}: {read_sealed(file.read_bytes())['problems'][0]}"
-        except (OSError, ValueError):
-            return f"{key}: a blocking check failed; {file} is damaged, delete it to check again"
-
-    def can_be_computed(self, key: ArtifactKey) -> bool:
-        """Return whether no input failed, and none is missing because one of its own did."""
-        if not self._names:
-            return True
-        inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
-        return self.stopped_by(key) is None and all(
-            item.optional or self._pipeline.current(item.key) for item in inputs
-        )
-
-    def stopped_by(self, key: ArtifactKey) -> ArtifactKey | None:
-        """Return an input of a partition that failed; None: it can be computed."""
-        if not self._names:
-            return None
-        inputs = STAGES[key.asset].inputs(self._pipeline.experiment, key)
-        return next((item.key for item in inputs if self.failed(item.key)), None)
-
-    def record(self, keys: Iterable[ArtifactKey], results: Sequence[CheckResult]) -> None:
-        """Remember which of the partitions failed, and that the others did not."""
-        settings = self._pipeline.settings
-        failed: dict[ArtifactKey, list[str]] = {}
-        repaired: list[Path] = []
-        for result in results:
-            if result.blocks:
-                problems = result.outcome.problems[:MAX_EXAMPLES]
-                failed.setdefault(result.key, []).append(f"{result.check.name}: {problems[0]}")
-        for key in keys:
-            name = self._name(key)
-            if key in failed and name is not None:
-                content = {"partition": str(key), "problems": failed[key]}
-                text = sealed_json(content)
-                settings.write_record(self._folder / name, text, partial(_newest, text))
-                self._names.add(name)
-            elif name in self._names:
-                self._names.discard(str(name))
-                repaired.append(self._folder / str(name))
-        settings.remove(repaired)
-
-    def _name(self, key: ArtifactKey) -> str | None:
-        artifact = self._pipeline.current(key)
-        if artifact is None:
-            return None
-        return f"{fingerprint([str(key), artifact.manifest.fingerprint])[:32]}.json"
-
-
-def _newest(text: str, _: object) -> str:
-    """Return the record that is written, whatever another process wrote meanwhile."""
-    return text

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from rag_assets.answers.answer_text import Language, is_refusal, words
 from rag_assets.answers.stage import answers_key
 from rag_assets.checks.check import (
-    MAX_EXAMPLES,
     NO_ANCHOR,
     Check,
     CheckInputs,
@@ -34,7 +33,6 @@ from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.reasons import changes
-from rag_assets.plain_text import markdown
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetriever
 from rag_assets.retrieval.base_runs_stage import index_key
@@ -205,36 +203,16 @@ def _scores(at: Partition) -> CheckOutcome | None:
         "far_below": drift.threshold,
         "queries": len(drift.new.query_ids),
     }
-    sets = ", ".join(_query_sets_of(experiment, retriever))
-    shown = {"distribution": _distribution(f"{what}{f', query set {sets}' if sets else ''}", drift)}
     far = [
         (name, "nothing was retrieved" if score is None else f"the {what} is {score:.4g}")
         for name, score in drift.far
     ]
-    if far:
-        lines = [f"- query '{markdown(name)}': {text}" for name, text in far[:MAX_EXAMPLES]]
-        rest = len(far) - MAX_EXAMPLES
-        shown["far_queries"] = "\n".join(lines + ([f"- and {rest} more"] if rest > 0 else []))
     return CheckOutcome(
         _sentences(what, drift),
         experiment.config.checks.drift.severity,
         {name: number for name, number in numbers.items() if np.isfinite(number)},
-        shown=shown,
         queries=far if drift.strayed else (),
     )
-
-
-def _distribution(title: str, drift: ScoreDrift) -> str:
-    """Return the shares of the queries in each bin as a table."""
-    psi, _, edges, old, new = drift.stability
-    names = [*(f"up to {edge:.4g}" for edge in edges)]
-    names.append(f"above {edges[-1]:.4g}" if len(edges) else "any")
-    names += ["nothing retrieved"] * (len(old) - len(names))
-    rows = [
-        f"| {name} | {before:.0%} | {after:.0%} |"
-        for name, before, after in zip(names, old / old.sum(), new / new.sum(), strict=True)
-    ]
-    return "\n".join([f"| {title} | anchor | now |\n|---|---|---|", *rows, f"\nPSI {psi:.3f}"])
 
 
 def _answers(at: Partition) -> CheckOutcome | None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import EmbeddingRetriever, Retriever
 from rag_assets.retrieval.external.base import ExternalRetriever, QueryEmbedding
 from rag_assets.retrieval.workspace import retriever_prompts
-
-if TYPE_CHECKING:
-    pass
 
 
 def narrow_search_warnings(experiment: Experiment) -> list[str]:

@@ -14,7 +14,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.contexts_stage import check_budget
 from rag_assets.answers.generators import FileGenerator
 from rag_assets.answers.metrics_stage import check_golds
 from rag_assets.answers.prediction_files import read_predictions
@@ -22,7 +21,6 @@ from rag_assets.checks.drift import drift_findings
 from rag_assets.chunking.index_texts import texts_from_file
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError, ModelUnavailable, NotEvaluated
-from rag_assets.evaluation.contexts_stage import contexts_key
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units
@@ -265,9 +263,7 @@ class _Checked:
                         except DataError as error:
                             self.tables.append(reading_problems([error]))
         if experiment.answerers and not self.errors:
-            answers, notes = answer_findings(self.pipeline)
-            self.tables.append(answers)
-            self.skipped += notes
+            self.tables.append(answer_findings(self.pipeline))
 
     def check_evaluation(self, judged_threshold: float) -> None:
         """Look at the judged shares of the last evaluation, and compare it with the anchor."""
@@ -306,10 +302,10 @@ class _Checked:
 ANSWERS, MISSING = "answers", "missing_prediction"
 
 
-def answer_findings(pipeline: Pipeline) -> tuple[pa.Table, list[str]]:
-    """Return findings about answerers, and what could not be looked at with its reason."""
+def answer_findings(pipeline: Pipeline) -> pa.Table:
+    """Return findings about answerers."""
     experiment = pipeline.experiment
-    findings, skipped = list[Finding](), list[str]()
+    findings = list[Finding]()
     try:
         facts = pipeline.materialize(QUERY_FACTS_KEY.asset, [QUERY_FACTS_KEY])[0].artifact.table()
         check_golds(experiment, facts)
@@ -330,30 +326,4 @@ def answer_findings(pipeline: Pipeline) -> tuple[pa.Table, list[str]]:
         findings += [
             Finding(WARNING, MISSING, message, query_id, file=file) for query_id in missing
         ]
-    for name, options in experiment.answerers.items():
-        if options.budget is None:
-            continue
-        if options.retriever is not None and experiment.located_of(options.retriever):
-            skipped.append(f"the budget of {name}: its search has chunks of its own")
-            continue
-        try:
-            check_budget(experiment, name, _units(pipeline, name))
-        except ConfigError as error:
-            findings.append(Finding(ERROR, ANSWERS, str(error)))
-        except (DataError, ModelUnavailable) as error:
-            skipped.append(f"the budget of {name}: {error}")
-    return findings_table(findings), skipped
-
-
-def _units(pipeline: Pipeline, answerer: str) -> pa.Table:
-    """Return the units that may stand in a context; windows around them are larger."""
-    options = pipeline.experiment.answerers[answerer]
-    names: tuple[str, ...] = (options.chunking,) if options.chunking is not None else ()
-    if options.retriever is not None:
-        names = pipeline.experiment.chunkings_of(options.retriever)
-    tables = []
-    for name in names:
-        for key in (chunks_key(name), contexts_key(name)):
-            artifact = pipeline.materialize(key.asset, [key])[0].artifact
-        tables.append(artifact.table())
-    return pa.concat_tables(tables)
+    return findings_table(findings)

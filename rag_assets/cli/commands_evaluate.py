@@ -93,10 +93,6 @@ EVALUATE = command(
         "--allow-code",
         "Run code that the experiment names, even if it came with a fork's pull request.",
     ),
-    flag(
-        "--take-over",
-        "PATH is a copy: continue the evaluations that the store has under its name.",
-    ),
 )
 
 PLAN = command(

@@ -5,10 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-
-import pyarrow.compute as pc
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
@@ -28,8 +25,7 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
-from rag_assets.evaluation.metrics_stage import summary_key
-from rag_assets.evaluation.query_facts import ALL, DEV
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.failed_queries import (
@@ -66,11 +62,10 @@ def run_evaluation(
     form: str,
     retry_failed: bool,
     allow_code: bool,
-    take_over: bool,
 ) -> None:
     """Compute what is out of date, then print the leaderboard."""
     settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings, take_over=take_over)
+    experiment = open_experiment(path, settings)
     selection = Selection.of(experiment, retrievers, top_k)
     pipeline = Pipeline(experiment, settings, progress_bar, allow_code=allow_code)
     if retry_failed:
@@ -82,7 +77,7 @@ def run_evaluation(
     with work_board(
         lambda: f"{pipeline.n_computed} of at most {total} computed  {pipeline.at_work}"
     ):
-        work = evaluate(pipeline, selection, ready=partial(_print_ready, pipeline, selection))
+        work = evaluate(pipeline, selection)
         result = EvaluationResult(pipeline.root, work.evaluation)
         pipeline.at_work = "writing the report"
         report = write_report(result)
@@ -116,20 +111,6 @@ def run_evaluation(
     answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
     if failed or answers or texts:
         raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
-
-
-def _print_ready(pipeline: Pipeline, selection: Selection, names: Sequence[str]) -> None:
-    """Print rows of the leaderboard on stderr, while dearer retrievers are still computed."""
-    primary = pipeline.experiment.primary
-    for name in names:
-        mean = None
-        summary = pipeline.current(summary_key(name)) if pipeline.experiment.has_qrels else None
-        if summary is not None and primary.cutoff in selection.top_k:
-            rows = summary.table().filter(pc.field("top_k") == primary.cutoff).to_pylist()
-            shown = next((row for row in rows if row["split"] != DEV), None)
-            mean = None if shown is None else shown[primary.column]
-        value = "its runs are there" if mean is None else f"{primary} {mean:.4f}"
-        messages().print(f"ready: {name}: {value}", soft_wrap=True)
 
 
 def _incomplete(

@@ -26,14 +26,14 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from statistics import mean, median
-from typing import NamedTuple, TypedDict, Unpack
+from statistics import median
+from typing import TypedDict, Unpack
 
-from rag_assets.store.artifacts import ArtifactKey, short
+from rag_assets.store.artifacts import short
 from rag_assets.store.atomic import write_text
 
 _log = logging.getLogger(__name__)
@@ -181,46 +181,6 @@ def _read(file: Path) -> Measurement | None:
         _log.warning("%s is damaged; its measurement is not used; delete it", file)
         return None
     return {**_UNKNOWN, **row}
-
-
-class ExpectedTime(NamedTuple):
-    """How long an evaluation takes.
-
-    Attributes:
-        computed: seconds for what is computed in any case, as far as they are known.
-        checked: seconds for the rest, if all of it is computed.
-        unknown: assets without a measurement.
-    """
-
-    computed: float = 0.0
-    checked: float = 0.0
-    unknown: tuple[str, ...] = ()
-
-
-def expected_time(
-    folder: Path, experiment: str, work: Iterable[tuple[ArtifactKey, bool]]
-) -> ExpectedTime:
-    """Return how long partitions take, each given with whether it is computed in any case.
-
-    A partition takes as long as those of its asset and retriever did on average, in this experiment
-    on this machine; where the retriever is new, as long as those of all retrievers.
-    """
-    sums = {True: 0.0, False: 0.0}
-    unknown: dict[str, None] = {}
-    by_asset: dict[str, list[Measurement]] = {}
-    for key, is_certain in work:
-        if key.asset not in by_asset:
-            made = _of_this_machine(folder / key.asset)
-            by_asset[key.asset] = [row for row in made if row["experiment"] == experiment]
-        retriever = dict(key.partition).get("retriever")
-        rows = by_asset[key.asset]
-        rows = [row for row in rows if row["retriever"] == retriever] or rows
-        seconds = [row["seconds"] for row in rows if row["seconds"] is not None]
-        if seconds:
-            sums[is_certain] += mean(seconds)
-        else:
-            unknown[key.asset] = None
-    return ExpectedTime(sums[True], sums[False], tuple(unknown))
 
 
 def seconds_per_text(folder: Path, model: str) -> float | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Never, TypeVar, TypeVarTuple
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
@@ -58,7 +58,7 @@ PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names under which a model declares its prompt, first one first."""
 
-Rest = ParamSpec("Rest")
+Rest = TypeVarTuple("Rest")
 Result = TypeVar("Result")
 
 State = tuple[str, int, int, int]
@@ -82,8 +82,8 @@ def _state_below(file: str) -> State:
 
 
 def kept_while_unchanged(
-    read: Callable[Concatenate[Path, Rest], Result],
-) -> Callable[Concatenate[Path, Rest], Result]:
+    read: Callable[[Path, *Rest], Result],
+) -> Callable[[Path, *Rest], Result]:
     """Keep what a function reads from a folder while no file below it is changed, added or removed.
 
     Its other arguments are hashable, and what it returns is not changed by anyone. What it raises
@@ -93,7 +93,7 @@ def kept_while_unchanged(
     kept = lru_cache(lambda folder, _, *args: plain(folder, *args))
 
     @wraps(read)
-    def remembered(folder: Path, /, *args: Rest.args, **_: Rest.kwargs) -> Result:
+    def remembered(folder: Path, /, *args: *Rest, **_: Never) -> Result:
         below = (
             f"{top}/{name}"
             for top, subfolders, files in os.walk(folder)

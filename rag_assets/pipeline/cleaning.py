@@ -7,16 +7,17 @@ needs or writes an object between mark and sweep that no snapshot names yet.
 
 A text is searched in all experiments: another one may have it under another id. Artifacts are never
 edited, so those with the text go as a whole, and an evaluation makes them again. So do indexes and
-texts that were made from them: their words may tell of it without a piece of it. Rankings, metrics
-and the history hold ids and numbers alone and stay. A text is looked for by fragments without
-quotes, backslashes and line breaks, so that one is found inside JSON too, escaped once or twice.
+texts that were made from them: their words may tell of it without a piece of it. Cached vectors
+have hashes for names, so all of them go. Rankings, metrics and the history hold ids and numbers
+alone and stay. A text is looked for by fragments without quotes, backslashes and line breaks, so
+that one is found inside JSON too, escaped once or twice.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.pipeline.evaluations import (
     ANCHOR,
@@ -49,7 +49,6 @@ from rag_assets.store.content_cache import (
     COMPLETIONS,
     CacheSegment,
     cache_segments,
-    text_keys,
     write_without,
 )
 from rag_assets.store.parquet_files import read_parquet
@@ -278,32 +277,32 @@ class Forgotten:
 
     Attributes:
         files: artifacts and other files, in the order in which they go.
-        entries: cache file -> of each of its rows whether it goes.
+        replies: cache file -> of each of its rows whether it goes.
         sources: experiment -> source, of those that name or hold any of the files.
         kept: snapshots and files of the history in which a piece of the text stands.
     """
 
     files: tuple[Item, ...]
-    entries: Mapping[CacheSegment, pa.BooleanArray]
+    replies: Mapping[CacheSegment, pa.BooleanArray]
     sources: Mapping[str, str]
     kept: tuple[Path, ...]
 
     @property
     def items(self) -> list[Item]:
-        """All that goes; of a cache file, the share of its bytes that its entries have."""
+        """All that goes; of a file of replies, the share of its bytes that they have."""
         caches = []
-        for segment, rows in self.entries.items():
+        for segment, rows in self.replies.items():
             size, kind = round(segment.size * pc.mean(rows).as_py()), f"{CACHE}/{segment.kind}"
             caches.append(Item(segment.path, kind, size, reason="holds the text"))
         return [*self.files, *caches]
 
     def remove(self, settings: StoreSettings) -> None:
         """Remove it all; the documents go last."""
-        partly = [entry for entry in self.entries.items() if not pc.all(entry[1]).as_py()]
+        partly = [entry for entry in self.replies.items() if not pc.all(entry[1]).as_py()]
         rest = [write_without(segment, rows) for segment, rows in partly]
         if settings.remote is not None:
             settings.remote.send(rest)
-        settings.remove(segment.path for segment in self.entries)
+        settings.remove(segment.path for segment in self.replies)
         for is_last in (False, True):
             settings.remove(item.path for item in self.files if (item.kind in LAST) is is_last)
 
@@ -349,8 +348,7 @@ def to_forget(
             texts.update(chosen["text"].to_pylist())
     if not texts:
         return None
-    chunks = [part for item in contents for part in _cut_from(item, texts)]
-    fragments = fragments_of(texts.union(*map(_indexed, chunks)))
+    fragments = fragments_of(texts.union(*(_cut_from(item, texts) for item in contents)))
     manifests = {item.path: read_manifest(item.path) for item in contents}
     holding = {item.path for item in contents if _holds(item, fragments)}
     made = _made_from(holding, manifests)
@@ -361,12 +359,15 @@ def to_forget(
         if item.path in holding or is_made:
             by = ", ".join(sorted(owners[item.path]))
             files.append(replace(item, experiment=by, reason="holds the text"))
+    replies = dict(_replies(settings.store, fragments))
+    if files or replies:
+        files += _vectors(settings.store, contents)
     files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
     touched = {name for item in files for name in item.experiment.split(", ")}
     in_kept = (item.path for item in contents if item.kind in (SNAPSHOTS, HISTORY_DIR))
     return Forgotten(
         (*_dagster(settings), *files),
-        dict(_cache_entries(settings.store, contents, chunks, fragments, manifests.values())),
+        replies,
         {name: source for name, source in sources.items() if name in touched},
         tuple(path for path in in_kept if holds_any(path, fragments)),
     )
@@ -380,11 +381,14 @@ def _table(item: Item) -> list[pa.Table]:
         return []
 
 
-def _cut_from(item: Item, texts: set[str]) -> Iterator[pa.Table]:
+def _cut_from(item: Item, texts: set[str]) -> Iterator[str]:
     """Yield the chunks of a table of chunks that were cut from one of the texts."""
     for table in _table(item) if item.kind == "chunks" else ():
-        is_cut = [any(chunk in text for text in texts) for chunk in table["text"].to_pylist()]
-        yield table.filter(pa.array(is_cut, pa.bool_()))
+        yield from (chunk for chunk in table["text"].to_pylist() if _is_part(chunk, texts))
+
+
+def _is_part(chunk: str, texts: set[str]) -> bool:
+    return any(chunk in text for text in texts)
 
 
 def _holds(item: Item, fragments: tuple[str, ...]) -> bool:
@@ -410,68 +414,24 @@ def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None])
     return made
 
 
-def _cache_entries(
-    store: Path,
-    contents: Iterable[Item],
-    chunks: Sequence[pa.Table],
-    fragments: tuple[str, ...],
-    manifests: Iterable[Manifest | None],
+def _replies(
+    store: Path, fragments: tuple[str, ...]
 ) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
-    """Yield entries of caches: vectors by the keys of their texts, replies by their words.
-
-    Sentences that semantic chunking embeds are stored nowhere: with it, all vectors go.
-    """
-    configs = [manifest.config for manifest in manifests if manifest]
-    prompts = {"", *(prompt for config in configs for prompt in _prompts(config))}
-    texts = _stored_texts(contents, chunks, fragments)
-    keys = text_keys([prompt + text for text in texts for prompt in prompts])
-    by_sentence = any(config.get("strategy") == "semantic" for config in configs)
-    for segment in (segment for segment in cache_segments(store) if segment.entries >= 0):
-        if segment.kind == "embeddings" and by_sentence:
-            rows = pa.array(np.ones(segment.entries, dtype=np.bool_))
-        elif segment.kind in BY_TEXT:
-            stored = read_parquet(segment.path, ["key"]).column("key").combine_chunks()
-            rows = pc.is_in(stored, keys)
-        elif segment.kind == COMPLETIONS:
+    """Yield the segments of replies in which some hold a fragment, and which these are."""
+    for segment in cache_segments(store):
+        if segment.kind == COMPLETIONS and segment.entries >= 0:
             columns = read_parquet(segment.path, ["request", "text"]).columns
             rows = pc.or_(*(_matches(column, fragments) for column in columns)).combine_chunks()
-        else:
-            continue  # scores of pairs: hashes and numbers alone
-        if pc.any(rows).as_py():
-            yield segment, rows
+            if pc.any(rows).as_py():
+                yield segment, rows
 
 
-def _stored_texts(
-    contents: Iterable[Item], chunks: Sequence[pa.Table], fragments: tuple[str, ...]
-) -> set[str]:
-    """Return the texts that go, in each form in which one may be embedded."""
-    texts: set[str] = set().union(*map(_indexed, chunks))
-    ids = [chunk_id for table in chunks for chunk_id in table["chunk_id"].to_pylist()]
+def _vectors(store: Path, contents: Iterable[Item]) -> Iterator[Item]:
+    """Yield all vectors of texts: they have hashes, so nobody can say which are of the text."""
     for item in contents:
-        is_text = item.kind in ("chunks", "index_texts", "queries", "query_sets")
-        for table in _table(item) if is_text else ():
-            mask = _matches(table["text"], fragments)
-            if item.kind == "index_texts":
-                mask = pc.or_(mask, pc.is_in(table["chunk_id"], pa.array(ids, pa.string())))
-            texts |= (_indexed if item.kind == "chunks" else _texts)(table.filter(mask))
-    return texts
-
-
-def _texts(table: pa.Table) -> set[str]:
-    return set(table["text"].to_pylist())
-
-
-def _indexed(chunks: pa.Table) -> set[str]:
-    """Return the texts of chunks, in each form in which one may be embedded."""
-    return _texts(chunks).union(indexed_texts(chunks), indexed_texts(chunks, headings=True))
-
-
-def _prompts(config: Mapping[str, object]) -> Iterator[str]:
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _prompts(value)
-        elif name.endswith("prompt") and isinstance(value, str):
-            yield value
+        name = item.path.relative_to(store).parts[1]
+        if item.kind == CACHE and name in BY_TEXT:
+            yield replace(item, kind=f"{CACHE}/{name}", reason="may be of the text")
 
 
 def _dagster(settings: StoreSettings) -> list[Item]:

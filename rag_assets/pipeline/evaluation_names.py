@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,23 +49,15 @@ MAX_IDS = 5
 """So many ids are listed where a part of an id fits several, or none."""
 
 
-def open_experiment(
-    path: Path | str, settings: StoreSettings, *, take_over: bool = False
-) -> Experiment:
+def open_experiment(path: Path | str, settings: StoreSettings) -> Experiment:
     """Load the experiment at ``path``, whose name in the store must be its own.
-
-    With ``take_over`` the name now belongs to this experiment, whoever had it: it is a copy that
-    goes on with the evaluations of the original.
 
     Raises:
         UsageError: another experiment, which still exists, has its name in the store.
         RagAssetsError: as for :func:`load_experiment`.
     """
     experiment = load_experiment(path)
-    if take_over:
-        register(experiment, settings, take_over=True)
-    else:
-        check_name(experiment, settings)
+    check_name(experiment, settings)
     return experiment
 
 
@@ -91,11 +82,10 @@ def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
     return experiment
 
 
-def register(experiment: Experiment, settings: StoreSettings, *, take_over: bool = False) -> None:
-    """Add the experiment to the list; its name must be free, its own, or taken over."""
+def register(experiment: Experiment, settings: StoreSettings) -> None:
+    """Add the experiment to the list; its name must be free, or its own."""
     with locked(settings.locks / "experiments.lock"):
-        if not take_over:
-            check_name(experiment, settings)
+        check_name(experiment, settings)
         listed, source = registered(settings), str(experiment.source)
         if listed.get(experiment.name) != source:
             write_text(settings.registry, json.dumps({**listed, experiment.name: source}, indent=1))
@@ -120,14 +110,9 @@ def check_name(experiment: Experiment, settings: StoreSettings) -> None:
         return
     except OSError:  # one that nobody may look at is there
         pass
-    store = settings.place
-    command = ["rag-assets", "evaluate", str(source), "--take-over"]
-    if settings.state_dir == settings.store:
-        command += ["--store", store]
     raise UsageError(
-        f"the name '{name}' of {source} is taken by {other} in the store {store}; give one of them "
-        f"another `name` in its experiment.yaml, or use another --store; if this is a copy that "
-        f"continues the evaluations there, run once: {shlex.join(command)}"
+        f"the name '{name}' of {source} is taken by {other} in the store {settings.place}; give "
+        "one of them another `name` in its experiment.yaml, or use another --store"
     )
 
 

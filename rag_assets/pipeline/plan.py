@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.engine.measurements import ExpectedTime, expected_time
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
@@ -95,7 +94,6 @@ class Plan:
         outgoing: what models and servers are asked, at most, on this machine too.
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
-        time: how long it takes, by what this machine measured.
         files: which files that the YAML names changed since the last evaluation.
     """
 
@@ -104,7 +102,6 @@ class Plan:
     steps: tuple[Step, ...]
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    time: ExpectedTime = field(default_factory=ExpectedTime)
     files: tuple[Reason, ...] = ()
 
     @property
@@ -137,15 +134,13 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
             planner.add(key)
     steps = tuple(planner.steps.values())
     new = [step for step in steps if step.action != REUSE and step.same_as is None]
-    work = [(step.key, step.action == COMPUTE) for step in new]
     return Plan(
         experiment.name,
         selection.retrievers,
         steps,
         summed(line for step in new for line in step.outgoing),
         _searches(experiment, steps),
-        expected_time(planned.measurements.folder, experiment.name, work),
-        files=_changed_files(planned),
+        _changed_files(planned),
     )
 
 

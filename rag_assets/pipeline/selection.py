@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.experiment.experiment import Experiment
@@ -79,9 +78,3 @@ def cost(experiment: Experiment, retriever: str) -> int:
 def by_cost(experiment: Experiment, retrievers: Iterable[str]) -> list[str]:
     """Return retrievers with the cheapest first, equals in their order."""
     return sorted(retrievers, key=lambda name: cost(experiment, name))
-
-
-def groups_by_cost(experiment: Experiment, retrievers: Iterable[str]) -> list[list[str]]:
-    """Return retrievers in groups of about the same cost, the cheapest first."""
-    ordered = by_cost(experiment, retrievers)
-    return [list(group) for _, group in groupby(ordered, lambda name: cost(experiment, name))]

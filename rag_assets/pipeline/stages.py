@@ -210,16 +210,6 @@ def required_partitions(experiment: Experiment, selection: Selection) -> Partiti
     return _behind(experiment, [*ends, *_means(retrievers, cutoffs)])
 
 
-def partitions_of_rows(
-    experiment: Experiment, retrievers: Sequence[str], cutoffs: Sequence[int]
-) -> Partitions:
-    """Return what the means of some retrievers need, without labels their runs; nothing else."""
-    if experiment.has_qrels:
-        return _behind(experiment, _means(retrievers, cutoffs))
-    runs = [run_key(experiment, name, k) for name in retrievers for k in cutoffs]
-    return _behind(experiment, runs)
-
-
 def _means(retrievers: Sequence[str], cutoffs: Sequence[int]) -> list[ArtifactKey]:
     cells = [(name, k) for name in retrievers for k in cutoffs]
     metrics = [ArtifactKey.of("metrics", retriever=name, top_k=k) for name, k in cells]

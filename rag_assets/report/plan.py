@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
-from rag_assets.engine.measurements import ExpectedTime, duration_text
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
@@ -120,8 +119,6 @@ def _sums(plan: Plan) -> Iterable[str]:
             yield f"search {name}: {line}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
-    if plan.count(COMPUTE) + plan.count(CHECK):
-        yield _time(plan.time)
     texts = plan.work("texts")
     if texts is not None:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
@@ -130,23 +127,6 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"reranking of all chunks: at most {pairs:,} pairs; known scores are not computed"
     for one in plan.outgoing:
         yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
-
-
-MAX_UNKNOWN = 3
-"""Assets of which nothing was measured that are named."""
-
-
-def _time(expected: ExpectedTime) -> str:
-    told = [duration_text(expected.computed)] if expected.computed else []
-    if expected.checked:
-        told.append(f"at most {duration_text(expected.checked)} for what is checked")
-    text = f"{', and '.join(told)} (as measured here before)" if told else ""
-    if not expected.unknown:
-        return f"time: {text}"
-    named = ", ".join(expected.unknown[:MAX_UNKNOWN])
-    more = len(expected.unknown) - MAX_UNKNOWN
-    unknown = f"not measured yet: {named}{f' and {more} more' if more > 0 else ''}"
-    return f"time: {unknown}{f'; the rest: {text}' if text else ''}"
 
 
 def _amounts(one: Outgoing) -> str:

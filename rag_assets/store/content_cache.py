@@ -37,7 +37,7 @@ CACHE = "cache"
 COMPLETIONS = "completions"
 
 BY_TEXT = ("embeddings", "token_vectors", "sparse_embeddings", "token_counts")
-"""Kinds whose keys are hashes of texts alone, so that it can be said which texts they are of."""
+"""Kinds that hold vectors, or numbers of tokens, of texts."""
 
 KEY = pa.binary(32)
 """Keys are SHA-256 digests."""

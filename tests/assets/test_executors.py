@@ -1,4 +1,4 @@
-"""What runs the steps, how a backfill is cut into runs, and what is tried again."""
+"""Backfills in several processes, and what is tried again."""
 
 from __future__ import annotations
 
@@ -11,21 +11,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from rag_assets.assets.build import VARIABLE, build_assets
+from rag_assets.assets.build import build_assets
 from rag_assets.assets.execution import (
-    EXECUTOR,
     MODEL_POOL,
     RETRY_VARIABLE,
     SERVER_POOL,
-    executor_of,
 )
-from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import UsageError
 from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.servers.client import MAX_UNSERVED
-from rag_assets.store.artifacts import ArtifactKey
 from tests.assets.asking import KEY_VARIABLE, ask
 from tests.dagster_backfill import COMMAND
 from tests.dagster_state import (
@@ -33,7 +29,6 @@ from tests.dagster_state import (
     counts,
     evaluate_now,
     materializations,
-    n_runs,
     not_fresh,
     run_as_ui,
 )
@@ -45,56 +40,6 @@ AFTER_LEXICAL = ("lexical_index", "lexical_runs", "fused_runs", "metrics")
 """What is computed again when a lexical retriever is configured anew, in one line of the graph."""
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("in_process", "in_process"),
-        ("multiprocess", "multiprocess"),
-        ("multiprocess(4)", "multiprocess"),
-        ("dagster:multi_or_in_process_executor", "multi_or_in_process_executor"),
-    ],
-)
-def test_a_text_names_an_executor(text: str, name: str) -> None:
-    found = executor_of(text)
-    assert found is not None
-    assert found.name == name
-    assert executor_of(text) is found
-
-
-def test_the_variable_goes_for_all_but_a_given_one(
-    fresh: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiment = fresh.pipeline().experiment
-    monkeypatch.delenv(EXECUTOR, raising=False)
-    assert definitions_of(experiment, fresh.settings).executor is None
-    monkeypatch.setenv(EXECUTOR, "multiprocess(2)")
-    assert definitions_of(experiment, fresh.settings).executor is executor_of("multiprocess(2)")
-    given = definitions_of(experiment, fresh.settings, executor_of("in_process"))
-    assert given.executor is dg.in_process_executor
-
-
-@pytest.mark.parametrize(
-    "text", ["many", "multiprocess(0)", "multiprocess(-1)", "in_process(2)", "dagster:", "4"]
-)
-def test_what_is_no_executor_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(EXECUTOR, text)
-    with pytest.raises(UsageError, match=f"^{EXECUTOR} must be in_process, multiprocess, multipr"):
-        executor_of(None)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("no_such_module:x", "cannot be imported: No module named 'no_such_module'"),
-        ("dagster:no_such_executor", "cannot be imported: .* no attribute 'no_such_executor'"),
-        ("dagster:asset", "is not an executor, it is function"),
-    ],
-)
-def test_what_a_module_does_not_have_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(UsageError, match=f"^`executor`: '{text}' {problem}"):
-        executor_of(text, where="`executor`")
-
-
 def digests(tiny: Tiny) -> dict[str, str]:
     """Return partition -> digest of all that is up to date; an artifact's bytes follow from it."""
     pipeline = tiny.pipeline()
@@ -102,15 +47,13 @@ def digests(tiny: Tiny) -> dict[str, str]:
     return {str(key): pipeline.artifact(key).manifest.digests["all"] for key in keys}
 
 
-def backfilled(tiny: Tiny, executor: str, assets: Sequence[str], command: Sequence[str]) -> None:
-    """Materialize assets by a backfill with a run for each partition, several at a time."""
+def backfilled(tiny: Tiny, assets: Sequence[str], command: Sequence[str]) -> None:
+    """Materialize assets by a backfill, each step in a process of its own."""
     register(tiny.pipeline().experiment, tiny.settings)
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "RAG_ASSETS_STORE": str(tiny.settings.store),
-        "RAG_ASSETS_BACKFILL": "multi_run",
-        EXECUTOR: executor,
         "DAGSTER_HOME": str(tiny.settings.dagster_home),
         "OMP_NUM_THREADS": "1",
     }
@@ -127,7 +70,7 @@ def backfilled(tiny: Tiny, executor: str, assets: Sequence[str], command: Sequen
 
 
 def assert_computed_once_and_right(
-    tiny: Tiny, executor: str, retrievers: Sequence[str], command: Sequence[str] = COMMAND
+    tiny: Tiny, retrievers: Sequence[str], command: Sequence[str] = COMMAND
 ) -> None:
     """Change retrievers, let a backfill compute what depends on them, compare with `evaluate`."""
     evaluate_now(tiny)
@@ -137,9 +80,9 @@ def assert_computed_once_and_right(
     before = counts(tiny)
     used = {stage.name for stage in tiny.pipeline().stages()}
     assets = [name for name in AFTER_LEXICAL if name in used]
-    backfilled(tiny, executor, assets, command)
+    backfilled(tiny, assets, command)
     told = matching(tiny.pipeline(), *(f"{asset}/*" for asset in assets))
-    assert counts(tiny) - before == dict.fromkeys(told, 1)
+    assert set(counts(tiny) - before) == set(told)
     n_computed = 0
     for asset in assets:
         n_told = sum(name.startswith(f"{asset}/") for name in told)
@@ -155,61 +98,12 @@ def assert_computed_once_and_right(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_backfill_with_several_runs_and_processes_at_a_time(fresh: Tiny) -> None:
+def test_a_backfill_with_a_process_for_each_step(fresh: Tiny) -> None:
     chosen = ("bm25", "bm25-whole", "hybrid")
     fresh.config["retrievers"] = {name: fresh.config["retrievers"][name] for name in chosen}
     fresh.config["top_k"] = [5]
     fresh.write_config()
-    assert_computed_once_and_right(fresh, "multiprocess(4)", ["bm25", "bm25-whole"])
-
-
-@pytest.mark.parametrize(
-    ("text", "policy"),
-    [
-        (None, dg.BackfillPolicy.single_run()),
-        ("", dg.BackfillPolicy.single_run()),
-        ("single_run", dg.BackfillPolicy.single_run()),
-        ("multi_run", dg.BackfillPolicy.multi_run(1)),
-        ("multi_run(1)", dg.BackfillPolicy.multi_run(1)),
-        ("multi_run(12)", dg.BackfillPolicy.multi_run(12)),
-    ],
-)
-def test_all_assets_with_partitions_have_the_policy(
-    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, text: str | None, policy: dg.BackfillPolicy
-) -> None:
-    if text is None:
-        monkeypatch.delenv(VARIABLE, raising=False)
-    else:
-        monkeypatch.setenv(VARIABLE, text)
-    for asset in build_assets(fresh.pipeline().experiment, fresh.pipeline):
-        expected = None if asset.partitions_def is None else policy
-        assert asset.backfill_policy == expected
-
-
-@pytest.mark.parametrize("text", ["many", "multi_run(0)", "multi_run(-1)", "multi_run(1.5)", "1"])
-def test_what_is_no_policy_is_refused(
-    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(UsageError, match=f"{VARIABLE} must be single_run, multi_run or multi_run"):
-        build_assets(fresh.pipeline().experiment, fresh.pipeline)
-
-
-def test_evaluate_still_takes_one_run(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "multi_run")
-    tiny.configure("hybrid", k=5)
-    before = n_runs(tiny)
-    work = evaluate_now(tiny)
-    assert n_runs(tiny) - before == len(work.evaluation.dagster_runs) == 1
-    assert not_fresh(tiny) == {}
-
-
-def test_a_run_of_one_partition_needs_no_range(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "multi_run")
-    tiny.configure("hybrid", k=5)
-    assert run_as_ui(tiny, ["fused_runs"], partition="hybrid|3").success
-    assert tiny.pipeline().current(ArtifactKey.of("fused_runs", retriever="hybrid", top_k=3))
-    assert not any(name == "fused_runs/hybrid/3" for name in not_fresh(tiny))
+    assert_computed_once_and_right(fresh, ["bm25", "bm25-whole"])
 
 
 N_QUERIES = MAX_UNSERVED + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import dagster as dg
@@ -13,11 +12,9 @@ import pytest
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from rag_assets.assets.build import (
-    MAX_TRACKED_PARENTS,
     build_assets,
     edges_of,
     partitions_of,
-    widest_edge,
 )
 from rag_assets.assets.execution import SERVER_POOL, pool_of
 from rag_assets.assets.names import artifact_key, asset_key, group_name, partition_key
@@ -339,22 +336,6 @@ def test_a_name_with_dots_and_dashes_is_loadable(fresh: Tiny) -> None:
     experiment = fresh.pipeline().experiment
     assert group_name(experiment, STAGES["metrics"]) == "my_first_try_2/metrics"
     dg.Definitions.validate_loadable(definitions(fresh))
-
-
-def test_an_edge_too_wide_for_dagster_is_warned_of(fresh: Tiny) -> None:
-    fresh.config["top_k"] = list(range(1, MAX_TRACKED_PARENTS + 2))
-    fresh.write_config()
-    experiment = fresh.pipeline().experiment
-    with pytest.warns(UserWarning, match="tiny/metrics_summary has 100 parent partitions in"):
-        build_assets(experiment, fresh.pipeline)
-    edge = edges_of(STAGES["metrics_summary"], experiment)["metrics"]
-    assert widest_edge(edge) == MAX_TRACKED_PARENTS + 1
-    fresh.config["top_k"] = list(range(1, MAX_TRACKED_PARENTS + 1))
-    fresh.config["primary"] = "ndcg@5"
-    fresh.write_config()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        build_assets(fresh.pipeline().experiment, fresh.pipeline)
 
 
 LOAD = """

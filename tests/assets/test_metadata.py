@@ -41,9 +41,6 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
         assert spec.tags["rag_assets/experiment"] == "tiny"
         assert spec.tags["rag_assets/stage"] == name
         assert spec.kinds == set(stage.kinds_of(fresh.pipeline().experiment))
-        (code,) = spec.metadata["dagster/code_references"].code_references
-        lines = Path(code.file_path).read_text(encoding="utf-8").splitlines()
-        assert lines[code.line_number - 1].startswith(f"class {type(stage).__name__}")
     first_lines = [str(type(stage).__doc__).splitlines()[0] for stage in STAGES.values()]
     assert len(set(first_lines)) == len(first_lines), "each asset has a sentence of its own"
 

@@ -20,9 +20,8 @@ from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.execution import SENSOR_VARIABLE
 from rag_assets.assets.experiment_definitions import (
-    SourceState,
     definitions_of,
-    source_state,
+    source_digest,
     sources_sensor,
 )
 from rag_assets.assets.instance import open_instance
@@ -232,9 +231,8 @@ def sensor(fresh: Tiny) -> Iterator[Sensor]:
 class TestSensor:
     def test_the_first_look_starts_the_job_the_next_says_what_it_saw(self, sensor: Sensor) -> None:
         assert len(sensor.tick()) == 1
-        # Eight documents, queries, judgments and the YAML.
         assert re.fullmatch(
-            r"11 files: nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
+            r"nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
             str(sensor.tick()),
         )
 
@@ -252,7 +250,7 @@ class TestSensor:
         assert isinstance(sensor.tick(), list)
         fresh.configure("bm25", k1=0.4)
         assert isinstance(sensor.tick(), list)
-        assert "12 files: nothing changed" in str(sensor.tick())
+        assert "nothing changed" in str(sensor.tick())
 
     def test_labels_of_people_count(self, sensor: Sensor, fresh: Tiny) -> None:
         """The log and its design, which make estimates, and what is said of questions."""
@@ -274,7 +272,7 @@ class TestSensor:
         assert isinstance(sensor.tick(), list)
         append_lines(marks_file(log), [QuestionMark("q2", "refused")])
         assert isinstance(sensor.tick(), list)
-        assert "14 files: nothing changed" in str(sensor.tick())
+        assert "nothing changed" in str(sensor.tick())
 
     def test_a_touched_file_does_nothing(self, sensor: Sensor, fresh: Tiny) -> None:
         sensor.tick()
@@ -386,15 +384,8 @@ def rich(tmp_path: Path) -> Tiny:
     return tiny
 
 
-def state(tiny: Tiny) -> SourceState:
-    return source_state(tiny.pipeline())
-
-
-def test_what_is_looked_at(rich: Tiny) -> None:
-    found = state(rich)
-    assert found.files == 13
-    assert found.models == (rich.config["retrievers"]["minilm"]["model"],)
-    assert state(rich) == found
+def state(tiny: Tiny) -> str:
+    return source_digest(tiny.pipeline())
 
 
 def other_tokenizer(tiny: Tiny) -> None:
@@ -418,9 +409,9 @@ CHANGES: dict[str, Callable[[Tiny], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_any_other_content_is_another_state(rich: Tiny, change: Callable[[Tiny], object]) -> None:
-    before = state(rich).digest
+    before = state(rich)
     change(rich)
-    assert state(rich).digest != before
+    assert state(rich) != before
 
 
 def test_a_touched_file_is_the_same_state(rich: Tiny) -> None:

@@ -39,14 +39,14 @@ def defs():
     "shop/defs/raw.py": "import dagster as dg\n\n@dg.asset\ndef raw_docs() -> None: ...\n",
     "shop/defs/ferry/defs.yaml": """
 type: rag_assets.RetrievalExperiment
-attributes: {path: ../../../data, executor: in_process}
+attributes: {path: ../../../data}
 post_processing:
   assets:
     - {target: "key:ferry/documents", attributes: {deps: [raw_docs]}}
 """,
     "shop/defs/typo/defs.yaml": """
 type: rag_assets.RetrievalExperiment
-attributes: {path: ../../../typo, executor: in_process}
+attributes: {path: ../../../typo}
 """,
     "typo/experiment.yaml": "name: typo\ntop_kk: [1]\n",
 }
@@ -91,18 +91,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def test_all_else_is_fresh_and_the_typo_is_one_red_check(served: str, browser: Browser) -> None:
+def test_all_is_fresh_though_one_experiment_has_a_typo(served: str, browser: Browser) -> None:
     pictures = os.environ.get("RAG_ASSETS_SCREENSHOTS")
     ui = DagsterPage(browser, served, Path(pictures) if pictures else None)
-    page = ui.open("/assets/typo/experiment", view="checks", checkDetail="can_be_loaded")
-    page.get_by_text("top_kk").first.wait_for()
-    page.get_by_text("Failed", exact=True).first.wait_for(timeout=120_000)
-    ui.picture("typo")
-    ui.open("/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9")
+    page = ui.open(
+        "/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9"
+    )
     ui.sees("raw_docs", "documents", "leaderboard")
     ui.picture("project")
     reply = page.request.post(f"{served}/graphql", data={"query": STALE}, timeout=120_000).json()
     status = {"/".join(one["assetKey"]["path"]): one for one in reply["data"]["assetNodes"]}
-    assert {"raw_docs", "ferry/documents", "typo/experiment"} <= status.keys()
+    assert {"raw_docs", "ferry/documents"} <= status.keys()
     assert [one for one in status.values() if one["staleStatus"] != "FRESH"] == []
     assert ui.wrong == []

@@ -125,13 +125,10 @@ def test_the_report_opens_from_the_ui(ui: DagsterPage) -> None:
 
 def test_a_check(ui: DagsterPage) -> None:
     page = ui.open("/assets/ferry/lexical_runs", view="checks", checkDetail="drift")
-    ui.sees("drift", "psi", "far_queries", "far_share", "Failed")
+    ui.sees("drift", "psi", "far_share", "Failed")
     assert page.get_by_text("the score of the best hit is distributed otherwise").is_visible()
     assert page.get_by_text("42% of the queries are far from the corpus").is_visible()
     ui.picture("check")
-    page.get_by_text("[Show Markdown]").first.click()
-    page.locator("td", has_text="nothing retrieved").wait_for()
-    ui.picture("distribution")
     assert ui.wrong == []
 
 

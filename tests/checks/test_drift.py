@@ -117,8 +117,6 @@ def test_nothing_changed(tiny: Tiny) -> None:
             assert result.passed
             assert result.outcome.numbers["psi"] == 0
             assert result.outcome.numbers["queries"] == len(ASKED)
-            shown = result.outcome.shown["distribution"]
-            assert "query set original | anchor | now |" in shown
     found = validated(tiny)
     assert kinds(found) == set()
     assert found.skipped == ()
@@ -132,13 +130,12 @@ def test_strange_queries_are_named(tiny: Tiny, retriever: str, quantity: str) ->
     strange(tiny, 0.5)
     result = drift(tiny, retriever)
     assert not result.passed
-    assert (result.blocks, result.outcome.severity) == (False, "warning")
+    assert result.outcome.severity == "warning"
     shifted, strayed = result.outcome.problems
     assert shifted.startswith(f"the {quantity} is distributed otherwise than in the anchor: PSI ")
     assert " of the queries are far from the corpus (in the anchor " in strayed
     assert f"above 20%: the {quantity} is below " in strayed
-    far = result.outcome.shown["far_queries"].splitlines()
-    named = {line.split("'")[1] for line in far}
+    named = {query_id for query_id, _ in result.outcome.queries}
     assert named >= {f"q{n}" for n in range(len(ASKED) // 2)}
     assert result.outcome.numbers["far_share"] == len(named) / len(ASKED)
 
@@ -149,13 +146,9 @@ def test_a_corpus_that_shrank_drifts_too(tiny: Tiny) -> None:
     assert not drift(tiny, "bm25").passed
 
 
-def test_few_far_queries_are_told_and_pass(tiny: Tiny) -> None:
+def test_few_far_queries_pass(tiny: Tiny) -> None:
     strange(tiny, 0.1)
-    result = drift(tiny, "vectors")
-    assert result.passed
-    nearest = [line.split()[-1] for line in result.outcome.shown["far_queries"].splitlines()]
-    assert sorted(nearest, key=float) == nearest
-    assert sum(float(number) < 0 for number in nearest) == round(0.1 * len(ASKED))
+    assert drift(tiny, "vectors").passed
 
 
 def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
@@ -163,7 +156,7 @@ def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
     tiny.config["checks"] = {"drift": {"severity": "error", "far_share": 0.05}}
     tiny.write_config()
     result = drift(tiny, "vectors")
-    assert (result.passed, result.outcome.severity, result.blocks) == (False, "error", False)
+    assert (result.passed, result.outcome.severity) == (False, "error")
     found = validated(tiny)
     assert ("error", "drift") in kinds(found)
     assert ("warning", "far_query") in kinds(found)
@@ -175,7 +168,7 @@ def test_limits_and_severity_are_configured(tiny: Tiny) -> None:
     result = drift(tiny, "vectors")
     assert result.passed
     assert result.outcome.numbers["far_below"] == -2
-    assert "far_queries" not in result.outcome.shown
+    assert result.outcome.queries == ()
 
 
 def test_validate_names_the_queries(tiny: Tiny) -> None:
@@ -192,11 +185,7 @@ def test_without_an_anchor_nothing_is_compared(tiny: Tiny) -> None:
     pipeline = tiny.pipeline()
     stage, key = STAGES["lexical_runs"], run_key(pipeline.experiment, "bm25", 5)
     results = results_of(pipeline, stage, pipeline.materialize(stage.name, [key]))
-    assert [one.check.name for one in results] == [
-        "queries_answered",
-        "ranks_and_scores",
-        "ids_exist",
-    ], "drift, which nobody asked for, has no result"
+    assert [one.check.name for one in results] == ["queries_answered"], "drift has no result"
     assert validated(tiny).skipped == (f"drift: {NO_ANCHOR}",)
 
 
@@ -205,7 +194,7 @@ def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     otherwise = "Not checked: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
     result = drift(tiny, "bm25")
     assert (result.summary, result.passed, result.severity) == (otherwise, False, "warning")
-    assert (result.blocks, result.outcome.numbers) == (False, {})
+    assert result.outcome.numbers == {}
     assert drift(tiny, "both").summary == otherwise
     assert drift(tiny, "vectors").outcome.numbers["psi"] == 0
     found = validated(tiny)

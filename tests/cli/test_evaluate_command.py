@@ -222,30 +222,6 @@ def test_table_fits_80_columns(invoke: Invoke, tmp_path: Path, store: Path) -> N
     assert "…" not in "".join(tables)
 
 
-def test_cheap_retrievers_are_told_before_the_others_are_computed(
-    invoke: Invoke, tmp_path: Path
-) -> None:
-    yaml = """
-retrievers:
-  again: {type: rrf, inputs: [bm25, shallow]}
-  bm25: {type: bm25}
-  shallow: {type: bm25, b: 0.0}
-top_k: [1, 10]
-"""
-    folder = write_beir(tmp_path / "two", {"experiment.yaml": yaml})
-    options = ("--store", tmp_path / "store", "-v")
-    lines = invoke("evaluate", folder, *options).stderr.splitlines()
-    ready = [line for line in lines if line.startswith("ready: ")]
-    assert ready == ["ready: bm25: ndcg@10 1.0000", "ready: shallow: ndcg@10 0.8770"]
-    fused = next(n for n, line in enumerate(lines) if "compute  fused_runs" in line)
-    assert lines.index(ready[-1]) < fused
-    again = invoke("evaluate", folder, *options)
-    assert "ready: " not in again.stderr
-    (folder / "qrels" / "test.tsv").unlink()
-    unlabelled = invoke("evaluate", folder, "--store", tmp_path / "other")
-    assert "ready: bm25: its runs are there\n" in unlabelled.stderr
-
-
 def test_no_progress_bar_without_a_terminal(forks: Forks, tiny: Path) -> None:
     log, errors = tiny.parent / "out.txt", tiny.parent / "errors.txt"
     place = Place(str(log), errors=str(errors))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,27 +25,18 @@ from rag_assets.engine.latency_sample import (
 )
 from rag_assets.engine.measurements import (
     MEASUREMENTS,
-    ExpectedTime,
     Measurement,
     Measurements,
     duration_text,
-    expected_time,
     seconds_per_text,
 )
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
-from rag_assets.experiment import load_experiment
 from rag_assets.models.loading import forget_models
-from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.plan import plan
-from rag_assets.pipeline.selection import Selection
-from rag_assets.report.plan import _time
 from rag_assets.retrieval.reranking.candidates import Pair, Scores
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.store.artifacts import OBJECTS, ArtifactKey
-from rag_assets.store.settings import StoreSettings
-from tests.beir_folder import write_beir
+from rag_assets.store.artifacts import OBJECTS
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny, all_measurements
 
@@ -55,10 +45,6 @@ from tests.tiny_experiment import QUERIES, Tiny, all_measurements
 def measured(tmp_path: Path) -> Path:
     folder = tmp_path / MEASUREMENTS
     own, other = Measurements(folder, "ferry"), Measurements(folder, "rail")
-    own.add("lexical_runs", "a" * 64, 3.0, retriever="bm25")
-    own.add("lexical_runs", "b" * 64, 1.0, retriever="bm25")
-    own.add("lexical_runs", "c" * 64, 8.0, retriever="slow")
-    other.add("lexical_runs", "d" * 64, 500.0, retriever="bm25")
     own.add("embed", "e" * 64, 100.0, 50, model="m", cached=False)
     own.add("embed", "f" * 64, None, 700, model="m", cached=True)
     own.add("embed", "1" * 64, 60.0, 2, model="m", cached=False)  # loading the model
@@ -66,45 +52,12 @@ def measured(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_plan_adds_up_what_is_certain_and_what_is_checked(
+def test_seconds_of_a_text_are_those_of_this_machine(
     measured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, new = (ArtifactKey.of("lexical_runs", retriever=name) for name in ("bm25", "new"))
-    metrics = ArtifactKey.of("metrics", retriever="bm25", top_k=1)
-    work = [(runs, True), (new, False), (metrics, False)]
-    expected = expected_time(measured, "ferry", work)
-    assert expected == ExpectedTime(2.0, 4.0, ("metrics",))
-    assert _time(expected) == (
-        "time: not measured yet: metrics; the rest: a few seconds, and at most a few seconds "
-        "for what is checked (as measured here before)"
-    )
     assert seconds_per_text(measured, "m") == 2.0
     monkeypatch.setattr(measurements, "machine", lambda: "elsewhere")
     assert seconds_per_text(measured, "m") is None
-    assert expected_time(measured, "ferry", work[:1]).unknown == ("lexical_runs",)
-
-
-def test_a_first_plan_knows_nothing_and_a_second_one_what_was_measured(tmp_path: Path) -> None:
-    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": "retrievers: {bm25: {type: bm25}}"})
-    settings = StoreSettings.resolve(tmp_path / "store")
-
-    def planned() -> ExpectedTime:
-        experiment = load_experiment(folder)
-        return plan(Pipeline(experiment, settings), Selection.of(experiment)).time
-
-    first = planned()
-    assert (first.computed, first.checked) == (0.0, 0.0)
-    assert "lexical_index" in first.unknown
-    pipeline = Pipeline(load_experiment(folder), settings)
-    for asset in ("documents", "queries", "qrels"):
-        pipeline.materialize(asset, [ArtifactKey.of(asset)])
-    file = next((settings.store / MEASUREMENTS / "documents").iterdir())
-    seconds = json.loads(file.read_text())["seconds"]
-    (folder / "corpus.jsonl").write_text('{"_id": "d1", "text": "ferry"}\n')
-    (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    again = planned()
-    assert again.computed >= seconds
-    assert "documents" not in again.unknown
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,6 @@ def proven(tiny: Tiny, judge: str) -> tuple[bool, str]:
     outcome = Outcome(key, tiny.pipeline().artifact(key), reused=True, seconds=0.0)
     results = results_of(tiny.pipeline(), STAGES[key.asset], [outcome])
     (result,) = [one for one in results if one.check.name == "judge_is_proven"]
-    assert not result.blocks
     return result.passed, result.summary
 
 
@@ -533,7 +532,6 @@ def test_the_check_of_the_verdicts_fails(tmp_path: Path) -> None:
         results = results_of(pipeline, STAGES[key.asset], [outcome])
         (result,) = [one for one in results if one.check.name == "judge_is_independent"]
         passed[key] = result.passed
-        assert not result.blocks
         assert result.severity == ERROR
     assert passed == {OF_ANSWERS: False, OF_PASSAGES: True}
 

@@ -227,7 +227,7 @@ def test_only_its_history_is_read(old: Path) -> None:
 def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:
     before = files(old)
     pinned = (old / "store" / "ferry" / "anchor").read_text()
-    printed(old, "evaluate", "--take-over")
+    printed(old, "evaluate")
     assert before.items() <= files(old).items()
     assert " 0 partitions computed" in printed(old, "evaluate")
     assert printed(old, "history", "--format", "csv").count("\n") == 13
@@ -235,7 +235,7 @@ def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:
 
 
 def test_clean_takes_none_of_its_files_for_rubbish(old: Path) -> None:
-    printed(old, "evaluate", "--take-over")
+    printed(old, "evaluate")
     kept = {path for path in files(old) if "/evaluations/" not in path}
     words = ["clean", "--older-than", "0", "--orphans", "--yes", "--store", str(old / "store")]
     cleaned = CliRunner().invoke(main, words)

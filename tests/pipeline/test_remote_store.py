@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.checks.check import Check, CheckOutcome, CheckResult, FailedChecks, anchor_of
+from rag_assets.checks.check import anchor_of
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
@@ -335,19 +335,6 @@ def test_the_greater_count_of_attempts_stays(machines: Machines) -> None:
     file = a.root / "attempts" / f"{recipe.fingerprint}.txt"
     assert a.there().read(f"tiny/attempts/{file.name}") == file.read_bytes() == b"3\n"
     a.settings.remove([file])
-
-
-def test_a_failed_check_stops_every_machine(machines: Machines) -> None:
-    a, b = machines["a"], machines["b"]
-    pipeline = a.pipeline()
-    materialize(pipeline)
-    key = ArtifactKey.of("documents")
-    found = CheckOutcome(["no text"])
-    check = Check("readable", "has text", lambda _: found, blocking=True)
-    FailedChecks(pipeline).record([key], [CheckResult(check, key, found)])
-    assert FailedChecks(b.pipeline()).failed(key)
-    FailedChecks(pipeline).record([key], [])
-    assert not FailedChecks(b.pipeline()).failed(key)
 
 
 def test_no_file_holds_a_key(evaluated: Evaluated, machines: Machines) -> None:

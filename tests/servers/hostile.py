@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rag_assets.assets.alerts import post
 from rag_assets.llm.client import ChatRequest, Message
 from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
 from rag_assets.retrieval.dense.vector_index import dense_table
@@ -269,11 +268,6 @@ def _qdrant(endpoint: ServedModelOptions, ask: str) -> object:
         return own.search(dense_table(asked, np.ones((1, 2), np.float32)), 1, None)
 
 
-def _webhook(endpoint: ServedModelOptions) -> object:
-    post(endpoint.base_url, {"text": "my text"}, endpoint.timeout)
-    return "delivered"
-
-
 CLIENTS: Mapping[str, Callable[[ServedModelOptions], object]] = {
     "language model": _chat,
     "embeddings": _embed,
@@ -281,7 +275,6 @@ CLIENTS: Mapping[str, Callable[[ServedModelOptions], object]] = {
     "rerank_api, tei": partial(_rerank, dialect="tei"),
     "qdrant, collection": partial(_qdrant, ask="describe"),
     "qdrant, search": partial(_qdrant, ask="search"),
-    "webhook": _webhook,
 }
 """Each sends one request, and gives or raises what came of it."""
 

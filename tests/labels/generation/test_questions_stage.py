@@ -435,7 +435,7 @@ def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
     assert found is not None
     kinds = Counter(item.kind for item in found.files)
     assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
-    masks = [rows for segment, rows in found.entries.items() if segment.kind == COMPLETIONS]
+    masks = [rows for segment, rows in found.replies.items() if segment.kind == COMPLETIONS]
     assert sum(pc.sum(rows).as_py() for rows in masks) == 2
 
 
