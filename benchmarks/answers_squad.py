@@ -33,8 +33,7 @@ from rag_assets.answers.answer_text import words
 from rag_assets.answers.extractive import best_sentence
 from rag_assets.answers.metrics import token_f1
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.statistics.intervals import resampled_means
-from rag_assets.statistics.units import Resampling, units_of
+from rag_assets.statistics.units import Resampling, Units, blocks, on_grid, units_of
 
 PAIRS = (("gold", "top 1"), ("gold", "top 3"), ("top 1", "top 3"), ("top 1", "random"))
 
@@ -76,10 +75,28 @@ def bm25(paragraphs: Sequence[str], questions: Sequence[str], depth: int) -> lis
         return [[int(searcher.chunk_ids[at]) for at in one.positions] for one in hits]
 
 
+def resampled_means(units: Units, resampling: Resampling) -> np.ndarray:
+    """Return the weighted means, shape (resamples, columns); NaN: none of the drawn has a value."""
+    n_units, n_columns = units.sums.shape
+    both = np.hstack([units.sums, units.weights])
+    exact = on_grid(both, n_units * np.abs(both).max(axis=0))
+    means = np.empty((resampling.resamples, n_columns))
+    generator = resampling.generator()
+    for start, end in blocks(resampling.resamples, n_units):
+        drawn = generator.integers(0, n_units, size=(end - start, n_units))
+        drawn += np.arange(end - start)[:, None] * n_units
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        sums, weights = np.hsplit(counts.astype(np.float64) @ exact, 2)
+        means[start:end] = np.divide(
+            sums, weights, out=np.full_like(sums, np.nan), where=weights > 0
+        )
+    return means
+
+
 def interval(values: np.ndarray, clusters: Sequence[str]) -> str:
     """Return the mean of one value a question, with its interval."""
     units = units_of(values[:, None], np.ones(len(values)), clusters)
-    low, high = np.quantile(resampled_means(units, Resampling()), Resampling().tails, axis=0)
+    low, high = np.quantile(resampled_means(units, Resampling()), (0.025, 0.975), axis=0)
     return f"{values.mean():+6.1f} [{low[0]:+.1f}, {high[0]:+.1f}]"
 
 

@@ -441,7 +441,6 @@ OVERLAPS = TableSchema(
     compared=Column(TEXT, "unit; or document (its best chunk), of two chunkings"),
     n_queries=Column(COUNT, "queries for which at least one of the two retrieved anything"),
     overlap=Column(FLOAT, "mean share of common units, of the longer list", True),
-    rbo=Column(FLOAT, "mean extrapolated rank-biased overlap, p = 0.9", True),
 )
 
 INTERVALS = TableSchema(

@@ -20,6 +20,7 @@ from rag_assets.assets.names import plain_name
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.models.model_names import local_model
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -34,23 +35,27 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     It is on as soon as it is loaded, unless the YAML says ``running: false``: who wrote the time
     wants it to happen, and a second switch somewhere else would be forgotten. It can be stopped in
     the UI.
+
+    Raises:
+        ConfigError: Dagster does not understand its cron expression.
     """
     schedule = experiment.config.schedule
     if schedule is None:
         return []
     source = markdown(str(experiment.source))
-    return [
-        dg.ScheduleDefinition(
+    status = dg.DefaultScheduleStatus
+    try:
+        definition = dg.ScheduleDefinition(
             name=f"{plain_name(experiment)}_schedule",
             job=job,
             cron_schedule=schedule.cron,
             execution_timezone=schedule.timezone,
             description=f"Evaluate {experiment.name} again: `schedule` in {source}.",
-            default_status=dg.DefaultScheduleStatus.RUNNING
-            if schedule.running
-            else dg.DefaultScheduleStatus.STOPPED,
+            default_status=status.RUNNING if schedule.running else status.STOPPED,
         )
-    ]
+    except dg.DagsterInvalidDefinitionError as error:
+        raise read_yaml(experiment.source).error(("schedule", "cron"), str(error)) from error
+    return [definition]
 
 
 def source_digest(pipeline: Pipeline) -> str:

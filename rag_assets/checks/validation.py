@@ -144,20 +144,21 @@ class _Checked:
         return self.pipeline.materialize(key.asset, [key])[0].artifact.table()
 
     def read(self) -> None:
-        """Read documents, queries and qrels, and collect what is wrong with them."""
-        experiment, problems = self.pipeline.experiment, Problems(collect=True)
-        self._read(DOCUMENTS_KEY, "document", experiment.dataset.read_documents, problems)
+        """Read documents, queries and qrels, and collect what is wrong with them.
+
+        Labels are read where documents and queries are sound: others would only follow from these.
+        """
+        experiment = self.pipeline.experiment
+        self._read(DOCUMENTS_KEY, experiment.dataset.read_documents)
         if experiment.questions is not None:
             if not self.errors and self._are_written(str(experiment.questions.chunking)):
                 for key in (QUERIES_KEY, QRELS_KEY):
                     self.sources[key.asset] = self.materialized(key)
         else:
-            self._read(QUERIES_KEY, "query", experiment.read_queries, problems)
-            if experiment.has_qrels:
+            self._read(QUERIES_KEY, experiment.read_queries)
+            if experiment.has_qrels and not self.errors:
                 documents, queries = self.sources["documents"], self.sources["queries"]
-                read = partial(experiment.read_qrels, documents, queries)
-                # Broken documents or queries are not in the store; labels are checked with both.
-                self._read(QRELS_KEY, "judgment", read, problems, in_store=not self.errors)
+                self._read(QRELS_KEY, partial(experiment.read_qrels, documents, queries))
         self.tables.append(reading_problems(self.errors))
 
     def _are_written(self, chunking: str) -> bool:
@@ -165,38 +166,21 @@ class _Checked:
         self.materialized(chunks_key(chunking))
         return self.pipeline.current(QUESTIONS_KEY) is not None
 
-    def _read(
-        self,
-        key: ArtifactKey,
-        kind: str,
-        read: Callable[[Problems], Read],
-        problems: Problems,
-        *,
-        in_store: bool = True,
-    ) -> None:
+    def _read(self, key: ArtifactKey, read: Callable[[Problems], Read]) -> None:
         """Take a table from the store, or all rows that can be read and what is wrong with others.
 
         Queries without a relevant document are findings, no notes.
         """
-        first: list[DataError] = []
-        table: pa.Table | None = None
         notes: list[str] = []
-        if in_store:
-            try:
-                artifact = self.pipeline.materialize(key.asset, [key])[0].artifact
-                table, notes = artifact.table(), artifact.manifest.facts["notes"]
-            except DataError as error:
-                first = [error]
-        if table is None:
-            part = problems.next_part()
-            with part:
-                table, notes = read(part)
-            first = part.collected or first
-        if table is None:
-            problems.record_incomplete(kind)
-        else:
-            self.sources[key.asset] = table
-        self.problems[key.asset] = first
+        self.problems[key.asset] = []
+        try:
+            artifact = self.pipeline.materialize(key.asset, [key])[0].artifact
+            self.sources[key.asset], notes = artifact.table(), artifact.manifest.facts["notes"]
+        except DataError as error:
+            problems = Problems(collect=True)
+            with problems:
+                self.sources[key.asset], notes = read(problems)
+            self.problems[key.asset] = problems.collected or [error]
         self.notes += [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
 
     def check_duplicates(self) -> None:
@@ -224,6 +208,9 @@ class _Checked:
             unread = experiment.unread_labels
             self.skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
             return
+        if self.problems["documents"] or self.problems.get("queries"):
+            self.skipped.append("labels: the documents or the queries have errors")
+            return
         keeps = experiment.keeps_unknown
         self.tables.append(dangling_ids(qrels, documents, queries, keeps_unknown=keeps))
         self.tables.append(queries_without_relevant(qrels, queries))
@@ -235,11 +222,7 @@ class _Checked:
                 self.tables.append(findings_table([finding]))
         elif experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE:
             self.skipped.append("splits, weights and clusters: the files have errors")
-        what = "evidence that no chunk covers"
-        if self.problems["documents"]:
-            self.skipped.append(f"{what}: the documents have errors")
-            return
-        with self.skipping(what):
+        with self.skipping("evidence that no chunk covers"):
             # Where no document is, no chunk can be: that is counted in a note.
             corpus = documents["document_id"].combine_chunks()
             judged = qrels.filter(pc.is_in(qrels["document_id"], value_set=corpus))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import calendar
-import re
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -34,26 +31,6 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from rag_assets.sources.formats import FORMATS
 
 
-class _Field(NamedTuple):
-    name: str
-    least: int
-    most: int
-    names: Mapping[str, int] = {}
-
-
-_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_abbr) if name}
-_DAYS = {name: day for day, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
-_LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
-_FIELDS = (
-    _Field("minute", 0, 59),
-    _Field("hour", 0, 23),
-    _Field("day of the month", 1, 31),
-    _Field("month", 1, 12, _MONTHS),
-    _Field("day of the week", 0, 7, _DAYS),
-)
-_PART = re.compile(r"(?:\*|(\w+)|(\w+)-(\w+))(/0*[1-9][0-9]{0,3})?", re.ASCII)
-
-
 def _checked_zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -67,56 +44,25 @@ def _checked_zone(name: str) -> str:
     return name
 
 
-def checked_cron(expression: str) -> str:
-    """Return a cron expression with one blank between its fields.
-
-    Raises:
-        ValueError: it breaks the rules above.
-    """
-    texts = expression.split()
-    if len(texts) != len(_FIELDS):
+def _checked_cron(expression: str) -> str:
+    fields = expression.split()
+    if len(fields) != 5:
         raise ValueError(
-            f"{expression!r} has {len(texts)} fields; a cron expression has five: minute, hour, "
+            f"{expression!r} has {len(fields)} fields; a cron expression has five: minute, hour, "
             f"day of the month, month, day of the week, such as '0 3 * * *'"
         )
-    values: list[set[int]] = []
-    for text, field in zip(texts, _FIELDS, strict=True):
-        parts = [_values(part, field) for part in text.lower().split(",")]
-        values.append({value for part in parts for value in part})
-        if not all(parts):
-            names = list(field.names)
-            named = f" or {names[0]}-{names[-1]}" if names else ""
-            raise ValueError(
-                f"{text!r} is not a valid {field.name}; allowed: * or a list of "
-                f"{field.least}-{field.most}{named} and ranges a-b, with /step after * or a range"
-            )
-    _, _, days, months, _ = values
-    if texts[4] == "*" and min(days) > max(_LONGEST_MONTH.get(month, 31) for month in months):
-        raise ValueError(f"{expression!r} never happens: none of its months has such a day")
-    return " ".join(texts)
-
-
-def _values(part: str, field: _Field) -> range:
-    """Return what a part of a field matches; nothing where it is not valid."""
-    match = _PART.fullmatch(part)
-    if match is None or (match[1] and match[4]):
-        return range(0)
-    words = [word for word in match.groups()[:3] if word]
-    numbers = [field.names.get(w, int(w) if w.isdecimal() else -1) for w in words]
-    low, *_, high = [*numbers, *numbers] or [field.least, field.most]
-    if not field.least <= low <= high <= field.most:
-        return range(0)
-    return range(low, high + 1, int((match[4] or "/1")[1:]))
+    return " ".join(fields)
 
 
 class ScheduleConfig(Options):
     """When the experiment is evaluated again; no result and no fingerprint depends on it.
 
-    ``cron`` has five fields; hours are those of ``timezone``. It is on as soon as it is loaded,
-    unless ``running`` is false: then it waits for somebody to start it in the UI.
+    ``cron`` has five fields, which Dagster checks; hours are those of ``timezone``. It is on as
+    soon as it is loaded, unless ``running`` is false: then it waits for somebody to start it in the
+    UI.
     """
 
-    cron: Annotated[str, AfterValidator(checked_cron)]
+    cron: Annotated[str, AfterValidator(_checked_cron)]
     timezone: Annotated[str, AfterValidator(_checked_zone)] = "UTC"
     running: bool = True
 

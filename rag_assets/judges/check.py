@@ -90,7 +90,6 @@ class KindCheck:
         tried: changes that were tried; the mutation score is the share of both.
         agreement: with people; None: they said nothing.
         youden: sensitivity + specificity - 1.
-        order: of the systems; None: too few labels, or systems.
     """
 
     kind: Kind
@@ -100,7 +99,6 @@ class KindCheck:
     tried: int
     agreement: Row | None
     youden: float | None
-    order: Row | None
 
     @property
     def failures(self) -> list[str]:
@@ -211,7 +209,7 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck
     kind = _kind_of(key)
     results = _results(pipeline, key, rules)
     compare = beside_passage_labels if kind == RELEVANCE else beside_labels
-    agreement, youden, order = compare(pipeline, key)
+    agreement, youden = compare(pipeline, key)
     return KindCheck(
         kind,
         judge_fingerprint(pipeline.artifact(key).manifest),
@@ -219,7 +217,6 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck
         *mutation_score(results),
         agreement,
         youden,
-        order,
     )
 
 

@@ -21,7 +21,7 @@ from rag_assets.evaluation.query_facts import (
     metadata_of,
 )
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.dataset import EMPTY, FOLLOWS, UNKNOWN_ID, RowError
+from rag_assets.sources.dataset import EMPTY, UNKNOWN_ID, RowError
 from rag_assets.sources.tables import KnownIds
 
 ERROR = "error"
@@ -69,11 +69,10 @@ def rows(table: pa.Table) -> list[Finding]:
 def reading_problems(problems: Iterable[DataError]) -> pa.Table:
     """Return an error for each problem that ``Problems`` collected, without repeats.
 
-    What only follows from another problem is left out: a judgment of a row that was refused, and a
-    table that is empty because its rows were.
+    A table that is empty because its rows were refused is left out.
     """
     different = {str(problem): problem for problem in problems}
-    causes = [cause for cause in different.values() if _check(cause) not in (FOLLOWS, EMPTY)]
+    causes = [cause for cause in different.values() if _check(cause) != EMPTY]
     return findings_table(_finding(cause) for cause in causes or different.values())
 
 

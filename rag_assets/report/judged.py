@@ -292,17 +292,11 @@ def score_text(kind: Row) -> str:
 
 def people_lines(kind: Row) -> Iterator[str]:
     """Yield what a kind comes to beside labels of people."""
-    agreement, order = kind["agreement"], kind["order"]
+    agreement = kind["agreement"]
     if agreement is None:
         yield "agreement: not tried, no labels of people"
     else:
         yield from _agreement_lines(agreement, kind["youden"])
-    if order is not None and order["tau"] is not None:
-        yield f"order of systems: tau {_with_interval(order['tau'], order['low'], order['high'])}"
-        if order["tau_top"] is not None:
-            top = _with_interval(order["tau_top"], order["low_top"], order["high_top"])
-            yield f"order of the best {len(order['top'])}: tau {top}"
-        yield f"the same best one in {order['same_winner']:.0%} of the resamples"
 
 
 def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:

@@ -7,7 +7,6 @@ below a leaderboard with ``mmr``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
@@ -47,12 +46,22 @@ def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]
 
 
 def pair_sheets(rows: Sequence[Row]) -> list[Sheet]:
-    """Return how alike pairs are by top_k, a table a measure; none for one retriever alone."""
-    sheets = [_by_cutoff(rows, measure) for measure in MEASURES if rows]
-    if any(row["compared"] == "document" for row in rows):
-        note = "* compared by documents: the two search different chunkings"
-        sheets[-1] = replace(sheets[-1], notes=[note])
-    return sheets
+    """Return the share of common units, a row a pair and a column a top_k; none for one alone."""
+    pairs: dict[str, Row] = {}
+    notes: list[str] = []
+    for row in rows:
+        mark = ""
+        if row["compared"] == "document":
+            mark, notes = " *", ["* compared by documents: the two search different chunkings"]
+        name = f"{row['retriever_a']}, {row['retriever_b']}{mark}"
+        pairs.setdefault(name, {"pair": name})[f"@{row['top_k']}"] = row["overlap"]
+    cutoffs = sorted({row["top_k"] for row in rows})
+    columns = (
+        Column("pair", "retrievers", TEXT),
+        *(Column(f"@{k}", f"@{k}") for k in cutoffs),
+    )
+    title = "share of common units by top_k"
+    return [Sheet(title, columns, [*pairs.values()], notes=notes, name="overlaps")] if rows else []
 
 
 def _speed(result: EvaluationResult, title: str) -> Sheet:
@@ -60,28 +69,6 @@ def _speed(result: EvaluationResult, title: str) -> Sheet:
     rows = [{"retriever": name, "speed": speed.get(name)} for name in result.run_retrievers]
     columns = (Column("retriever", "retriever", TEXT), Column("speed", "ms/query", ".2f"))
     return Sheet(title, columns, rows, name="speed")
-
-
-MEASURES = {
-    "rbo": "rank-biased overlap (p = 0.9) by top_k",
-    "overlap": "share of common units by top_k",
-}
-"""Column of an overlap -> what it says."""
-
-
-def _by_cutoff(rows: Sequence[Row], measure: str) -> Sheet:
-    """Return a row a pair and a column a cut-off."""
-    pairs: dict[str, Row] = {}
-    for row in rows:
-        mark = " *" if row["compared"] == "document" else ""
-        name = f"{row['retriever_a']}, {row['retriever_b']}{mark}"
-        pairs.setdefault(name, {"pair": name})[f"@{row['top_k']}"] = row[measure]
-    cutoffs = sorted({row["top_k"] for row in rows})
-    columns = (
-        Column("pair", "retrievers", TEXT),
-        *(Column(f"@{k}", f"@{k}") for k in cutoffs),
-    )
-    return Sheet(MEASURES[measure], columns, list(pairs.values()), name="overlaps")
 
 
 def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | None:

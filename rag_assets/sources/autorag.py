@@ -87,7 +87,7 @@ class AutoragDataset(FolderLayout):
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         source, rows = RowFile(self.qa), QueryRows()
-        ids = UniqueIds("query", problems)
+        ids = UniqueIds("query")
         for place, row in source.rows():
             with problems:
                 query_id = identifier(row, "qid", place)

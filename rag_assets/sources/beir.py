@@ -142,7 +142,7 @@ class BeirDataset(FolderLayout):
         """
         files = self._files_of(_parts(self.root).queries)
         elsewhere = self._relevant_elsewhere()
-        rows, ids, left_out = QueryRows(), UniqueIds("query", problems), list[str]()
+        rows, ids, left_out = QueryRows(), UniqueIds("query"), list[str]()
         notes: dict[str, None] = {}
         for source in [RowFile(file, problems) for file in files]:
             for place, row in source.rows():

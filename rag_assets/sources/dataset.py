@@ -26,8 +26,6 @@ QUOTE_VANISHED = "quote_vanished"
 QUOTE_MOVED = "quote_moved"
 QUOTE_TWICE = "quote_twice"
 EMPTY = "empty"
-FOLLOWS = "follows"
-"""A judgment of what stands in the files, but was refused there: nothing to mend where it is."""
 
 Raw = TypeVar("Raw")
 Parsed = TypeVar("Parsed")
@@ -90,8 +88,6 @@ class Problems:
     def __init__(self, *, collect: bool = False, keeps_unknown: bool = False) -> None:
         self.collected: list[DataError] | None = [] if collect else None
         self.keeps_unknown = keeps_unknown
-        self._ids: dict[str, set[str]] = {}
-        self._incomplete: set[str] = set()
 
     def __enter__(self) -> None:
         """Do nothing."""
@@ -108,12 +104,6 @@ class Problems:
         self.collected.append(error)
         return True
 
-    def next_part(self) -> Problems:
-        """Return the same for the next table of a dataset, which knows the rows of this one."""
-        part = copy(self)
-        part.collected = [] if self.collected is not None else None
-        return part
-
     def keeping_unknown(self, keep: bool) -> Problems:
         """Return the same, which keeps judgments of unknown documents, or does not."""
         part = copy(self)
@@ -128,19 +118,6 @@ class Problems:
         for raw in rows:
             with self:
                 yield parse(raw)
-
-    def record_id(self, kind: str, row_id: str) -> None:
-        """Remember that the files have a row with this id, even if it is refused afterwards."""
-        if self.collected is not None:
-            self._ids.setdefault(kind, set()).add(row_id)
-
-    def record_incomplete(self, kind: str) -> None:
-        """Remember that reading ended early, so that nobody knows which rows there are."""
-        self._incomplete.add(kind)
-
-    def was_rejected(self, kind: str, row_id: str) -> bool:
-        """Return whether the files may have a row with this id that is in no table."""
-        return kind in self._incomplete or row_id in self._ids.get(kind, ())
 
 
 FIRST = Problems()

@@ -94,7 +94,6 @@ class MarkdownDataset(LabelledFolder):
                 if plain_name(file) != file.name:
                     existing(file.with_name(plain_name(file)))  # both would have one id
                 document_id = checked_id(name, Place(self.root), "document_id")
-                problems.record_id("document", document_id)
                 document = read_file(file)
                 rows.add(document_id, document.title, document.text, document.metadata)
                 for remark in document.remarks:

@@ -114,7 +114,7 @@ class LlamaIndexDataset(SingleFileDataset):
     def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
         content, rows = self._content(), DocumentRows()
-        for document_id, text in self._texts(content, CORPUS_KEY, "document", problems):
+        for document_id, text in self._texts(content, CORPUS_KEY, problems):
             rows.add(document_id, "", text)
         unknown = sorted(content.keys() - {*_LLAMAINDEX_KEYS, "mode"})
         unused = ("top-level key is ignored", "top-level keys are ignored")
@@ -122,18 +122,18 @@ class LlamaIndexDataset(SingleFileDataset):
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         rows = QueryRows()
-        for query_id, text in self._texts(self._content(), QUERIES_KEY, "query", problems):
+        for query_id, text in self._texts(self._content(), QUERIES_KEY, problems):
             rows.add(query_id, text, [])
         return rows.read(Place(self.file), [])
 
     def _texts(
-        self, content: Mapping[str, Any], key: str, kind: str, problems: Problems
+        self, content: Mapping[str, Any], key: str, problems: Problems
     ) -> Iterator[tuple[str, str]]:
         """Yield the ids and texts under a key."""
         place = Place(self.file, path=key)
         for name in content[key]:
             with problems:
-                problems.record_id(kind, checked_id(name, place, name))
+                checked_id(name, place, name)
                 yield name, string(content[key], name, place)
 
     def read_qrels(
@@ -196,7 +196,7 @@ class SquadDataset(SingleFileDataset):
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the questions; a note counts those without answer that are not marked so."""
-        rows, ids, unmarked = QueryRows(), UniqueIds("query", problems), list[str]()
+        rows, ids, unmarked = QueryRows(), UniqueIds("query"), list[str]()
         for paragraph, question, place in self._questions():
             with problems:
                 query_id = identifier(question, "id", place)

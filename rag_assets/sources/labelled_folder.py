@@ -377,7 +377,7 @@ def read_queries(file: Path, names_of: Callable[[Row, Place], Names], problems: 
         names_of: gives the names of the fields, for the first row.
         problems: what to do with a bad row.
     """
-    rows, ids = QueryRows(), UniqueIds("query", problems)
+    rows, ids = QueryRows(), UniqueIds("query")
     names: Names | None = None
     for place, row in RowFile(file, problems).rows():
         names = names or names_of(row, place)

@@ -21,7 +21,6 @@ from rag_assets.sources.dataset import (
     DUPLICATE_JUDGMENT,
     EMPTY,
     FIRST,
-    FOLLOWS,
     ID_LEVEL,
     UNKNOWN_ID,
     Problems,
@@ -57,15 +56,13 @@ MAX_EXPLAINED_IDS = 20
 class UniqueIds:
     """The ids so far, each with its first place."""
 
-    def __init__(self, kind: str, problems: Problems = FIRST) -> None:
+    def __init__(self, kind: str) -> None:
         """Watch over ids of ``kind`` (``document``, ``query``)."""
         self._kind = kind
-        self._problems = problems
         self._places: dict[str, Place] = {}
 
     def add(self, new_id: str, place: Place, key: str) -> None:
         """Remember an id that stands under ``key``."""
-        self._problems.record_id(self._kind, new_id)
         if new_id not in self._places:
             self._places[new_id] = place
             return
@@ -83,15 +80,12 @@ class KnownIds:
     a chunk, or a file name without its end, where a document is meant.
     """
 
-    def __init__(
-        self, kind: str, ids: pa.ChunkedArray, problems: Problems = FIRST, remedy: str = ""
-    ) -> None:
+    def __init__(self, kind: str, ids: pa.ChunkedArray, remedy: str = "") -> None:
         """Know the ``ids`` of ``kind`` (``document``, ``query``).
 
         ``remedy`` is said once, of the first that is unknown: what to do with all of them.
         """
         self._kind = kind
-        self._problems = problems
         self._remedy = remedy
         self._rows = {name: row for row, name in enumerate(ids.to_pylist())}
         self._unknown = 0
@@ -105,9 +99,6 @@ class KnownIds:
         row = self._rows.get(name)
         if row is not None:
             return row
-        if self._problems.was_rejected(self._kind, name):
-            problem = f"{self._kind} {shown(name)} is refused where it stands"
-            raise place.error(problem, key, FOLLOWS)
         check, problem = self.explain(name)
         raise place.error(problem, key, check)
 
@@ -256,9 +247,9 @@ class QrelRows(_Rows):
         super().__init__()
         keep = f"`dataset: {{{UNKNOWN_DOCUMENTS}: {KEEP}}}` keeps such judgments"
         document_ids, self._query_ids = documents.column("document_id"), queries.column("query_id")
-        self._documents = KnownIds("document", document_ids, problems, keep)
-        self._queries = KnownIds("query", self._query_ids, problems)
-        self._problems = problems
+        self._documents = KnownIds("document", document_ids, keep)
+        self._queries = KnownIds("query", self._query_ids)
+        self._keeps_unknown = problems.keeps_unknown
         self._kept: list[tuple[str, int]] = []
         self._lines: dict[QrelKey, int | None] = {}
         self._answerable: set[str] = set()
@@ -272,9 +263,7 @@ class QrelRows(_Rows):
         """
         with error_context(query_id, document_id):
             self._queries.row(query_id, place, keys[0])
-            is_known = document_id in self._documents
-            may_be_kept = not self._problems.was_rejected("document", document_id)
-            if self._problems.keeps_unknown and not is_known and may_be_kept:
+            if self._keeps_unknown and document_id not in self._documents:
                 return None
             return self._documents.row(document_id, place, keys[1])
 
@@ -335,7 +324,7 @@ def read_document_rows(
     prepare: Callable[[Row], Row] | None = None,
 ) -> Read:
     """Return the documents of files with a row for each; ``prepare`` is done to a row before."""
-    rows, ids = DocumentRows(), UniqueIds("document", problems)
+    rows, ids = DocumentRows(), UniqueIds("document")
     for source in sources:
         for place, row in source.rows():
             fields = fields_of(row, place)

@@ -91,7 +91,7 @@ class TrecDataset(FolderLayout):
         return [self.qrels]
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        rows, ids = DocumentRows(), UniqueIds("document", problems)
+        rows, ids = DocumentRows(), UniqueIds("document")
         for file in self.document_files():
             for place, document in _documents(file, problems):
                 with problems:
@@ -100,7 +100,7 @@ class TrecDataset(FolderLayout):
         return rows.read(Place(self.corpus), [])
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        rows, ids = QueryRows(), UniqueIds("query", problems)
+        rows, ids = QueryRows(), UniqueIds("query")
         for place, line in read_lines(self.topics, problems):
             if line.lstrip().startswith("<"):
                 problem = "is SGML or XML, which is not read"

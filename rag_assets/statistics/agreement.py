@@ -11,14 +11,13 @@ on 90 % has kappa .44 and AC1 .88, and with balanced labels .8 and .8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.statistics.intervals import resampled_means, wilson
-from rag_assets.statistics.units import SAME, Floats, Resampling, units_of
+from rag_assets.statistics.intervals import wilson
+from rag_assets.statistics.units import Floats
 
 Counts = npt.NDArray[np.int64]
 
@@ -105,73 +104,3 @@ def gwets_ac1(table: Counts) -> float | None:
     shares = (table.sum(axis=1) + table.sum(axis=0)) / (2 * total)
     by_chance = float((shares * (1 - shares)).sum()) / (len(table) - 1)
     return (float(table.trace() / total) - by_chance) / (1 - by_chance)
-
-
-class OrderAgreement(NamedTuple):
-    """Whether the judge puts systems in the order in which people put them.
-
-    ``tau`` is Kendall's tau_b of the means of all systems, None where all of one side are equal;
-    ``tau_top`` that of ``top``, the half (at least two) that people find best: many bad systems
-    make a high tau (Clarke and Dietz, arXiv 2412.17156). Bounds are over questions like these;
-    ``same_winner`` is the share of resamples in which both find the same system best.
-    """
-
-    tau: float | None
-    low: float | None
-    high: float | None
-    top: tuple[int, ...]
-    tau_top: float | None
-    low_top: float | None
-    high_top: float | None
-    same_winner: float
-
-
-def order_agreement(
-    labels: Floats, verdicts: Floats, resampling: Resampling, *, clusters: Sequence[str] | None
-) -> OrderAgreement:
-    """Compare two orders of at least two systems, by their means over the same questions.
-
-    ``labels`` and ``verdicts`` have a row a question and a column a system. tau_b = sum of
-    sign(a) sign(b) / sqrt(sum of sign(a)^2 * sum of sign(b)^2) over pairs of systems, a and b
-    their differences by people and by the judge (Kendall 1945). The bootstrap draws questions, or
-    whole clusters, and takes both means over the same ones.
-    """
-    n, n_systems = labels.shape
-    units = units_of(np.hstack([labels, verdicts]), clusters=clusters)
-    means = units.sums.sum(axis=0, keepdims=True) / n
-    drawn = resampled_means(units, resampling)
-    order = np.argsort(-means[0, :n_systems], kind="stable")
-    top = tuple(sorted(order[: max(2, (n_systems + 1) // 2)].tolist()))
-    both = [*top, *(n_systems + system for system in top)]
-    best = (np.argmax(part, axis=1) for part in np.hsplit(drawn, 2))
-    return OrderAgreement(
-        *_tau_with_interval(means, drawn, resampling),
-        top,
-        *_tau_with_interval(means[:, both], drawn[:, both], resampling),
-        float(np.mean(np.equal(*best))),
-    )
-
-
-def _tau_with_interval(
-    means: Floats, drawn: Floats, resampling: Resampling
-) -> tuple[float | None, float | None, float | None]:
-    tau, taus = _tau_b(means)[0], _tau_b(drawn)
-    if np.isnan(tau):
-        return None, None, None
-    low, high = np.nanquantile(taus, resampling.tails)
-    return float(tau), float(low), float(high)
-
-
-def _tau_b(means: Floats) -> Floats:
-    """Return tau_b of each row, whose first half is one rater's means; NaN: one has only ties."""
-    first, second = np.triu_indices(means.shape[1] // 2, 1)
-    a, b = (_signs(half[:, first] - half[:, second]) for half in np.hsplit(means, 2))
-    pairs = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
-    taus = np.full(len(a), np.nan)
-    np.divide((a * b).sum(axis=1), pairs, out=taus, where=pairs > 0)
-    return taus
-
-
-def _signs(differences: Floats) -> Floats:
-    signs: Floats = np.where(np.abs(differences) <= SAME, 0.0, np.sign(differences))
-    return signs

@@ -7,8 +7,7 @@ Statistician 52, 1998, add two successes and two failures in the same way.) So i
 that nothing was lost on 80 questions does not show that nothing can be.
 ``benchmarks/bounded_intervals.py`` prints how often it covers.
 
-Shares have Wilson's interval. :func:`resampled_means` draws units with replacement, by a seed: for
-figures of agreement that are no means.
+Shares have Wilson's interval.
 """
 
 from __future__ import annotations
@@ -25,11 +24,8 @@ from rag_assets.statistics.paired_tests import spread
 from rag_assets.statistics.units import (
     Counted,
     Floats,
-    Resampling,
     Units,
-    blocks,
     counted_by_split,
-    on_grid,
     units_of,
     weighted_mean,
 )
@@ -97,24 +93,6 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     middle = (share + z**2 / (2 * n)) / shrink
     half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / shrink
     return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
-
-
-def resampled_means(units: Units, resampling: Resampling) -> Floats:
-    """Return the weighted means, shape (resamples, columns); NaN: none of the drawn has a value."""
-    n_units, n_columns = units.sums.shape
-    both = np.hstack([units.sums, units.weights])
-    exact = on_grid(both, n_units * np.abs(both).max(axis=0))
-    means = np.empty((resampling.resamples, n_columns))
-    generator = resampling.generator()
-    for start, end in blocks(resampling.resamples, n_units):
-        drawn = generator.integers(0, n_units, size=(end - start, n_units))
-        drawn += np.arange(end - start)[:, None] * n_units
-        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        sums, weights = np.hsplit(counts.astype(np.float64) @ exact, 2)
-        means[start:end] = np.divide(
-            sums, weights, out=np.full_like(sums, np.nan), where=weights > 0
-        )
-    return means
 
 
 def intervals(cells: Mapping[int, pa.Table], counting: pa.Table, level: float) -> pa.Table:

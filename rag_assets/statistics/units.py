@@ -134,7 +134,7 @@ BLOCK = 1 << 21
 class Resampling:
     """How intervals and random tests are computed.
 
-    ``resamples`` sign patterns, or bootstrap samples of an agreement, are drawn. ``seed`` is that
+    ``resamples`` sign patterns are drawn. ``seed`` is that
     of numpy's PCG64, which gives the same bits on every machine.
     """
 
@@ -145,12 +145,6 @@ class Resampling:
     def generator(self) -> np.random.Generator:
         """Return the generator at its beginning: every column sees the same draws."""
         return np.random.Generator(np.random.PCG64(self.seed))
-
-    @property
-    def tails(self) -> tuple[float, float]:
-        """The two quantiles that bound the interval."""
-        tail = (1 - self.confidence) / 2
-        return tail, 1 - tail
 
 
 def blocks(n_rows: int, width: int) -> Iterator[tuple[int, int]]:

@@ -26,7 +26,7 @@ from rag_assets.assets.experiment_definitions import (
 )
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import evaluation_job
-from rag_assets.errors import UsageError
+from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import Experiment
 from rag_assets.labels.logs import QuestionMark, append_lines, design_file, marks_file
@@ -192,6 +192,12 @@ class TestSchedule:
         assert schedule.cron_schedule == SCHEDULE["cron"]
         assert schedule.execution_timezone == SCHEDULE["timezone"]
         assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+
+    def test_a_cron_expression_that_dagster_does_not_understand(self, tiny: Tiny) -> None:
+        tiny.config["schedule"] = {"cron": "0 25 * * *"}
+        tiny.write_config()
+        with pytest.raises(ConfigError, match=r"yaml:\d+: `schedule.cron`: .* '0 25 \* \* \*'"):
+            definitions_of(loaded(tiny), tiny.settings)
 
     def test_that_of_the_sample_waits_to_be_started(self, tiny: Tiny) -> None:
         handbook = open_experiment(Path(__file__).parents[2] / "data" / "handbook", tiny.settings)

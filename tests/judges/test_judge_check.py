@@ -260,7 +260,6 @@ def test_recorded_verdicts_beside_people(tmp_path: Any, says: Any, passed: bool)
     (kind,) = check.kinds
     assert check.passed is passed
     assert kind.agreement is not None
-    assert kind.order is not None
     assert {row["passed"] for row in kind.trials} == {None}
     ids = {row["query_id"] for row in map(json.loads, (tiny.folder / "answer_labels.jsonl").open())}
     asked = [(own[one], int(one[1:])) for own in answers.values() for one in ids]

@@ -106,7 +106,6 @@ def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
         "compared",
         "n_queries",
         "overlap",
-        "rbo",
     ]
     assert set(result.milliseconds_per_query()) == set(pipeline.experiment.retrievers)
     page = render(result)

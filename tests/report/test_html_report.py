@@ -186,11 +186,11 @@ def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     assert "<h1>No labels yet</h1>" in text
     assert "To get one, grade what was found: <code>rag-assets label</code>." in text
     glossary = text[text.index("Words used here</h2>") :]
-    for word in ("label", "overlap", "RBO", "unit"):
+    for word in ("label", "overlap", "unit"):
         assert f">{word}</dt>" in glossary
     assert ">Holm</dt>" not in glossary
     headings = [t[0][0] for t in page.tables]
-    assert headings[:3] == ["retrievers", "retrievers", "retriever"]
+    assert headings[:2] == ["retrievers", "retriever"]
     (data,) = (json.loads(text) for a, text in page.scripts if a.get("id") == "data-explorer")
     assert "The ferry leaves the harbour at six." in [unit[4] for unit in data["units"]]
     assert len(text) < 200_000, "nothing is drawn, so there is no plotly"

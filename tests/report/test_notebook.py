@@ -196,7 +196,7 @@ def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
     table: pa.Table = result.to_arrow()
     assert table["top_k"].to_pylist() == [1, 3, 5]
     assert "how alike the retrievers rank" in result._repr_html_()
-    assert len(Table(result._repr_html_()).rows) == 4
+    assert len(Table(result._repr_html_()).rows) == 2
     with pytest.raises(NotEvaluated, match="no labels"):
         result.plot()
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
 
-from rag_assets.statistics.agreement import agreement, order_agreement
+from rag_assets.statistics.agreement import agreement
 from rag_assets.statistics.intervals import wilson
-from rag_assets.statistics.units import Resampling
 
 Floats = npt.NDArray[np.float64]
 NAN = np.nan
@@ -78,51 +76,3 @@ def test_nothing_to_compare() -> None:
     always_yes = agreement(np.ones(9), np.ones(9))
     assert always_yes.kappa is None
     assert always_yes.ac1 == 1
-
-
-def graded(n: int, qualities: Floats, noise: float, seed: int) -> tuple[Floats, Floats]:
-    rng = np.random.default_rng(seed)
-    labels = (rng.random((n, qualities.size)) < qualities).astype(np.float64)
-    flips = rng.random(labels.shape) < noise
-    return labels, np.where(flips, 1 - labels, labels)
-
-
-def test_tau_equals_scipys_and_its_interval_holds_it() -> None:
-    labels, verdicts = graded(300, np.linspace(0.4, 0.8, 9), 0.2, 0)
-    found = order_agreement(labels, verdicts, Resampling(resamples=500), clusters=None)
-    means = labels.mean(axis=0), verdicts.mean(axis=0)
-    assert found.tau == pytest.approx(stats.kendalltau(*means).statistic)
-    assert found.tau is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.tau < found.high <= 1
-    best = np.sort(np.argsort(-means[0])[:5])
-    assert found.top == tuple(best)
-    top = stats.kendalltau(means[0][best], means[1][best]).statistic
-    assert found.tau_top == pytest.approx(top)
-
-
-def test_a_high_tau_hides_what_the_judge_says_of_the_best() -> None:
-    """Four bad systems in order, and four good ones upside down."""
-    qualities = np.array([0.05, 0.1, 0.15, 0.2, 0.70, 0.78, 0.86, 0.94])
-    labels, _ = graded(2000, qualities, 0.0, 1)
-    _, verdicts = graded(2000, np.concatenate([qualities[:4], qualities[:3:-1]]), 0.0, 2)
-    found = order_agreement(labels, verdicts, Resampling(resamples=200), clusters=None)
-    assert found.top == (4, 5, 6, 7)
-    assert (found.tau_top, found.low_top, found.high_top) == (-1, -1, -1)
-    assert found.tau == pytest.approx((28 - 2 * 6) / 28)
-    assert found.same_winner == 0
-
-
-def test_whole_clusters_are_drawn() -> None:
-    """Each question ten times over is no more evidence."""
-    labels, verdicts = graded(40, np.linspace(0.4, 0.8, 5), 0.2, 4)
-    many = np.repeat(labels, 10, axis=0), np.repeat(verdicts, 10, axis=0)
-    names = [f"c{number:02}" for number in np.repeat(np.arange(40), 10)]
-    resampling = Resampling(resamples=400)
-    alone = order_agreement(labels, verdicts, resampling, clusters=None)
-    assert order_agreement(*many, resampling, clusters=names) == alone
-    narrower = order_agreement(*many, resampling, clusters=None)
-    assert narrower.low is not None
-    assert alone.low is not None
-    assert narrower.low > alone.low

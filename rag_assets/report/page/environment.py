@@ -129,7 +129,6 @@ WITHOUT_LABELS = {
     "retriever": WORDS["retriever"],
     "top_k": "only the first k results count",
     "overlap": "the share of the first k results that two retrievers have in common",
-    "RBO": "how alike two orders are, from 0 to 1, where the first places count most",
     "unit": "two retrievers are compared by their passages; by their documents where they cut "
     "these differently",
 }
