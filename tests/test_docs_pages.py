@@ -42,7 +42,7 @@ def test_labelling(folder: Path) -> None:
     shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
     lines = [one.line for one in walk("labelling.md", folder) if "rag-assets" in one.line]
     used = {line.split()[1] for line in lines}
-    assert used == {"evaluate", "pool", "label", "compare", "gate"}
+    assert used == {"evaluate", "pool", "label", "compare"}
 
 
 def test_data(folder: Path) -> None:

@@ -53,7 +53,7 @@ def test_every_command_that_says_no_labels(tmp_path: Path, invoke: Invoke) -> No
         (("leaderboard", "--ties"), 1),
         (("compare",), 1),
         (("attribution",), 1),
-        (("gate", "--against", "baseline"), 2),
+        (("gate", "--against", "latest"), 2),
     ):
         result = invoke(command[0], root, *command[1:], *store)
         expected = f"error: tiny had no labels when it was evaluated; {LINE}\n"
@@ -280,7 +280,7 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
         assert connection.sql(sql).fetchall() == [(3 * relevant,)]
     for arguments in (
         ("compare", root, "bm25", "both", *store),
-        ("gate", root, "--against", "baseline", "--max-drop", 1, *store),
+        ("gate", root, "--against", "latest", "--max-drop", 1, *store),
         ("pool", root, "--out", tmp_path / "sheet.csv", *store),
     ):
         result = invoke(*arguments)
