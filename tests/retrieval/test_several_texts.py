@@ -16,7 +16,9 @@ from tests.retrieval.test_contract import retrievers as retrievers
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
 KINDS = [
-    kind for kind, one in OWN_TYPES.items() if issubclass(one, BaseRetriever) and kind != "vectors"
+    kind
+    for kind, one in OWN_TYPES.items()
+    if issubclass(one, BaseRetriever) and kind not in ("vectors", "qdrant")
 ]
 """Types that are given texts."""
 
