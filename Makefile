@@ -2,7 +2,6 @@
 
 EXPERIMENT ?= data/handbook
 PORT ?= 3000
-REPORTS ?= 3001
 
 # Python 3.11 where it is there: the pinned versions are tested with it.
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
@@ -88,10 +87,8 @@ bench: $(INSTALLED) ## all benchmarks, and docs/benchmarks.md (ARGS="--quick", "
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 .PHONY: ui
-ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000), and the reports that it links to (REPORTS=3001)
-	@$(BIN)/rag-assets report data/handbook --serve $(REPORTS) & \
-	 trap "kill $$! 2>/dev/null" EXIT INT TERM; \
-	 RAG_ASSETS_REPORTS=http://127.0.0.1:$(REPORTS) $(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
+ui: $(INSTALLED) ## the Dagster UI on this machine (PORT=3000)
+	@$(BIN)/dagster dev --host 127.0.0.1 --port $(PORT)
 
 .PHONY: format
 format: $(INSTALLED) ## put the code into the common format

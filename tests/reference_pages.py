@@ -71,9 +71,6 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
     "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
-    "display_names": "how retrievers are called in `leaderboard`, `compare`, the report and tables "
-    "for a paper, such as `{bm25_rm3: BM25+RM3}`; JSON and CSV have both names, and nothing is "
-    "computed anew",
     "owners": "of the assets in Dagster: mail addresses, or `team:name`",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
@@ -246,7 +243,22 @@ def tables_page() -> str:
     return "".join(parts)
 
 
-WORDS_OF_DOCS: Mapping[str, str] = {
+WORDS: Mapping[str, str] = {
+    "retriever": "a way to search: it gives an ordered list of passages for a question",
+    "@k, top_k": "only the first k results count: ndcg@10 looks at the first ten",
+    "label": "what a person said of a question and a passage: right, or not",
+    "interval": "where the mean lies most likely, were other questions of the same kind asked",
+    "p": "how often chance alone gives so large a difference; below .05 a difference is called "
+    "real",
+    "Holm": "a correction of p for many comparisons at once: of twenty between equals, one is "
+    "below .05 by chance",
+    "tied": "the difference is not shown to be real; it may be there, and more questions may show "
+    "it",
+    "baseline": "the retriever that the others are measured by",
+    "tokens of context": "how much text the results are for a language model; a token is about "
+    "three quarters of a word",
+    "cluster": "questions that share documents: they are right or wrong together, so they count "
+    "as fewer",
     "anchor": "a pinned evaluation with which later ones are compared",
     "answerer": "a generator with the context that it reads: of a retriever at a cut-off, or other",
     "cell": "one retriever at one top_k",
@@ -263,16 +275,18 @@ WORDS_OF_DOCS: Mapping[str, str] = {
     "unit": "what a ranking lists and labels judge: a chunk, or a document",
     "verdict": "what a judge (a model or a rule) says of a passage or an answer; never a label",
 }
-"""What the pages say, and the report does not."""
+"""Word -> what it means in the report and in the pages."""
 
 
 def glossary_page() -> str:
-    """Return the page of words: the report's, and those of the documentation."""
+    """Return the page of words."""
     parts = ["# Glossary\n\n", WRITTEN]
-    parts.append("Look up here what a word means. The report shows most of them when you hover.\n")
+    parts.append(
+        "Look up here what a word means. The report shows those of metrics when you hover.\n"
+    )
     for title, words in (
         ("Metrics", glossary.METRICS),
-        ("Words", {**glossary.WORDS, **WORDS_OF_DOCS}),
+        ("Words", WORDS),
     ):
         parts.append(f"\n## {title}\n\n| word | meaning |\n|---|---|\n")
         parts += (f"| `{name}` | {_cell(words[name])} |\n" for name in sorted(words, key=str.lower))

@@ -6,13 +6,14 @@ import inspect
 import os
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import dagster as dg
 
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.html import report_path
+from rag_assets.report.html import REPORT_FILE
 from rag_assets.store.artifacts import ArtifactKey
 
 SEPARATOR = "|"
@@ -73,5 +74,5 @@ def description_of(stage: Stage, experiment: Experiment) -> str:
         return sentence
     if re.fullmatch(r"https?://[^\s()<>\[\]]+", address) is None:
         raise UsageError(f"{REPORTS} must begin with http:// or https://; found {address!r}")
-    link = f"{address.rstrip('/')}/{report_path(experiment.name)}"
+    link = f"{address.rstrip('/')}/{quote(experiment.name)}/{REPORT_FILE}"
     return f"{sentence}\n\n[Open the report]({link})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rag_assets.cli.options import (
+    EXPLORER,
     FILE,
     FORMAT,
     PATH,
@@ -85,6 +86,7 @@ EVALUATE = command(
     RETRIEVERS,
     TOP_KS,
     FORMAT,
+    EXPLORER,
     flag(
         "--retry-failed",
         "Ask servers of language models and rerankers again for what they did not answer.",

@@ -6,6 +6,7 @@ from rag_assets.cli.options import (
     FILE,
     FORMAT,
     MOST_DAYS,
+    PAPER_FORMAT,
     PATH,
     PLACE,
     STORE,
@@ -28,19 +29,17 @@ WRITTEN_FORMATS = ("jsonl", "beir", "trec", "llamaindex")
 SCORE = command(
     "score",
     "score:score_files",
-    """Score one run file against qrels, or compare several.
+    """Score a run file against qrels.
 
     Example: rag-assets score --run run.trec --qrels qrels.txt --metrics ndcg@10
     """,
     option(
         "--run",
-        "run_files",
+        "run_file",
         required=True,
-        multiple=True,
-        metavar="[NAME=]FILE",
+        type=PLACE,
         help="TREC run, MS MARCO's three columns, or JSON lines with `retrieved_ids`, all .gz too; "
-        "or .parquet, as export-run writes it. Several are compared; NAME is how one is shown, "
-        "else its file's name.",
+        "or .parquet, as export-run writes it.",
     ),
     option(
         "--qrels",
@@ -73,11 +72,7 @@ SCORE = command(
         type=PLACE,
         help=f"With {SQUAD}: probability that a question has no answer, as JSON.",
     ),
-    flag(
-        "--ties",
-        "Show how far each mean could move if tied documents were ordered otherwise.",
-    ),
-    FORMAT,
+    PAPER_FORMAT,
 )
 
 CONVERT = command(
@@ -123,28 +118,6 @@ EXPORT_RUN = command(
         help="File to write: .jsonl, .parquet, or TREC for any other ending.",
     ),
     STORE,
-)
-
-CACHE = group(
-    "cache",
-    """Show the caches of vectors, scores and answers.
-
-    `clean --caches DAYS` removes old entries.
-
-    Example: rag-assets cache info
-    """,
-    command(
-        "info",
-        "store:print_caches",
-        """Print how many entries each cache has, and how large it is.
-
-        A space is all that determines an entry besides the text, such as a model and its prompt.
-
-        Example: rag-assets cache info --format json
-        """,
-        STORE,
-        FORMAT,
-    ),
 )
 
 CLEAN = command(

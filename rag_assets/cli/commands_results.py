@@ -7,10 +7,12 @@ import click
 from rag_assets.cli.options import (
     ANSWERERS,
     DEV_OR_TEST,
+    EXPLORER,
     FILE,
     FORMAT,
     INTERSECTION,
     METRIC,
+    PAPER_FORMAT,
     PATH,
     PLACE,
     RETRIEVERS,
@@ -36,7 +38,7 @@ LEADERBOARD = command(
     STORE,
     RETRIEVERS,
     TOP_KS,
-    FORMAT,
+    PAPER_FORMAT,
     option(
         "--by",
         "slice_by",
@@ -85,7 +87,7 @@ COMPARE = command(
         metavar="N",
         help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
     ),
-    FORMAT,
+    PAPER_FORMAT,
 )
 
 ATTRIBUTION = command(
@@ -243,9 +245,6 @@ REPORT = command(
     It prints where the page is. The page needs no network and no other file, so you can send it to
     anyone. Nothing is searched again, and a page that is up to date is left alone.
 
-    With --serve, it writes nothing. It serves the page, and shows each visitor the report as it is
-    then. Ctrl-C ends it.
-
     Example: rag-assets report data/handbook
     """,
     PATH,
@@ -253,16 +252,9 @@ REPORT = command(
         "--out",
         type=PLACE,
         metavar="FILE",
-        help="Write this file  [default: report.html, or report_small.html, in the store]",
+        help="Write this file  [default: report.html, or explorer.html, in the store]",
     ),
-    flag("--small", "Write only tables, below 100 KB, to send by mail."),
-    option(
-        "--serve",
-        type=click.IntRange(0, 65535),
-        metavar="PORT",
-        help="Show the reports of the store to browsers of this machine, at http://127.0.0.1:PORT; "
-        "0 is any free port",
-    ),
+    EXPLORER,
     STORE,
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from rag_assets.cli.options import (
     refuse_given,
 )
-from rag_assets.cli.terminal import messages, output, print_data, print_note, print_rows
+from rag_assets.cli.terminal import messages, print_data, print_note, print_rows
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparison_views import (
@@ -21,8 +21,6 @@ from rag_assets.report.evaluation_pairs import EstimatedSource
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheet_view, sheets_view
-from rag_assets.report.view import shown
 from rag_assets.store.settings import StoreSettings
 
 
@@ -47,11 +45,8 @@ def print_comparison(
     if isinstance(chosen, EstimatedSource):
         rows = chosen.differences(result, split, retrievers)
         sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
-        print_rows(rows, form, lambda: sheet_view(sheet), result.evaluation)
+        print_rows(rows, form, lambda: [sheet], result.evaluation)
         return
-    names = result.evaluation.display_names
-    if form in ("table", "markdown"):
-        result, retrievers = shown(result), tuple(names.get(name, name) for name in retrievers)
     comparison = Comparison.of(result, retrievers, metric, split)
     compared = comparison.compared
     if retrievers:
@@ -59,7 +54,7 @@ def print_comparison(
     else:
         pairs = [chosen.named(row) for row in comparison.rows]
         board = compared_sheet(compared, comparison.rows)
-        print_rows(pairs, form, lambda: sheet_view(board), result.evaluation)
+        print_rows(pairs, form, lambda: [board], result.evaluation)
     if not chosen.is_of_answers:
         print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
     for text in compared.notes:  # that queries may hang together, where nothing was said about it
@@ -69,8 +64,12 @@ def print_comparison(
 def _print_pair(comparison: Comparison, a: str, b: str, show: int, form: str) -> None:
     compared, (row,) = comparison.compared, comparison.rows
     evaluation = compared.result.evaluation
-    if form == "table":
-        output().print(sheets_view(pair_sheets(compared, row, most_changed(compared, a, b, show))))
+    if form in ("table", "latex"):
+        changed = most_changed(compared, a, b, show)
+        board = [compared_sheet(compared, [row])]
+        print_rows(
+            [], form, lambda: board if form == "latex" else pair_sheets(compared, row, changed)
+        )
         return
     row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
     (row,) = dated([compared.source.named(row)], form, evaluation.evaluation_id, evaluation.started)

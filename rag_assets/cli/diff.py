@@ -24,7 +24,6 @@ from rag_assets.report.formats import as_json, formatted
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheets_view
-from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 NOT_COMPARABLE = 1
@@ -131,11 +130,10 @@ def _print_table(
     from rag_assets.report.diff import answer_changes_sheet, changes_sheet, means_sheet
 
     sheets = [changes_sheet(a.evaluation, b.evaluation, changes_between(a, b))]
-    names = b.evaluation.display_names
     for one in every:
         if one.pair is not None:
             metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
-            sheets.append(means_sheet(shown_rows(one.rows, names), metric, confidence))
+            sheets.append(means_sheet(one.rows, metric, confidence))
     if answers is not None:
         sheets.append(answer_changes_sheet(answers))
     output().print(sheets_view(sheets))

@@ -48,7 +48,7 @@ from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
-from rag_assets.report.view import View, shown, shown_rows
+from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
@@ -60,6 +60,7 @@ def run_evaluation(
     retrievers: tuple[str, ...],
     top_k: tuple[int, ...],
     form: str,
+    explorer: bool,
     retry_failed: bool,
     allow_code: bool,
 ) -> None:
@@ -81,6 +82,8 @@ def run_evaluation(
         result = EvaluationResult(pipeline.root, work.evaluation)
         pipeline.at_work = "writing the report"
         report = write_report(result)
+        if explorer:
+            report = write_report(result, has_explorer=True)
     labelled = result.has_metrics
     rows = (
         result_rows(result, selection, result.chosen_split())
@@ -92,12 +95,11 @@ def run_evaluation(
         made = work.evaluation
         print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
     elif labelled:
-        _print_answer(shown(result), shown_rows(rows, experiment.config.display_names))
+        _print_answer(result, rows)
     else:
-        names = experiment.config.display_names
         split = result.chosen_split() if result.answer_metrics else ALL
         sheets = [
-            *overlap_sheets(shown(result), shown_rows(rows, names)),
+            *overlap_sheets(result, rows),
             *answer_sheets(result, split),
             *headline_sheets(result, split),
             *sampled_sheets(result)[:1],

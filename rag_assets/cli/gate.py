@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from rich.text import Text
 
 from rag_assets.cli.options import (
     cell_names,
@@ -24,6 +23,7 @@ from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.report.formats import as_json, formatted
 from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules, gate
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import Sheet
 from rag_assets.statistics.paired_differences import fewest_falls
 from rag_assets.store.atomic import write_text
 from rag_assets.store.settings import StoreSettings
@@ -95,7 +95,7 @@ def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form
     pinned = names.find("anchor") if show else names.pin(evaluation)
     row = {"experiment": experiment.name, "anchor": pinned.evaluation_id, "started": pinned.started}
     said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
-    print_rows([row], form, lambda: Text(said))
+    print_rows([row], form, lambda: [Sheet("", (), (), notes=[said])])
     if not show:
         print_note(_sensitivity(EvaluationResult(settings.store / experiment.name, pinned)))
 

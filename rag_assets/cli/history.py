@@ -9,8 +9,6 @@ from rag_assets.cli.terminal import print_rows
 from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.history import History
 from rag_assets.report.history import MetricHistory, flat_history_rows
-from rag_assets.report.terminal_table import sheet_view
-from rag_assets.report.view import shown_rows
 from rag_assets.store.settings import StoreSettings
 
 
@@ -33,6 +31,5 @@ def print_history(
     rows = metric_history.rows
     shown = rows if form == "json" else flat_history_rows(rows)
     shown = [metric_history.source.named(row) for row in shown]
-    named_rows = shown_rows(rows, experiment.config.display_names)
-    sheet = metric_history.sheet(named_rows)
-    print_rows(shown, form, lambda: sheet_view(sheet))
+    sheet = metric_history.sheet(rows)
+    print_rows(shown, form, lambda: [sheet])

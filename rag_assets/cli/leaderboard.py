@@ -31,8 +31,6 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
-from rag_assets.report.terminal_table import sheet_view, sheets_view
-from rag_assets.report.view import shown, shown_rows
 from rag_assets.store.settings import StoreSettings
 
 Table = tuple[Rows, Sequence[Sheet]]
@@ -94,27 +92,24 @@ def print_leaderboard(
     elif ties:
         table = _ties(result, selection, result.chosen_split(split))
     else:
-        table = _board(result, selection, form, split)
+        table = _board(result, selection, split)
     rows, sheets = table
-    print_rows(rows, form, lambda: sheets_view(sheets), result.evaluation)
+    print_rows(rows, form, lambda: sheets, result.evaluation)
 
 
-def _board(result: EvaluationResult, selection: Selection, form: str, split: str | None) -> Table:
+def _board(result: EvaluationResult, selection: Selection, split: str | None) -> Table:
     if not result.has_metrics and not split and (sampled := sampled_sheets(result)[:1]):
         return sampled_rows(result), sampled  # without complete labels they are all there is
     rows = result_rows(result, selection, result.chosen_split(split))
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
-    named = shown_rows(rows, result.evaluation.display_names)
-    made = named if form == "markdown" else rows
-    return made, leaderboard_sheets(shown(result), named)
+    return rows, leaderboard_sheets(result, rows)
 
 
 def _latency(result: EvaluationResult, experiment: Experiment, selection: Selection) -> Table:
     rows = latency_rows(result, experiment, selection.retrievers)
-    named = shown_rows(rows, result.evaluation.display_names)
-    return rows, latency_sheets(experiment.name, named)
+    return rows, latency_sheets(experiment.name, rows)
 
 
 def _answers(result: EvaluationResult, split: str | None) -> Table:
@@ -130,7 +125,7 @@ def _budget(result: EvaluationResult, selection: Selection, budget: int, split: 
 
     rows = budget_rows(result, selection.retrievers, budget, split)
     print_note(result.tuning_note(selection.retrievers, split))
-    return rows, [budget_sheet(result, shown_rows(rows, result.evaluation.display_names))]
+    return rows, [budget_sheet(result, rows)]
 
 
 def _ties(result: EvaluationResult, selection: Selection, split: str) -> Table:
@@ -140,8 +135,7 @@ def _ties(result: EvaluationResult, selection: Selection, split: str) -> Table:
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k, split)
     print_note(result.tuning_note(selection.retrievers, split))
-    named = shown_rows(rows, result.evaluation.display_names)
-    return rows, [tie_sheet(result.evaluation.experiment, named, split)]
+    return rows, [tie_sheet(result.evaluation.experiment, rows, split)]
 
 
 def _slices(
@@ -159,8 +153,7 @@ def _slices(
         print_note(result.tuning_note(selection.retrievers, split))
     metric = str(source.metric)
     rows = [source.named(row) for one in slices for row in _slice_rows(one, metric, by, split)]
-    names = result.evaluation.display_names
-    return rows, [slices_sheet(slices, metric, by, split, names=names)]
+    return rows, [slices_sheet(slices, metric, by, split)]
 
 
 def _slice_rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:
@@ -194,7 +187,7 @@ def print_attribution(
     if answers:
         lines = checked_rows(result, result.chosen_split(split))
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
-        print_rows(lines, form, lambda: sheet_view(sheet), result.evaluation)
+        print_rows(lines, form, lambda: [sheet], result.evaluation)
         return
     rows = attribution_rows(result, selection.retrievers, slice_by, split)
     if not rows and slice_by:
@@ -204,15 +197,9 @@ def print_attribution(
     if not rows:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
     lost = lost_rows(result, selection.retrievers, split) if queries else []
-    names = result.evaluation.display_names
     print_rows(
         lost if queries else rows,
         form,
-        lambda: sheets_view(
-            [
-                attribution_sheet(experiment.name, shown_rows(rows, names), slice_by),
-                *lost_sheets(shown_rows(lost, names)),
-            ]
-        ),
+        lambda: [attribution_sheet(experiment.name, rows, slice_by), *lost_sheets(lost)],
         result.evaluation,
     )

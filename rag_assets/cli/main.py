@@ -16,7 +16,6 @@ from rag_assets.cli import commands_labels as labelling
 from rag_assets.cli import commands_results as results
 from rag_assets.cli.terminal import (
     log_to_stderr,
-    note_beginning,
     printable_messages,
     with_verbosity,
 )
@@ -70,7 +69,6 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
-        note_beginning(ctx)
         log_to_stderr(ctx)
         try:
             return super().invoke(ctx)
@@ -147,7 +145,6 @@ def _shown(error: click.UsageError) -> click.UsageError:
         labelling.GENERATE,
         files.CONVERT,
         files.EXPORT_RUN,
-        files.CACHE,
         files.CLEAN,
         files.WAREHOUSE,
     ],

@@ -121,6 +121,10 @@ TOP_KS = option(
     help="Only this cut-off. Can be repeated.",
 )
 FORMAT = output_format(text="How to print: `table` is for people, the others for programs.")
+PAPER_FORMAT = output_format(
+    of=("table", "json", "csv", "markdown", "latex"),
+    text="How to print: `table` is for people, `latex` for papers, the others for programs.",
+)
 METRIC = option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 SPLIT = option("--split", help="The queries of this split  [default: test where there is one]")
 DEV_OR_TEST = choice(
@@ -131,6 +135,10 @@ DEV_OR_TEST = choice(
 INTERSECTION = flag(
     "--intersection",
     "If queries or labels differ, compare on those that are the same in both.",
+)
+EXPLORER = flag(
+    "--explorer",
+    "Write the page with charts, and with what each retriever returned for each query (5 MB).",
 )
 DRY_RUN = flag("--dry-run", "Say how many requests it takes, and send none.")
 

@@ -46,7 +46,7 @@ def print_plan(
     with work_board(lambda: "comparing the sources with the store"):
         steps = plan(path, store, retrievers, top_k)
     rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
-    print_rows(rows, form, lambda: sheet_view(plan_sheet(steps, each=each), ACTION_STYLES))
+    print_rows(rows, form, lambda: [plan_sheet(steps, each=each)], styles=ACTION_STYLES)
 
 
 def _examples(experiment: Experiment) -> Iterator[str]:

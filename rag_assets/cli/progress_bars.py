@@ -17,14 +17,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.spinner import Spinner
 from rich.text import Text
 
-from rag_assets.cli.terminal import Verbosity, messages, seconds_since_beginning, verbosity
+from rag_assets.cli.terminal import Verbosity, messages, verbosity
 from rag_assets.progress import Advance
 
 LINE_INTERVAL_S = 5.0
 """Seconds between two lines about the work, where there is no terminal."""
-
-FIRST_LINE_S = 0.5
-"""Seconds before the first of them: what ends sooner needs none."""
 
 RATE_WINDOW_S = 30.0
 """A rate is that of the reports in so many seconds; before the second, of the whole task."""
@@ -142,12 +139,9 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
 def _lines(board: _Board) -> Iterator[None]:
     """Print lines from a thread of its own: what works may be silent for long."""
     console, ended = messages(), Event()
-    first = max(LINE_INTERVAL_S - seconds_since_beginning(), min(FIRST_LINE_S, LINE_INTERVAL_S))
 
     def print_lines() -> None:
-        pause = first
-        while not ended.wait(pause):
-            pause = LINE_INTERVAL_S
+        while not ended.wait(LINE_INTERVAL_S):
             lines = [board.text("at work")]
             for task in board.tasks:
                 text = f"{task.description} {task.completed:,} of {task.total or 0:,}"

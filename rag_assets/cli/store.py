@@ -19,14 +19,13 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.formats import formatted, size_text
 from rag_assets.report.store_status import (
     best_names,
-    cache_rows,
     removed_rows,
     status_rows,
     status_sheet,
 )
-from rag_assets.report.terminal_table import rows_view, sheet_view
+from rag_assets.report.terminal_table import rows_sheet, sheet_view
 from rag_assets.store.atomic import remove
-from rag_assets.store.content_cache import CACHE, COMPLETIONS, cache_segments
+from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease
 from rag_assets.store.settings import StoreSettings
 
@@ -37,24 +36,7 @@ def print_status(store: Path | None, form: str) -> None:
     rows = status_rows(settings)
     if form in ("csv", "markdown"):
         rows = [{**row, "best": best_names(row)} for row in rows]
-    print_rows(rows, form, lambda: sheet_view(status_sheet(rows, shown_path(settings.store))))
-
-
-def print_caches(store: Path | None, form: str) -> None:
-    """Print how many entries each cache has, and how large it is."""
-    settings = StoreSettings.resolve(store)
-    if settings.remote is not None:
-        settings.remote.refresh()
-        settings.remote.fetch(CACHE)
-    rows = cache_rows(cache_segments(settings.store))
-    if form != "table":
-        print_data(formatted(rows, form))
-    elif rows:
-        output().print(rows_view(rows, ("kind", "space", "entries", "segments", "bytes")))
-        size = sum(int(str(row["bytes"])) for row in rows)
-        print_line(f"{size_text(size)} in all")
-    else:
-        print_line("the caches are empty")
+    print_rows(rows, form, lambda: [status_sheet(rows, shown_path(settings.store))])
 
 
 def rebuild_warehouse(store: Path | None) -> None:
@@ -176,7 +158,9 @@ def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
         print_data(formatted(rows, form))
     elif rows:
         size = size_text(sum(item.size for item in items))
-        output().print(rows_view(rows, ("experiment", "what", "why", "count", "bytes")))
+        output().print(
+            sheet_view(rows_sheet(rows, ("experiment", "what", "why", "count", "bytes")))
+        )
         print_line(f"{size} {'removed' if done else 'would be removed'}")
     else:
         print_line("nothing to remove")

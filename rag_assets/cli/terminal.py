@@ -11,12 +11,12 @@ import logging
 import os
 import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -29,13 +29,12 @@ from rag_assets.plain_text import one_line, printable
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.evaluations import Evaluation
+    from rag_assets.report.sheet import Sheet
 
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
 
 _KEY = "rag_assets.verbosity"
-
-_BEGUN = "rag_assets.begun"
 
 # Alembic tells of each of Dagster's databases that it looks at it.
 _VERBOSE_LEVELS = {"": logging.INFO, "rag_assets": logging.DEBUG, "alembic": logging.WARNING}
@@ -58,19 +57,6 @@ def verbosity() -> Verbosity:
     return level
 
 
-def note_beginning(context: click.Context) -> None:
-    """Take note that the program begins now; loading what a command needs takes seconds too."""
-    context.meta[_BEGUN] = time.monotonic()
-
-
-def seconds_since_beginning() -> float:
-    """Return how long the program has run; 0 outside of a command."""
-    context = click.get_current_context(silent=True)
-    now = time.monotonic()
-    begun: float = context.meta.get(_BEGUN, now) if context else now
-    return now - begun
-
-
 def print_line(text: str, *, err: bool = False) -> None:
     """Print one line for people, on stdout or stderr."""
     click.echo(one_line(text), err=err)
@@ -87,26 +73,32 @@ def print_data(text: str) -> None:
 def print_rows(
     rows: Sequence[Mapping[str, object]],
     form: str,
-    view: Callable[[], RenderableType],
+    sheets: Callable[[], Iterable[Sheet]],
     of: Evaluation | None = None,
+    styles: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print rows in a form for programs, or for ``table`` what ``view`` draws.
+    """Print rows in a form for programs, or for ``table`` and ``latex`` what ``sheets`` returns.
 
     Args:
         rows: what there is to print.
-        form: ``table``, ``json``, ``csv`` or ``markdown``.
-        view: draws the table.
+        form: ``table``, ``json``, ``csv``, ``markdown`` or ``latex``.
+        sheets: returns what people read.
         of: the evaluation that the rows are of, which JSON and CSV name.
+        styles: text of a cell -> how rich draws it.
     """
     # Loads the libraries of tables: names of commands are completed without them.
     from rag_assets.report.formats import dated, formatted
+    from rag_assets.report.latex import sheets_latex
+    from rag_assets.report.terminal_table import sheets_view
 
     if form == "table":
-        output().print(view())
-        return
-    if of is not None:
-        rows = dated(rows, form, of.evaluation_id, of.started)
-    print_data(formatted(rows, form))
+        output().print(sheets_view(sheets(), styles))
+    elif form == "latex":
+        print_data(sheets_latex(sheets()))
+    else:
+        if of is not None:
+            rows = dated(rows, form, of.evaluation_id, of.started)
+        print_data(formatted(rows, form))
 
 
 def output() -> Console:

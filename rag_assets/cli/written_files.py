@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.cli.options import refuse_given
 from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import write_run
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.evaluation_names import open_experiment, open_to_read
+from rag_assets.pipeline.evaluation_names import open_to_read
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.writers import Tables, write_dataset
 from rag_assets.store.settings import StoreSettings
 
 
-def write_page(
-    path: Path, out: Path | None, small: bool, serve: int | None, store: Path | None
-) -> None:
+def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None) -> None:
     """Write the last evaluation of PATH as one HTML page, and print where it is."""
     from rag_assets.report.html import write_report
 
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
     settings = StoreSettings.resolve(store)
-    if serve is not None:
-        refuse_given(["out", "small"], "is of a page that is written, and --serve writes none")
-        _serve_pages(path, settings, serve)
-        return
     experiment = open_to_read(path, settings)
     result = EvaluationResult.current(settings.store / experiment.name)
-    print_line(shown_path(write_report(result, out, small=small)))
-
-
-def _serve_pages(path: Path, settings: StoreSettings, port: int) -> None:
-    """Answer browsers until the process is interrupted."""
-    from rag_assets.report.html import report_path
-    from rag_assets.report.server import ReportServer
-
-    experiment = open_experiment(path, settings)
-    server = ReportServer(settings.store, port)
-    print_line(f"{server.address}/{report_path(experiment.name)}")
-    with suppress(KeyboardInterrupt):
-        server.run()
+    print_line(shown_path(write_report(result, out, has_explorer=explorer)))
 
 
 def write_run_file(

@@ -1,9 +1,4 @@
-"""Scores runs against labels: one as trec_eval does, several with tests of differences.
-
-The statistics of several are those of an experiment: the intervals of
-:mod:`rag_assets.statistics.intervals`, pairs by the randomisation test, corrected by Holm over all
-pairs of a metric, with an allowance for queries that share relevant documents.
-"""
+"""Scores a run against labels as trec_eval does."""
 
 from __future__ import annotations
 
@@ -25,16 +20,11 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     shown_name,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING, Cell, query_metrics
-from rag_assets.evaluation.query_facts import facts_table, with_shared_documents
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.run_files import ranked
-from rag_assets.evaluation.ties import BOUNDED, tie_bounds, tied_at_cut
+from rag_assets.evaluation.ties import tied_at_cut
 from rag_assets.plain_text import one_line
 from rag_assets.schemas import RELEVANT_UNITS
-from rag_assets.statistics.comparisons import all_pairs, comparisons
-from rag_assets.statistics.intervals import intervals
-from rag_assets.statistics.paired_differences import shared_evidence
-from rag_assets.statistics.units import Resampling, counted_by_split
 
 Row = dict[str, object]
 
@@ -65,31 +55,6 @@ class Scores:
     n_tied: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class RunScores:
-    """Several runs beside each other.
-
-    Attributes:
-        metrics: the names that were asked for.
-        means: a row for each run and metric: ``run``, ``metric``, ``n`` queries, ``mean``, ``low``
-            and ``high``.
-        pairs: a row for each two runs and metric: ``run_a``, ``run_b``, ``metric`` and the columns
-            of comparisons; ``difference`` is b minus a.
-        caveat: what limits the claims because queries share documents; None: nothing does.
-        n_queries: queries that are averaged.
-        n_unanswerable: queries of the qrels without a relevant document.
-        n_missing: run -> queries that are averaged and not in it; they count 0.
-    """
-
-    metrics: tuple[str, ...]
-    means: list[Row]
-    pairs: list[Row]
-    caveat: str | None
-    n_queries: int
-    n_unanswerable: int
-    n_missing: Mapping[str, int]
-
-
 def score(
     run: pa.Table, judgments: pa.Table, metrics: Sequence[str], *, trec_mean: bool = False
 ) -> Scores:
@@ -106,10 +71,9 @@ def score(
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
     by_name = {shown_name(name): checked_metric(name) for name in metrics}
-    tables = _metric_tables({"run": run}, judgments, by_name.values())
+    tables = _metric_tables(run, judgments, by_name.values())
     columns = {
-        name: tables["run", _depth(metric)][metric.column].to_pylist()
-        for name, metric in by_name.items()
+        name: tables[_depth(metric)][metric.column].to_pylist() for name, metric in by_name.items()
     }
     if trec_mean:
         for name, metric in by_name.items():
@@ -130,74 +94,10 @@ def score(
         n_unjudged_queries=_count_not_in(pc.unique(run["query_id"]), judgments["query_id"]),
         n_tied={
             k: len(set(answerable.to_pylist()) & tied_at_cut(run, k, ends_known=True).keys())
-            for _, k in tables
+            for k in tables
             if k != WHOLE_RANKING
         },
     )
-
-
-def score_runs(
-    runs: Mapping[str, pa.Table],
-    judgments: pa.Table,
-    metrics: Sequence[str],
-    resampling: Resampling | None = None,
-) -> RunScores:
-    """Score runs and compare all pairs of them by each metric; arguments as of :func:`score`."""
-    resampling = resampling or Resampling()
-    parsed = {name: checked_metric(name) for name in metrics}
-    by_name = {str(m) if _is_sum(name) else shown_name(name): m for name, m in parsed.items()}
-    tables = _metric_tables(runs, judgments, by_name.values())
-    counts = next(iter(tables.values()))
-    alone = facts_table(counts["query_id"].to_pylist(), {}, {}, {}, {})
-    labels = judgments.select(["query_id", "unit_id", "grade"])
-    counting = with_shared_documents(
-        alone, labels.rename_columns(["query_id", "document_id", "grade"])
-    )
-    means: list[Row] = []
-    pairs: list[Row] = []
-    for name, metric in by_name.items():
-        depth = _depth(metric)
-        at_depth = {run: tables[run, depth] for run in runs}
-        for run, table in at_depth.items():
-            column = table.select(["query_id", "n_relevant", metric.column])
-            for row in intervals({depth: column}, alone, resampling.confidence).to_pylist():
-                figures = {key: row[key] for key in ("n", "mean", "low", "high")}
-                means.append({"run": run, "metric": name, **figures})
-        compared = comparisons(
-            at_depth, counting, (metric.column, depth), resampling, all_pairs(list(runs))
-        )
-        for row in compared.drop_columns(["split", "metric", "top_k"]).to_pylist():
-            names = {"run_a": row.pop("retriever_a"), "run_b": row.pop("retriever_b")}
-            pairs.append({**names, "metric": name, **row})
-    answerable = _answerable(counts)
-    evidence = next(map(shared_evidence, counted_by_split(counting, [counts])), None)
-    return RunScores(
-        metrics=tuple(by_name),
-        means=means,
-        pairs=pairs,
-        caveat=None if evidence is None else evidence.caveat(),
-        n_queries=len(answerable),
-        n_unanswerable=counts.num_rows - len(answerable),
-        n_missing={name: _count_not_in(answerable, run["query_id"]) for name, run in runs.items()},
-    )
-
-
-def tie_rows(run: pa.Table, judgments: pa.Table, metrics: Sequence[str]) -> list[Row]:
-    """Return a row for each metric that has bounds over the orders of tied units.
-
-    The name, the means ``worst``, ``value`` and ``best`` over answerable queries, and how many
-    queries have another value in another order.
-    """
-    by_name = {shown_name(name): checked_metric(name) for name in metrics}
-    bounded = {name: metric for name, metric in by_name.items() if metric.measure in BOUNDED}
-    bounds = tie_bounds(run, judgments, list(dict.fromkeys(bounded.values())))
-    rows: list[Row] = []
-    for name, metric in bounded.items():
-        values = {part: bounds[metric][part].to_pylist() for part in ("worst", "value", "best")}
-        differ = sum(w != b for w, b in zip(values["worst"], values["best"], strict=True))
-        means = {part: mean(column) for part, column in values.items()}
-        rows.append({"metric": name, **means, "n_queries_that_differ": differ})
-    return rows
 
 
 def checked_metric(name: str) -> Metric:
@@ -222,14 +122,16 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
 
 
 def _metric_tables(
-    runs: Mapping[str, pa.Table], judgments: pa.Table, metrics: Iterable[Metric]
-) -> dict[Cell, pa.Table]:
-    """Return the metrics of all queries of the judgments, by run and ascending cut-off."""
+    run: pa.Table, judgments: pa.Table, metrics: Iterable[Metric]
+) -> dict[int, pa.Table]:
+    """Return the metrics of all queries of the judgments, by ascending cut-off."""
     wanted = list(metrics)
-    cells = [(run, depth) for depth in sorted(set(map(_depth, wanted))) for run in runs]
+    depths = sorted(set(map(_depth, wanted)))
     queries = pa.table({"query_id": pc.unique(judgments["query_id"])})
-    judged_by = dict.fromkeys(runs, "qrels")
-    return query_metrics(runs, {"qrels": judgments}, judged_by, queries, cells, wanted)
+    cells = [("run", depth) for depth in depths]
+    labels = {"qrels": judgments}
+    tables = query_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, wanted)
+    return {depth: tables["run", depth] for depth in depths}
 
 
 def _depth(metric: Metric) -> int:

@@ -228,9 +228,6 @@ class ExperimentConfig(Options):
     context: ContextConfig = ContextConfig()
     checks: ChecksConfig = ChecksConfig()
     owners: tuple[Owner, ...] = ()
-    display_names: dict[Name, Annotated[str, Field(min_length=1, max_length=100)]] = Field(
-        default_factory=dict
-    )
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
     compute: ComputeConfig = ComputeConfig()

@@ -21,9 +21,8 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
-from rag_assets.experiment.names import FOR_PEOPLE, checked_name, name_from
+from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.experiment.retriever_rules import (
-    check_display_names,
     check_tuning,
     tuned_retrievers,
 )
@@ -161,7 +160,7 @@ def experiment_in_code(
         try:
             checked_name(name)
         except ValueError as error:
-            raise ConfigError(f"{error}; {FOR_PEOPLE}", key=f"retrievers.{name}") from error
+            raise ConfigError(f"{error}", key=f"retrievers.{name}") from error
     retrievers = {**config.retrievers, **made}
     ordered = {name: retrievers[name] for name in order}
     return complete(source, None, config.model_copy(update={"retrievers": ordered}))
@@ -212,7 +211,6 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     check_known("retriever", baseline, retrievers, "baseline")
     for name in config.checks.drift.far_below:
         check_known("retriever", name, retrievers, "checks", "drift", "far_below", name)
-    check_display_names(config.display_names, retrievers)
     listed = tuple(sorted(set(config.top_k)))
     top_k = tuple(sorted({*listed, *(m.cutoff for m in (*extra, primary) if m.cutoff is not None)}))
     judges = {name: blocks.judge(name, one, max(top_k)) for name, one in config.judges.items()}

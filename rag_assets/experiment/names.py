@@ -11,8 +11,6 @@ MAX_CHARACTERS = 100
 """Of a name: a file system takes 255 bytes of a file's, which has more in it."""
 
 NAME_RULE = "lower-case letters, digits, '.', '_' and '-', the first a letter or a digit, no '..'"
-FOR_PEOPLE = "`display_names` gives it any other name for people"
-"""What is said of a name that a retriever cannot have."""
 
 RESERVED = frozenset(
     {"cache", "code_versions", "dagster", "locks", "measurements", "objects", "remote"}

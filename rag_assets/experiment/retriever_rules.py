@@ -193,15 +193,3 @@ def _check_metric(name: str, cutoffs: Collection[int], location: Location) -> No
         allowed = ", ".join(map(str, sorted(cutoffs)))
         problem = f"'{name}' needs a cut-off of the experiment; allowed: @ {allowed}"
         raise KeyProblem(location, problem)
-
-
-def check_display_names(display_names: Mapping[str, str], retrievers: Collection[str]) -> None:
-    """Refuse a display name of no retriever, and one that two retrievers share."""
-    names = {name: display_names.get(name, name) for name in retrievers}
-    for name, text in display_names.items():
-        if name not in names:
-            problem = f"unknown retriever {allowed_names(name, retrievers)}"
-            raise KeyProblem(("display_names", name), problem)
-        if list(names.values()).count(text) > 1:
-            problem = f"{text!r} is the name of another retriever too"
-            raise KeyProblem(("display_names", name), problem)

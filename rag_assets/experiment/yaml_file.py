@@ -14,7 +14,6 @@ import yaml
 from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError, allowed_names
-from rag_assets.experiment.names import FOR_PEOPLE, NAME_RULE
 from rag_assets.input_files import regular
 from rag_assets.options import MUST_BE_MAPPING, KeyProblem, Location, shown_value
 
@@ -49,8 +48,6 @@ def first_problem(
     text = " or ".join(words)
     if located[0][1]["type"] not in _NAMED:
         text += f"; found {shown_value(located[0][1]['input'])}"
-    if first[:1] == ("retrievers",) and len(first) == 2 and NAME_RULE in text:
-        text += f"; {FOR_PEOPLE}"
     elsewhere = {location for location, _ in located} - {first[:n] for n in range(len(first) + 1)}
     return first, f"{text} (and {len(elsewhere)} more)" if elsewhere else text
 

@@ -224,7 +224,6 @@ def snapshot(
         origin=origin_of(experiment, code_versions, named_files(pipeline)),
         unread_labels=experiment.unread_labels,
         remarks=(*experiment.unread_files, *circle_warnings(experiment)),
-        display_names=dict(experiment.config.display_names),
     )
 
 

@@ -111,7 +111,6 @@ class Evaluation:
         remarks: lines about files beside the data that may not be read as one thinks, and about
             models that judge their own work.
         rankings: what the runs among the entries were cut from, by retriever and depth.
-        display_names: retriever -> what people read for its name.
     """
 
     evaluation_id: str
@@ -131,7 +130,6 @@ class Evaluation:
     remarks: tuple[str, ...] = ()
     rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION
-    display_names: Mapping[str, str] = field(default_factory=dict)
 
     def entries_of(self, asset: str) -> list[SnapshotEntry]:
         """Return the entries of one asset."""
@@ -245,7 +243,8 @@ def read_evaluation(file: Path) -> Evaluation:
             raise ValueError(f"schema version {version}, this program writes {SCHEMA_VERSION}")
         if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
-        data.pop("content", None)
+        for name in ("content", "display_names"):  # older ones have display names
+            data.pop(name, None)
         for name in ("entries", RANKINGS):
             data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
         for name in ("dagster_runs", "remarks"):

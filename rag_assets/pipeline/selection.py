@@ -23,12 +23,8 @@ def check_cell_names(experiment: Experiment, names: Sequence[str]) -> None:
 
 
 def _check_retriever(experiment: Experiment, name: str) -> None:
-    if name in experiment.retrievers:
-        return
-    for retriever, display_name in experiment.config.display_names.items():
-        if display_name == name:
-            raise UsageError(f"{name!r} is how {retriever} is shown; its name is {retriever}")
-    raise UsageError(f"unknown retriever {allowed_names(name, experiment.retrievers)}")
+    if name not in experiment.retrievers:
+        raise UsageError(f"unknown retriever {allowed_names(name, experiment.retrievers)}")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
-from rag_assets.report.view import Context, View, shown_rows
+from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import all_pairs, is_significant
 from rag_assets.statistics.paired_tests import ALPHA, POWER
@@ -246,9 +246,8 @@ class Comparison(Tabular):
 
     def _sheets(self) -> list[Sheet]:
         compared = self.compared
-        rows = shown_rows(self.rows, compared.result.evaluation.display_names)
-        sheet = compared_sheet(compared, rows)
-        verdicts = [compared.verdict(row) for row in rows] if len(rows) == 1 else []
+        sheet = compared_sheet(compared, self.rows)
+        verdicts = [compared.verdict(row) for row in self.rows] if len(self.rows) == 1 else []
         name = compared.result.evaluation.experiment
         title = f"{name}: differences in {compared.metric}{of_split(compared.split)}"
         notes = [*sheet.notes, *compared.notes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,17 +11,18 @@ from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.report.answers import answer_sheets, answers_table, headline_sentences
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
+from rag_assets.report.charts import bars_figure, plain
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.judged import headline_sheets, judged_rows, judged_table
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
-from rag_assets.report.notebook import Tabular, bars, figure, plain
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.overlaps import overlap_rows, pair_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of
-from rag_assets.report.view import View, shown
+from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 
 if TYPE_CHECKING:
@@ -98,22 +99,15 @@ class EvaluationTable(EvaluationResult, Tabular):
         chosen = metric or view.measure
         if chosen not in measures:
             raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
-        return figure(
-            [_bars(view, chosen, number, dark) for number in range(len(view.retrievers))],
-            dark,
-            title=f"{plain(self.evaluation.experiment)}: {plain(chosen)}",
-            barmode="group",
-            xaxis={"type": "category"},
-            yaxis={"title": {"text": plain(chosen)}, "rangemode": "tozero"},
-        )
+        title = f"{plain(self.evaluation.experiment)}: {plain(chosen)}"
+        return bars_figure(view, chosen, "dark" if dark else "light", title)
 
     def _sheets(self) -> list[Sheet]:
-        named = shown(self)
-        view = View(named)
-        answers = answer_sheets(named, view.split)[:1]
-        classes = waterfall_rows(named, view.split) if answers else []
+        view = View(self)
+        answers = answer_sheets(self, view.split)[:1]
+        classes = waterfall_rows(self, view.split) if answers else []
         return [
-            *([_board(view)] if named.has_metrics else _overlaps(named)),
+            *([_board(view)] if self.has_metrics else _overlaps(self)),
             *sampled_sheets(self)[:1],
             *(replace(sheet, lead=headline_sentences(view)) for sheet in answers),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
@@ -157,14 +151,3 @@ def _overlaps(result: EvaluationResult) -> list[Sheet]:
         else f"Without labels no metric exists; {alike}."
     )
     return [Sheet(title, (), (), [lead]), *sheets]
-
-
-def _bars(view: View, measure: str, number: int, dark: bool) -> dict[str, Any]:
-    name = view.retrievers[number]
-    means = {row["top_k"]: row.get(measure) for row in view.rows if row["retriever"] == name}
-    bounds = [view.intervals.get((name, k, measure), {}) for k in view.cutoffs]
-    rows = [
-        (f"@{k}", means.get(k), interval.get("low"), interval.get("high"))
-        for k, interval in zip(view.cutoffs, bounds, strict=True)
-    ]
-    return bars(name, rows, number, dark)

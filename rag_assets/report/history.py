@@ -16,9 +16,10 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
+from rag_assets.report.charts import Theme, colours, figure, look, page_data, plain
 from rag_assets.report.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.report.metric_sources import ANSWER_HEADLINES, named_source
-from rag_assets.report.notebook import Tabular, colours, figure, look, plain
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import SAMPLED, Row
 from rag_assets.report.sampled import SampledLabels
@@ -303,19 +304,23 @@ class MetricHistory(Tabular):
         Args:
             dark: for a dark page.
         """
+        return self._figure("dark" if dark else "light")
+
+    def _figure(self, theme: Theme) -> go.Figure:
+        """Return what :meth:`plot` does, for a notebook or the page."""
         groups = self._groups
         latest = [row["retriever"] for group in reversed(groups) for row in group]
         names = list(dict.fromkeys(name for name in latest if name))
         broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
-        traces = [_line(groups, name, look(n, dark), broken) for n, name in enumerate(names)]
+        traces = [_line(groups, name, look(n, theme), broken) for n, name in enumerate(names)]
         metric = plain(str(self.metric))
         step = max(-(-len(groups) // MAX_DATES), 1)
         dated = range(len(groups) - 1, -1, -step)
-        line = {"color": colours(dark)["soft"], "dash": "dot", "width": 2}
+        line = {"color": colours(theme)["soft"], "dash": "dot", "width": 2}
         across = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": line}
         return figure(
             traces,
-            dark,
+            theme,
             title=f"{plain(self.experiment)}: {metric} over evaluations",
             xaxis={
                 "tickvals": [n + 1 for n in dated],
@@ -387,7 +392,7 @@ MAX_POINTS = 50
 def history(view: View) -> Context | None:
     """Return the section of the page; None without a value of the primary metric.
 
-    An evaluation that changed nothing is no point; ``data`` is its figure, light and dark.
+    An evaluation that changed nothing is no point; ``data`` gives its figure.
     """
     if not view.ranked:
         return None
@@ -396,24 +401,24 @@ def history(view: View) -> Context | None:
         metric = MetricHistory.of(past, str(view.result.primary), last=len(past.ids()))
     except NotEvaluated:  # it is not in the history yet
         return {"sheet": None}
-    names = view.result.shown_name
     states = set(past.states(view.result.evaluation.evaluation_id))
     points = [group for group in metric._groups if group[0]["evaluation_id"] in states]
     metric.rows = [
-        {**row, "retriever": name}
+        row
         for group in points[-MAX_POINTS:]
         for name in view.retrievers
         for row in group
-        if names(row["retriever"] or "") == name
+        if row["retriever"] == name
     ]
     if len(metric._groups) < 2:
         return {"sheet": None}
-    figures = {name: json.loads(metric.plot(dark=name == "dark").to_json()) for name in _THEMES}
     (sheet,) = metric._sheets()
     rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
-    return {"sheet": replace(sheet, rows=rows), "data": figures}
+    return {
+        "sheet": replace(sheet, rows=rows),
+        "data": lambda: {"history": {"": page_data(metric._figure("page"))}},
+    }
 
 
-_THEMES = ("light", "dark")
 MAX_WHAT = 600
 """Characters of what changed, in the table of the page."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from urllib.parse import quote
 
 from rag_assets.package_versions import version
 from rag_assets.pipeline.history import History
@@ -19,10 +18,10 @@ from rag_assets.store.canonical import fingerprint
 HEAD = 2_000
 """Characters at the start of a page within which it names its identity."""
 
-REPORT_FILE, SMALL_REPORT_FILE = "report.html", "report_small.html"
+REPORT_FILE, EXPLORER_FILE = "report.html", "explorer.html"
 
 
-def identity(result: EvaluationResult, *, small: bool = False) -> str:
+def identity(result: EvaluationResult, *, has_explorer: bool = False) -> str:
     """Return the hash of what an evaluation says and of the code that shows it.
 
     When an evaluation was made, and how often it was made again with the same content, is no part
@@ -38,10 +37,9 @@ def identity(result: EvaluationResult, *, small: bool = False) -> str:
         evaluation.complete,
         evaluation.unread_labels,
         evaluation.remarks,
-        dict(evaluation.display_names),
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},
-        small,
+        has_explorer,
     ]
     return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])
 
@@ -65,34 +63,29 @@ def _code() -> str:
     return hashed.hexdigest()
 
 
-def report_path(experiment: str) -> str:
-    """Return where a server has the report of an experiment: ``handbook/report.html``."""
-    return f"{quote(experiment)}/{REPORT_FILE}"
-
-
 def write_report(
-    result: EvaluationResult, path: Path | None = None, *, small: bool = False
+    result: EvaluationResult, path: Path | None = None, *, has_explorer: bool = False
 ) -> Path:
     """Write the report and return its path; one that is there and says the same is left alone.
 
     Args:
         result: the evaluation.
         path: the file to write; beside the experiment's artifacts when absent.
-        small: tables alone, without charts and texts: a page to be sent by mail.
+        has_explorer: with charts, and with what each retriever returned for each query; without
+            it the page is tables alone, small enough to be sent by mail.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    file = path or result.root / (SMALL_REPORT_FILE if small else REPORT_FILE)
-    if not is_at(file, identity(result, small=small)):
-        write_text(file, render(result, small=small))
+    file = path or result.root / (EXPLORER_FILE if has_explorer else REPORT_FILE)
+    if not is_at(file, identity(result, has_explorer=has_explorer)):
+        write_text(file, render(result, has_explorer=has_explorer))
     return file
 
 
-def render(result: EvaluationResult, *, small: bool = False) -> str:
+def render(result: EvaluationResult, *, has_explorer: bool = False) -> str:
     """Return the page; all text from data is escaped."""
     # Most evaluations change nothing and need none of what builds a page.
     from rag_assets.report.page.page import page
-    from rag_assets.report.view import shown
 
-    return page(shown(result), identity(result, small=small), small=small)
+    return page(result, identity(result, has_explorer=has_explorer), has_explorer=has_explorer)

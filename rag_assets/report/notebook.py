@@ -1,15 +1,13 @@
-"""What Python shows: tables as text and escaped HTML, data frames, figures in the report's colours.
+"""What Python shows: tables as text and escaped HTML, and data frames.
 
 Results say what they hold as an Arrow table; everything here reads that and computes nothing.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +18,6 @@ from rag_assets.report.sheet import Column, Row, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
     import polars as pl
 
 MAX_ROWS = 200
@@ -68,109 +65,6 @@ def table_html(sheet: Sheet) -> str:
 
     rows, notes = sheet.rows[:MAX_ROWS], notes_of(sheet)
     return templates().get_template("notebook.html").render(sheet=sheet, rows=rows, notes=notes)
-
-
-N_COLOURS = 8
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
-
-_VARIABLE = re.compile(r"--([\w-]+): (#[0-9a-f]{3,6});")
-
-
-@cache
-def colours(dark: bool = False) -> dict[str, str]:
-    """Return name -> colour, such as ``c0`` of the first retriever and ``ink`` of texts."""
-    sheet = resources.files("rag_assets.report.page").joinpath("style", "page.css")
-    parts = sheet.read_text(encoding="utf-8").split("@media (prefers-color-scheme: dark)")
-    return dict(_VARIABLE.findall(parts[1 if dark else 0]))
-
-
-def look(number: int, dark: bool = False) -> dict[str, str]:
-    """Return how a retriever is drawn: by colour, and by symbol, dash and hatching."""
-    return {
-        "colour": colours(dark)[f"c{number % N_COLOURS}"],
-        "symbol": SYMBOLS[(number + 3 * (number // N_COLOURS)) % len(SYMBOLS)],
-        "dash": DASHES[number % len(DASHES)],
-        "pattern": PATTERNS[number // N_COLOURS % len(PATTERNS)],
-    }
-
-
-def plain(text: str) -> str:
-    """Return a text in which plotly finds no HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def figure(
-    traces: list[dict[str, Any]],
-    dark: bool,
-    title: str,
-    **layout: Any,  # noqa: ANN401 (plotly's)
-) -> go.Figure:
-    """Return a figure of traces; ``layout`` is as plotly's."""
-    import plotly.graph_objects as go
-
-    palette = colours(dark)
-    lines = {"gridcolor": palette["line"], "zerolinecolor": palette["line"], "automargin": True}
-    for axis in ("xaxis", "yaxis"):
-        layout[axis] = {**lines, "linecolor": palette["soft"], **layout.get(axis, {})}
-    drawn: go.Figure = go.Figure(
-        data=traces,
-        layout={
-            "template": "none",
-            "hovermode": "closest",
-            "paper_bgcolor": palette["page"],
-            "plot_bgcolor": palette["page"],
-            "font": {"color": palette["ink"], "family": "system-ui, sans-serif", "size": 12},
-            "hoverlabel": {"bgcolor": palette["panel"], "font": {"color": palette["ink"]}},
-            "title": {"text": title, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 14}},
-            "margin": {"l": 60, "r": 20, "t": 50, "b": 45},
-            **layout,
-        },
-    )
-    return drawn
-
-
-def whiskers(
-    values: list[float | None], lows: list[float | None], highs: list[float | None], dark: bool
-) -> dict[str, Any]:
-    """Return plotly's bars of intervals; of length 0 where none is known."""
-    rows = list(zip(values, lows, highs, strict=True))
-    return {
-        "type": "data",
-        "symmetric": False,
-        "thickness": 1,
-        "color": colours(dark)["soft"],
-        "array": [_length(value, high) for value, _, high in rows],
-        "arrayminus": [_length(low, value) for value, low, _ in rows],
-    }
-
-
-def _length(low: float | None, high: float | None) -> float:
-    return 0.0 if low is None or high is None else high - low
-
-
-Bar = tuple[str, float | None, float | None, float | None]
-"""A name, a mean, and the ends of its interval."""
-
-
-def bars(name: str, rows: Sequence[Bar], number: int, dark: bool) -> dict[str, Any]:
-    """Return bars with intervals, in the colour and hatching of a number."""
-    labels, values, lows, highs = (list(column) for column in zip(*rows, strict=True))
-    drawn = look(number, dark)
-    pattern = {"shape": drawn["pattern"], "bgcolor": drawn["colour"]}
-    return {
-        "type": "bar",
-        "name": plain(name),
-        "x": [plain(str(label)) for label in labels],
-        "y": values,
-        "error_y": whiskers(values, lows, highs, dark),
-        "marker": {
-            "color": drawn["colour"],
-            "pattern": {**pattern, "fgcolor": colours(dark)["page"]},
-        },
-        "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
-    }
 
 
 class Tabular(ABC):

@@ -71,10 +71,6 @@ class EvaluationResult:
         """
         return cls(root, read_current(root))
 
-    def shown_name(self, retriever: str) -> str:
-        """Return what people read for a name of ``experiment.yaml``; here the name itself."""
-        return retriever
-
     @property
     def primary(self) -> Metric:
         """The metric that ranks the leaderboard."""

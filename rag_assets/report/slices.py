@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -197,14 +196,13 @@ def slices_sheet(
     split: str = ALL,
     *,
     order: Sequence[str] = (),
-    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Sheet:
     """Return a row a slice and a column a retriever, the best of each row marked."""
     columns = (
         Column("value", by, TEXT),
         Column("n_queries", "queries", "d"),
         *(
-            Column(f"mean {name}", names.get(name, name), better=better_of(metric))
+            Column(f"mean {name}", name, better=better_of(metric))
             for name in order or slices[0].means
         ),
     )

@@ -23,7 +23,6 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.store.content_cache import CacheSegment
 from rag_assets.store.settings import StoreSettings
 
 UP_TO_DATE = "up to date"
@@ -161,26 +160,6 @@ def now_text(row: Row) -> str:
         return str(row["problem"])
     amounts = {name: row[name] for name in (COMPUTE, CHECK) if row[name]}
     return ", ".join(f"{n} {name}" for name, n in amounts.items()) or UP_TO_DATE
-
-
-def cache_rows(segments: Iterable[CacheSegment]) -> list[Row]:
-    """Return a row for each kind and space."""
-    groups: dict[tuple[str, str], list[CacheSegment]] = {}
-    for segment in segments:
-        groups.setdefault((segment.kind, segment.space), []).append(segment)
-    return [
-        {
-            "kind": kind,
-            "space": space,
-            "entries": sum(max(one.entries, 0) for one in own),
-            "segments": len(own),
-            "unreadable": sum(one.entries < 0 for one in own),
-            "bytes": sum(one.size for one in own),
-            "oldest": min(one.written for one in own).isoformat(timespec="seconds"),
-            "newest": max(one.written for one in own).isoformat(timespec="seconds"),
-        }
-        for (kind, space), own in sorted(groups.items())
-    ]
 
 
 def removed_rows(items: Iterable[Item]) -> list[Row]:

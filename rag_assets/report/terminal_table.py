@@ -155,15 +155,15 @@ def _share_width(column: Column, sheet: Sheet) -> int:
     return max((len(column.small(row)) - 1 for row in sheet.rows), default=0)
 
 
-def sheets_view(sheets: Iterable[Sheet]) -> Group:
+def sheets_view(sheets: Iterable[Sheet], styles: Mapping[str, str] = MappingProxyType({})) -> Group:
     """Return sheets below each other."""
-    parts = [part for sheet in sheets for part in ("", sheet_view(sheet))]
+    parts = [part for sheet in sheets for part in ("", sheet_view(sheet, styles))]
     return Group(*parts[1:])
 
 
-def rows_view(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> RenderableType:
+def rows_sheet(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Sheet:
     """Return the given columns; ``bytes`` as a size, numbers to the right, "-" for none."""
-    return sheet_view(Sheet("", [_column(name, rows) for name in names], rows))
+    return Sheet("", [_column(name, rows) for name in names], rows)
 
 
 def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column:

@@ -1,21 +1,13 @@
-"""What all faces of an evaluation read: one split of it, who is best, and display names.
-
-Programs, files and options keep the names of ``experiment.yaml``.
-"""
+"""What all faces of an evaluation read: one split of it, and who is best."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.evaluation.query_facts import ALL
-from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
-from rag_assets.report.formats import Row
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
@@ -133,70 +125,3 @@ class View:
     def cost_times(self) -> dict[tuple[str, int], float]:
         """(retriever, top_k) -> mean milliseconds of a query; only where measured."""
         return self.result.cost_times()
-
-
-_RETRIEVER = "retriever"
-_COLUMNS = (_RETRIEVER, "retriever_a", "retriever_b", "inputs")
-"""Columns of tables that hold names of retrievers, or lists of them."""
-
-
-def shown(result: EvaluationResult) -> EvaluationResult:
-    """Return the evaluation with the names that people read."""
-    names = result.evaluation.display_names
-    return _Shown(result, names) if names else result
-
-
-def shown_rows(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
-    """Return rows with display names in place of the names of retrievers."""
-    return [
-        {
-            column: names.get(str(value), value) if column in _COLUMNS else value
-            for column, value in row.items()
-        }
-        for row in rows
-    ]
-
-
-class _Shown(EvaluationResult):
-    """Its partitions and tables have other names, and its files are the same."""
-
-    def __init__(self, result: EvaluationResult, names: Mapping[str, str]) -> None:
-        super().__init__(result.root, _renamed(result.evaluation, names))
-        self._names = names
-
-    def shown_name(self, retriever: str) -> str:
-        return self._names.get(retriever, retriever)
-
-    def _table(self, entry: SnapshotEntry) -> pa.Table:
-        table = super()._table(entry)
-        for number, name in enumerate(table.column_names):
-            if name in _COLUMNS:
-                field = table.schema.field(number)
-                values = [self._shown_value(one) for one in table.column(number).to_pylist()]
-                table = table.set_column(number, field, pa.array(values, field.type))
-        return table
-
-    def _shown_value(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self._shown_value(one) for one in value]
-        return self._names.get(value, value) if isinstance(value, str) else value
-
-
-def _renamed(evaluation: Evaluation, names: Mapping[str, str]) -> Evaluation:
-    def entry(one: SnapshotEntry) -> SnapshotEntry:
-        name = one.partition.get(_RETRIEVER, "")
-        if name not in names:
-            return one
-        return replace(one, partition={**one.partition, _RETRIEVER: names[name]})
-
-    configuration = dict(evaluation.origin.configuration)
-    if isinstance(configuration.get("retrievers"), Mapping):
-        retrievers = configuration["retrievers"]
-        configuration["retrievers"] = {names.get(one, one): retrievers[one] for one in retrievers}
-    return replace(
-        evaluation,
-        baseline=names.get(evaluation.baseline, evaluation.baseline),
-        entries=tuple(map(entry, evaluation.entries)),
-        rankings=tuple(map(entry, evaluation.rankings)),
-        origin=replace(evaluation.origin, configuration=configuration),
-    )

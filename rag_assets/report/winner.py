@@ -183,10 +183,10 @@ def _kind(view: View, name: str) -> str | None:
         return None
     inputs = block.get("inputs")
     if isinstance(inputs, Sequence) and not isinstance(inputs, str):
-        names = [view.result.shown_name(str(name)) for name in inputs]
+        names = [str(name) for name in inputs]
         return f"fuses {' and '.join(names)}" if len(names) == 2 else f"fuses {len(names)} others"
     if isinstance(block.get("input"), str):
-        return f"reranks {view.result.shown_name(str(block['input']))}"
+        return f"reranks {block['input']}"
     return KINDS.get(str(block.get("type")))
 
 

@@ -100,7 +100,7 @@ def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationRes
     tiny = Tiny(tmp_path_factory.mktemp("browser")).write()
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    return result, write_report(result)
+    return result, write_report(result, has_explorer=True)
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +125,7 @@ def history_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
     tiny.configure("tfidf", type="tfidf", chunking="whole")
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    return result, write_report(result)
+    return result, write_report(result, has_explorer=True)
 
 
 @pytest.fixture(scope="session")
@@ -145,7 +145,7 @@ def answers_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
     tiny.write_config()
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    return result, write_report(result)
+    return result, write_report(result, has_explorer=True)
 
 
 @pytest.fixture(scope="session")
@@ -170,4 +170,4 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny.write_document("qrels/test.tsv", "\n".join(lines))
     tiny.write_config()
     tiny.run()
-    return write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    return write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Browser
@@ -162,18 +159,6 @@ def test_colours_follow_the_scheme_and_can_be_read(desktop: Opened, scheme: str)
     assert desktop.wrong == []
 
 
-def test_a_table_is_saved_as_csv(desktop: Opened, tiny_report: Report) -> None:
-    with desktop.page.expect_download() as started:
-        desktop.page.locator("#leaderboard button.download").first.click()
-    text = Path(started.value.path()).read_text(encoding="utf-8")
-    head, *rows = list(csv.reader(io.StringIO(text)))
-    assert head[:5] == ["#", "retriever", "ndcg", "ndcg low", "ndcg high"]
-    board = [row for row in tiny_report[0].leaderboard.to_pylist() if row["top_k"] == 5]
-    shown = {row[1]: row[2] for row in rows}  # another test has sorted them
-    assert shown == {row["retriever"]: f"{row['ndcg']:.4f}" for row in board}
-    assert all(float(row[3]) <= float(row[2]) <= float(row[4]) for row in rows)
-
-
 def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
     opened = Opened(browser, tiny_report[1], viewport=DESKTOP)
     buttons = opened.page.locator("#query-list button")
@@ -186,14 +171,6 @@ def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
     chosen = opened.page.locator("#query-list button[aria-current] .id")
     assert chosen.inner_text() == name
     assert opened.wrong == []
-
-
-def test_a_chart_is_saved_as_svg(desktop: Opened) -> None:
-    with desktop.page.expect_download() as started:
-        desktop.page.locator("#charts button.download").first.click()
-    root = ElementTree.parse(started.value.path()).getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert started.value.suggested_filename == "chart-bars.svg"
 
 
 def test_charts_have_the_width_of_paper_where_they_are_printed(
@@ -235,7 +212,7 @@ def test_answers_are_side_by_side_with_their_contexts(
     opened = Opened(browser, answers_report[1], viewport=DESKTOP, reduced_motion="reduce")
     opened.see_all()
     page = opened.page
-    assert page.locator("#answers h2").inner_text() == "Answers"
+    assert page.locator("#answers h3").first.inner_text() == "Answers"
     page.locator("#query-list button", has_text="fire on the car deck").click()
     boxes = page.locator("#query .answer")
     assert boxes.locator("h4").all_inner_texts() == ["official@-", "copied@3", "gold@-"]
@@ -341,9 +318,7 @@ LONG = "## Rules for **dogs**\n\n" + "\n".join(
 )
 
 
-def test_passages_are_as_they_are_stored_and_short_on_paper(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_passages_are_as_they_are_stored(browser: Browser, tmp_path: Path) -> None:
     tiny = Tiny(tmp_path / "markdown")
     tiny.config["retrievers"] = {
         name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")
@@ -354,7 +329,7 @@ def test_passages_are_as_they_are_stored_and_short_on_paper(
     quote = {"query_id": "q1", "doc_id": "fares.md", "quote": "A *dog* pays **10 crowns**"}
     tiny.write_rows("judgments.jsonl", [quote, *judged])
     tiny.run()
-    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)
     opened = Opened(browser, file, viewport=DESKTOP, reduced_motion="reduce")
     page = opened.page
     page.select_option("#left", label="bm25-whole")
@@ -363,13 +338,4 @@ def test_passages_are_as_they_are_stored_and_short_on_paper(
     hit = page.locator("#query .side .hit", has_text="A *dog* pays").first
     shown = hit.locator("p").inner_text()
     assert "Rules for **dogs**" in shown
-    assert "left out" not in shown
-    page.emulate_media(media="print")
-    printed = hit.locator("p").inner_text()
-    assert quote["quote"] in printed
-    said = re.search(r"\((\d+) of (\d+) characters left out\)", printed)
-    assert said is not None
-    left, whole = map(int, said.groups())
-    assert 180 <= whole - left <= 300
-    assert len(printed) < 350
     assert opened.wrong == []

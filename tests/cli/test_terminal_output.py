@@ -159,7 +159,7 @@ def test_both_are_refused(invoke: Invoke, words: tuple[str, ...]) -> None:
 
 
 def test_below_a_group_they_are_options_too(invoke: Invoke, store: Path) -> None:
-    result = invoke("cache", "info", "--quiet", "--store", store)
+    result = invoke("warehouse", "rebuild", "--quiet", "--store", store)
     assert (result.exit_code, result.stderr) == (0, "")
 
 
@@ -237,17 +237,6 @@ def test_a_bar_alone_has_its_lines(
     with progress_bar("compare documents", 9) as advance:
         advance(3)
         wait_for_line(capsys, r"^0:00 at work: compare documents 3 of 9 ")
-
-
-def test_the_first_line_counts_from_the_beginning_of_the_program(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Loading a command may take as long as the pause between two lines."""
-    monkeypatch.setattr("rag_assets.cli.progress_bars.LINE_INTERVAL_S", 3600.0)
-    monkeypatch.setattr("rag_assets.cli.progress_bars.seconds_since_beginning", lambda: 3599.99)
-    monkeypatch.setattr("rag_assets.cli.progress_bars.FIRST_LINE_S", 0.01)
-    with work_board(lambda: "reading"):
-        wait_for_line(capsys, "^0:00 reading$")
 
 
 def wait_for_line(capsys: pytest.CaptureFixture[str], pattern: str) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.score import tie_rows
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds, tied_at_cut
 from tests.evaluation.naive_metrics import Structure, naive
 from tests.made_tables import document_judgments, judgment_table, ranked, scored_table
@@ -77,14 +76,6 @@ def test_measures_without_bounds() -> None:
     run, labels = scored_table({"q": {"a": 1.0}}), document_judgments({"q": {"a": 1}})
     with pytest.raises(UsageError, match="no bounds over ties for 'map'"):
         tie_bounds(run, labels, [parse_metric("map@10")])
-
-
-def test_a_row_counts_the_queries_that_depend_on_the_order() -> None:
-    run = scored_table({"tied": {"a": 1.0, "b": 1.0}, "clear": {"a": 2.0, "b": 1.0}})
-    labels = document_judgments({"tied": {"a": 1}, "clear": {"a": 1}})
-    assert tie_rows(run, labels, ["mrr", "map"]) == [
-        {"metric": "mrr", "worst": 0.75, "value": 0.75, "best": 1.0, "n_queries_that_differ": 1}
-    ]
 
 
 def test_ranks_against_the_scores() -> None:

@@ -21,7 +21,7 @@ TOP_KEYS = (
     "name, dataset, chunking, questions, query_sets, llm, llms, retrievers, generators, answers, "
     "answer_metrics, judges, answer_labels, passage_labels, judgments_log, top_k, metrics, "
     "primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, display_names, filters, "
+    "split, weight, statistics, measurements, context, checks, owners, filters, "
     "schedule, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
@@ -312,9 +312,7 @@ def test_names_follow_the_rule(problem: Problem, name: str, section: str) -> Non
     body = "{type: bm25}" if section == "retrievers" else "{strategy: none}"
     quoted = name.replace("\n", "\\n")
     found = problem(f'{section}:\n  "{quoted}": {body}\n')
-    people = "; `display_names` gives it any other name for people"
-    rule = NAME_RULE + (people if section == "retrievers" else "")
-    assert found == f":2: `{section}.{name.strip()}`: {name!r} is not a name; allowed: {rule}"
+    assert found == f":2: `{section}.{name.strip()}`: {name!r} is not a name; allowed: {NAME_RULE}"
 
 
 def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:

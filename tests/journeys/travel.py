@@ -238,7 +238,7 @@ THEN: Mapping[str, Sequence[str]] = {
         f"gate lab --against {{first}} {{metric}} --format {form}"
         for form in ("table", "json", "markdown", "csv")
     ],
-    "report": ["report lab", "report lab --small --out small.html"],
+    "report": ["report lab", "report lab --explorer --out all.html"],
     "label": ["label lab --status", "label lab --status --format json", "label lab --no-browser"],
     "pool": ["pool lab --out pool.csv", "pool lab --sample 5"],
     "history": [f"history lab {{metric}} --format {one}" for one in ("table", "json", "markdown")],

@@ -245,7 +245,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a retriever's name": (
         {"retrievers": {"My search": first_of_all}},
         ConfigError,
-        "no '..'; `display_names` gives it any other name for people",
+        "no '..'",
     ),
     "an experiment's name": (
         {"name": "My search"},

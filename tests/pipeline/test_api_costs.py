@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rag_assets.engine.measurements import MEASUREMENTS
+from rag_assets.report.charts import charts
 from rag_assets.report.formats import Row
 from rag_assets.report.latency import latency_rows
-from rag_assets.report.page.leaderboard import charts
 from rag_assets.report.view import View
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove

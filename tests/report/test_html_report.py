@@ -1,11 +1,9 @@
-"""The HTML report, its server, and texts in it."""
+"""The HTML report, and texts in it."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,15 +12,11 @@ import pytest
 from jinja2 import UndefinedError
 
 import rag_assets
-from rag_assets.errors import UsageError
 from rag_assets.report.html import REPORT_FILE, write_report
 from rag_assets.report.page.environment import templates
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.server import ReportServer
 from rag_assets.report.view import View
 from tests.beir_folder import HOSTILE_TAG, write_beir
-from tests.running_server import running
-from tests.tiny_experiment import Tiny
 
 YAML = (
     "retrievers:\n  a-b.c: {type: bm25}\n  steep: {type: bm25, k1: 9, b: 0}\n"
@@ -83,7 +77,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
 
 @pytest.fixture(scope="module")
 def text(result: EvaluationResult) -> str:
-    return (result.root / "report.html").read_text(encoding="utf-8")
+    return write_report(result, has_explorer=True).read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +145,10 @@ def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
     ]
 
 
-def test_a_small_page_has_the_tables_alone(result: EvaluationResult, tmp_path: Path) -> None:
-    file = write_report(result, tmp_path / "small.html", small=True)
+def test_the_page_of_an_evaluation_has_the_tables_alone(
+    result: EvaluationResult, tmp_path: Path
+) -> None:
+    file = result.root / REPORT_FILE
     text = file.read_text(encoding="utf-8")
     assert len(text.encode()) < 100_000
     assert "<script" not in text
@@ -161,8 +157,9 @@ def test_a_small_page_has_the_tables_alone(result: EvaluationResult, tmp_path: P
     board = Page(text).tables[0]
     assert {cells[1] for cells in board[1:]} == set(View(result).retrievers)
     written = file.stat().st_mtime_ns
-    assert write_report(result, file, small=True).stat().st_mtime_ns == written
-    write_report(result, file)
+    assert write_report(result).stat().st_mtime_ns == written
+    file = write_report(result, tmp_path / "page.html")
+    write_report(result, file, has_explorer=True)
     assert "<script" in file.read_text(encoding="utf-8"), "the large page is another one"
 
 
@@ -181,14 +178,10 @@ def test_a_partial_evaluation_says_so(tmp_path: Path) -> None:
 def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     folder = write_beir(tmp_path / "tiny", {"experiment.yaml": YAML, "qrels/test.tsv": None})
     done = rag_assets.evaluate(folder, tmp_path / "store", top_k=[10])
-    text = (done.root / "report.html").read_text(encoding="utf-8")
+    text = write_report(done, has_explorer=True).read_text(encoding="utf-8")
     page = Page(text)
     assert "<h1>No labels yet</h1>" in text
     assert "To get one, grade what was found: <code>rag-assets label</code>." in text
-    glossary = text[text.index("Words used here</h2>") :]
-    for word in ("label", "overlap", "unit"):
-        assert f">{word}</dt>" in glossary
-    assert ">Holm</dt>" not in glossary
     headings = [t[0][0] for t in page.tables]
     assert headings[:2] == ["retrievers", "retriever"]
     (data,) = (json.loads(text) for a, text in page.scripts if a.get("id") == "data-explorer")
@@ -201,69 +194,3 @@ def test_a_key_comes_before_a_method_and_an_unknown_name_is_an_error() -> None:
     assert template.render(s={"items": "on these", "other": 1}) == "on these on these 1"
     with pytest.raises(UndefinedError, match="other"):
         template.render(s={"items": "on these"})
-
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny").write()
-    tiny.run()
-    return tiny
-
-
-@pytest.fixture
-def server(tiny: Tiny) -> Iterator[ReportServer]:
-    tiny.snapshot()
-    with running(ReportServer(tiny.settings.store)) as server:
-        yield server
-
-
-def get(server: ReportServer, path: str, host: str | None = None) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-    headers = {} if host is None else {"Host": host}
-    connection.request("GET", path, headers=headers)
-    answer = connection.getresponse()
-    found = answer.status, answer.read().decode("utf-8")
-    connection.close()
-    return found
-
-
-def test_a_report_is_shown_as_it_is_now(server: ReportServer, tiny: Tiny) -> None:
-    status, page = get(server, "/tiny/report.html")
-    assert status == 200
-    assert page == (tiny.artifacts / REPORT_FILE).read_text(encoding="utf-8")
-    assert "<!doctype html>" in page.lower()
-    tiny.configure("bm25", k1=0.5)
-    tiny.run()
-    evaluation = tiny.snapshot()
-    assert evaluation.evaluation_id in get(server, "/tiny/report.html")[1]
-    assert get(server, "/") == (
-        200,
-        '<!doctype html><title>Reports</title><ul><li><a href="/tiny/report.html">tiny</a></ul>',
-    )
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/tiny", "/other/report.html", "/tiny/../tiny/report.html", "/tiny/current", "/../x", "/%2e"],
-)
-def test_nothing_else_is_there(server: ReportServer, path: str) -> None:
-    assert get(server, path) == (404, "not found")
-
-
-def test_a_name_that_was_made_to_lead_here_gets_nothing(server: ReportServer) -> None:
-    assert get(server, "/tiny/report.html", host="evil.example")[0] == 404
-    port = server.port
-    assert get(server, "/tiny/report.html", host=f"localhost:{port}")[0] == 200
-
-
-def test_a_damaged_evaluation_is_one_line(server: ReportServer, tiny: Tiny) -> None:
-    for file in (tiny.artifacts / "evaluations").glob("*.json"):
-        file.write_text("{")
-    status, text = get(server, "/tiny/report.html")
-    assert status == 500
-    assert "\n" not in text
-
-
-def test_a_port_that_is_taken(server: ReportServer, tiny: Tiny) -> None:
-    with pytest.raises(UsageError, match=f"port {server.port} of 127.0.0.1"):
-        ReportServer(tiny.settings.store, server.port)

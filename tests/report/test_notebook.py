@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from html.parser import HTMLParser
-from importlib import resources
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +11,7 @@ import pytest
 
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
-from rag_assets.report import notebook as palette
+from rag_assets.report import charts as palette
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.history import SCHEMA, MetricHistory
@@ -152,19 +150,11 @@ def test_a_line_breaks_where_labels_changed(over_time: MetricHistory) -> None:
 
 
 def test_figures_are_drawn_as_the_report_is() -> None:
-    script = resources.files("rag_assets.report.page").joinpath("script", "palette.js")
-    text = script.read_text(encoding="utf-8")
-    for name in ("SYMBOLS", "DASHES", "PATTERNS"):
-        listed = re.search(rf"const {name} = \[(.*)\];", text)
-        assert listed is not None
-        found = [one.replace("\\\\", "\\") for one in re.findall(r'"([^"]*)"', listed[1])]
-        assert tuple(found) == getattr(palette, name)
-    assert f"const N_COLOURS = {palette.N_COLOURS};" in text
-    for dark in (False, True):
-        used = {palette.look(number, dark)["colour"] for number in range(8)}
+    for theme in ("light", "dark", "page"):
+        used = {palette.look(number, theme)["colour"] for number in range(8)}
         assert len(used) == 8
-    assert palette.colours(dark=False)["page"] == "#fff"
-    assert palette.colours(dark=True)["page"] != "#fff"
+    assert palette.colours()["page"] == "#fff"
+    assert palette.colours("dark")["page"] != "#fff"
 
 
 def test_texts_are_escaped() -> None:

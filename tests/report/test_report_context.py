@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.report.charts import charts, pareto_front
 from rag_assets.report.comparison_views import against
 from rag_assets.report.html import identity, is_at, render, write_report
 from rag_assets.report.label_health import labels
@@ -19,10 +20,8 @@ from rag_assets.report.page.environment import _code as code
 from rag_assets.report.page.environment import escaped_json
 from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts
 from rag_assets.report.page.leaderboard import (
-    charts,
     headline,
     milliseconds,
-    pareto_front,
 )
 from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.result import EvaluationResult
@@ -73,7 +72,8 @@ def test_what_was_not_measured_is_named_and_on_no_front(view: View) -> None:
     del timed.__dict__["speed"][best]
     found = built(charts(timed))
     assert (found["unmeasured"], best in found["front"]) == ([best], False)
-    assert best not in found["data"]["times"]
+    drawn = found["data"]()["pareto"][""]["data"]
+    assert best not in {trace.get("name") for trace in drawn}
     assert headline(timed)["answer"].cheapest is None
 
 
@@ -88,13 +88,21 @@ def test_a_comparison_reads_the_same_from_both_sides(view: View) -> None:
 
 
 def test_charts_hold_every_mean_with_its_interval(view: View) -> None:
-    data = built(charts(view))["data"]
-    for row in view.rows:
-        place = data["retrievers"].index(row["retriever"]), data["cutoffs"].index(row["top_k"])
-        for measure in data["measures"]:
-            mean, low, high = data["values"][measure][place[0]][place[1]]
-            assert mean == pytest.approx(row[measure], abs=1e-6)
-            assert low <= mean <= high
+    data = built(charts(view))["data"]()
+    for measure in view.measures:
+        (bars, curves) = (data[name][measure]["data"] for name in ("bars", "curves"))
+        lines = {trace["name"]: trace for trace in curves if trace["mode"] == "lines+markers"}
+        for trace in bars:
+            for place, name in enumerate(trace["x"]):
+                (row,) = (
+                    row
+                    for row in view.rows
+                    if (row["retriever"], f"@{row['top_k']}") == (trace["name"], name)
+                )
+                assert trace["y"][place] == lines[trace["name"]]["y"][place] == row.get(measure)
+                interval = view.intervals[trace["name"], row["top_k"], measure]
+                above = trace["error_y"]["array"][place]
+                assert row[measure] + above == pytest.approx(interval["high"])
 
 
 POINTS = st.dictionaries(
@@ -134,8 +142,8 @@ def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -
     evaluation = dataclasses.replace(tiny_result.evaluation, entries=tuple(kept))
     view = View(EvaluationResult(tiny_result.root, evaluation))
     assert headline(view)["winner"] is None
-    shown = [section.name for section in SECTIONS if section.build(view) is not None]
-    assert shown == ["overlaps", "labels", "provenance", "glossary"]
+    shown = [part.name for parts in SECTIONS.values() for part in parts if part.build(view)]
+    assert shown == ["overlaps", "labels", "provenance"]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +161,9 @@ def test_code_in_notes_is_marked_and_escaped(text: str, shown: str) -> None:
 
 def test_every_section_is_on_the_page_of_the_docs() -> None:
     page = (DOCS / "report.md").read_text(encoding="utf-8")
-    for section in SECTIONS:
-        assert f"\n| {section.title.lower()} |" in page
+    for title, parts in SECTIONS.items():
+        assert f"\n| {title.lower()} |" in page
+        assert all(part.title.lower() in page.lower() for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +223,11 @@ def test_a_changed_corpus_writes_the_page_again(tmp_path: Path) -> None:
     tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
     tiny.write_config()
     tiny.run()
-    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)
     assert "900 kilowatts" in file.read_text(encoding="utf-8")
     tiny.replace("engines.md", "900 kilowatts", "950 kilowatts")
     tiny.run()
-    write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)
     assert "950 kilowatts" in file.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What templates need: their environment, data that ends no block, and the words of the page."""
+"""What templates need: their environment, data that ends no block, and what metrics mean."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from rag_assets.evaluation.metric_names import parse_metric
-from rag_assets.evaluation.query_facts import ALL
-from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -103,60 +101,7 @@ METRICS = {
 }
 """Metric -> what it says; k is the cut-off."""
 
-WORDS = {
-    "retriever": "a way to search: it gives an ordered list of passages for a question",
-    "@k, top_k": "only the first k results count: ndcg@10 looks at the first ten",
-    "label": "what a person said of a question and a passage: right, or not",
-    "interval": "where the mean lies most likely, were other questions of the same kind asked",
-    "p": "how often chance alone gives so large a difference; below .05 a difference is called "
-    "real",
-    "Holm": "a correction of p for many comparisons at once: of twenty between equals, one is "
-    "below .05 by chance",
-    "tied": "the difference is not shown to be real; it may be there, and more questions may show "
-    "it",
-    "baseline": "the retriever that the others are measured by",
-    "tokens of context": "how much text the results are for a language model; a token is about "
-    "three quarters of a word",
-    "cluster": "questions that share documents: they are right or wrong together, so they count "
-    "as fewer",
-}
-"""Word -> what it means on a page with metrics."""
-
-SPLIT = {"split": "dev questions are for choosing settings, test questions for judging them"}
-
-WITHOUT_LABELS = {
-    "label": WORDS["label"],
-    "retriever": WORDS["retriever"],
-    "top_k": "only the first k results count",
-    "overlap": "the share of the first k results that two retrievers have in common",
-    "unit": "two retrievers are compared by their passages; by their documents where they cut "
-    "these differently",
-}
-"""Word -> what it means on a page without labels."""
-
-ANSWERS = {
-    "answerer": "what writes an answer from the first passages of a retriever; @3: from three",
-    "evidence cited": "how well the passages that an answer cites are those with the evidence: 1 "
-    "when they are these and no others",
-    "F1": "how many words an answer and the right answer have in common, from 0 to 1",
-    "EM": "the share of answers that are the right answer word for word",
-    "abstained": "the share of answers that refuse to answer",
-    "grounded": "the share of an answer's words that stand in what was retrieved",
-}
-"""Word -> what it means of answers."""
-
 
 def meaning(metric: str) -> str:
     """Return what a metric, with or without cut-off, says; empty where there is no plain word."""
     return METRICS.get(parse_metric(metric).measure, "")
-
-
-def glossary(view: View) -> Context:
-    """Return the words of the page, metrics first."""
-    words = dict(WITHOUT_LABELS)
-    if view.result.has_metrics:
-        metrics = {name: meaning(name) for name in view.measures if meaning(name)}
-        words = metrics | WORDS | (SPLIT if view.split != ALL else {})
-    if view.result.answer_metrics:
-        words |= ANSWERS
-    return {"terms": list(words.items())}

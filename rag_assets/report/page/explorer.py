@@ -133,7 +133,8 @@ def explorer(view: View) -> Context | None:
         "length": TEXT_CHARACTERS,
         "n_texts": len(units),
         "n_without_text": len(units) - len(texts),
-        "data": {
+        "has_metrics": result.has_metrics,
+        "data": lambda: {
             "retrievers": names,
             "metric": result.evaluation.primary if result.has_metrics else None,
             "k": view.cutoff,

@@ -17,6 +17,7 @@ from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.answers import answers
 from rag_assets.report.attribution import stages
+from rag_assets.report.charts import charts
 from rag_assets.report.comparison_views import significance
 from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.history import history
@@ -24,9 +25,9 @@ from rag_assets.report.judged import judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.leaderboard import answerability
 from rag_assets.report.overlaps import overlaps
-from rag_assets.report.page.environment import PACKAGE, glossary, json_block, templates
+from rag_assets.report.page.environment import PACKAGE, json_block, templates
 from rag_assets.report.page.explorer import explorer
-from rag_assets.report.page.leaderboard import charts, headline, leaderboard
+from rag_assets.report.page.leaderboard import headline, leaderboard
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled
 from rag_assets.report.slices import tag_slices
@@ -38,14 +39,11 @@ STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
 SCRIPTS = (
     "elements.js",
     "sorting.js",
-    "palette.js",
     "charts.js",
-    "history.js",
     "explorer_data.js",
     "explorer_results.js",
     "explorer_answers.js",
     "explorer.js",
-    "downloads.js",
     "start.js",
 )
 
@@ -103,55 +101,71 @@ def _shared(entry: SnapshotEntry) -> str:
 
 
 @dataclass(frozen=True)
-class Section:
-    """One section: its id and template, its heading, and what builds its variables."""
+class Part:
+    """One part of a section: its id and template, its heading, and what builds its variables."""
 
     name: str
     title: str
     build: Callable[[View], Context | None]
 
 
-SECTIONS = (
-    Section("leaderboard", "Leaderboard", leaderboard),
-    Section("charts", "Charts", charts),
-    Section("significance", "Which differences are real", significance),
-    Section("slices", "By query tag", tag_slices),
-    Section("stages", "Where evidence is lost", stages),
-    Section("answers", "Answers", answers),
-    Section("judged", "Can the judge be believed?", judged),
-    Section("sampled", "What a sample of labels says", sampled),
-    Section("answerability", "Can scores tell what has no answer?", answerability),
-    Section("explorer", "Queries", explorer),
-    Section("overlaps", "Overlap between retrievers", overlaps),
-    Section("history", "Over evaluations", history),
-    Section("labels", "Labels and query accounting", labels),
-    Section("provenance", "What produced these numbers", provenance),
-    Section("glossary", "Words used here", glossary),
-)
-"""In the order of the page."""
+EXPLORED = frozenset({"charts", "explorer"})
+"""Parts that only the page with the explorer has: they need scripts, and texts of documents."""
 
-SMALL = frozenset({"leaderboard", "significance", "slices", "overlaps", "labels", "glossary"})
-"""Sections of the small page: tables alone, without scripts, charts and texts of documents."""
+SECTIONS = {
+    "Answer": (
+        Part("leaderboard", "Leaderboard", leaderboard),
+        Part("sampled", "What a sample of labels says", sampled),
+        Part("charts", "Charts", charts),
+    ),
+    "Comparison": (
+        Part("significance", "Which differences are real", significance),
+        Part("overlaps", "Overlap between retrievers", overlaps),
+    ),
+    "By kind of question": (
+        Part("slices", "By query tag", tag_slices),
+        Part("stages", "Where evidence is lost", stages),
+        Part("answerability", "Can scores tell what has no answer?", answerability),
+        Part("explorer", "Queries", explorer),
+    ),
+    "Answers": (
+        Part("answers", "Answers", answers),
+        Part("judged", "Can the judge be believed?", judged),
+    ),
+    "What changed": (Part("history", "Over evaluations", history),),
+    "How it was made": (
+        Part("labels", "Labels and query accounting", labels),
+        Part("provenance", "What produced these numbers", provenance),
+    ),
+}
+"""Heading -> parts, in the order of the page; the first of a section is open."""
 
 
-def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str:
+def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False) -> str:
     """Return the HTML; all text from data is escaped.
 
     Args:
         result: the evaluation.
         identity: what the page is made of, see :mod:`rag_assets.report.html`.
-        small: the sections of :data:`SMALL` only, to be sent by mail.
+        has_explorer: whether the parts of :data:`EXPLORED` are on it, with scripts.
     """
     view = View(result)
-    sections = [section for section in SECTIONS if not small or section.name in SMALL]
-    built = [(section, section.build(view)) for section in sections]
-    shown = [(section, context) for section, context in built if context is not None]
-    data = {
-        section.name: json_block(context["data"])
-        for section, context in shown
-        if "data" in context and not small
+    built = {
+        title: [
+            (part, context)
+            for part in parts
+            if has_explorer or part.name not in EXPLORED
+            if (context := part.build(view)) is not None
+        ]
+        for title, parts in SECTIONS.items()
     }
-    script = "" if small else _script()
+    data = {
+        part.name: json_block(context["data"]())
+        for parts in built.values()
+        for part, context in parts
+        if has_explorer and "data" in context
+    }
+    script = _script() if has_explorer else ""
     plotly = _plotly() if data.keys() - {"explorer"} else ""
     return (
         templates()
@@ -160,13 +174,14 @@ def page(result: EvaluationResult, identity: str, *, small: bool = False) -> str
             view=view,
             evaluation=result.evaluation,
             head=headline(view),
-            sections=shown,
+            sections={title: parts for title, parts in built.items() if parts},
             data=data,
             style=Markup("\n".join(_file("style", name) for name in STYLES)),
             plotly=Markup(plotly),
             script=Markup(script),
             script_hashes=[_hash(text) for text in (plotly, script) if text],
             identity=identity,
+            explored=EXPLORED,
         )
     )
 

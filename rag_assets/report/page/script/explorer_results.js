@@ -51,23 +51,23 @@ function moveText(data, here, there, other) {
   return `${moved > 0 ? "\u25b2" : "\u25bc"}${Math.abs(moved)} from ${place + 1} in ${name}`;
 }
 
+// Positions count characters, not UTF-16 units.
 function hitText(query, unit) {
   const [document, start, end, first, text] = unit;
   if (text === undefined) return element("p", { class: "empty", text: "Text left out." });
   const line = element("p", { class: "text", dir: "auto" });
   const characters = Array.from(text);
-  const n = characters.length;
-  const { parts, from, to } = textParts(characters, first, spansIn(query, document));
+  const spans = spansIn(query, document);
+  const marked = characters.map((_, at) => spans.some(([from, to]) => from <= first + at && first + at < to));
   if (first > start) line.append("\u2026 ");
-  else if (from > 0) line.append(element("span", { class: "on-paper", text: "\u2026 " }));
-  for (const part of parts) {
-    const shown = part.marked ? element("mark", { text: part.text }) : part.text;
-    line.append(part.onScreen ? element("span", { class: "on-screen" }, shown) : shown);
+  for (let at = 0; at < characters.length;) {
+    let next = at;
+    while (next < characters.length && marked[next] === marked[at]) next += 1;
+    const part = characters.slice(at, next).join("");
+    line.append(marked[at] ? element("mark", { text: part }) : part);
+    at = next;
   }
-  if (first + n < end) line.append(" \u2026");
-  else if (to < n) line.append(element("span", { class: "on-paper", text: " \u2026" }));
-  const left = n - (to - from);
-  if (left) line.append(element("span", { class: "on-paper soft", text: ` (${left} of ${n} characters left out)` }));
+  if (first + characters.length < end) line.append(" \u2026");
   return line;
 }
 
@@ -85,15 +85,9 @@ function hit(data, query, side, other, rank) {
   return element("li", { class: relevant ? "hit relevant" : "hit" }, header, hitText(query, data.units[unit]));
 }
 
-// On paper a question shows the first results and all relevant ones.
-const PAPER_HITS = 3;
-
 function results(data, query, side, other) {
   const value = element("span", { class: "value", text: data.metric ? ` ${data.metric} ${fixed(query.v[side])}` : "" });
   const hits = query.r[side].map((_, rank) => hit(data, query, side, other, rank));
-  const rest = hits.filter((_, rank) => rank >= PAPER_HITS && !query.h[side].includes(rank));
-  for (const one of rest) one.classList.add("on-screen");
-  if (rest.length) hits.push(element("li", { class: "on-paper soft", text: `and ${rest.length} more, which the page shows on a screen` }));
   const list = hits.length ? element("ol", {}, ...hits) : element("p", { class: "empty", text: "Nothing retrieved." });
   return element("div", { class: "side" }, element("h4", { text: data.retrievers[side] }, value), list);
 }

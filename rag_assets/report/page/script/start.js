@@ -1,7 +1,5 @@
 // Starts what the page has; a chart is drawn when it comes near the window, and again when colours change.
 
-const DRAWN_BY = { charts: startCharts, history: startHistory };
-
 function whenNear(section, action) {
   if (!("IntersectionObserver" in window)) return action();
   const observer = new IntersectionObserver((entries) => {
@@ -21,13 +19,10 @@ function startDrawing(drawn) {
 function start() {
   document.documentElement.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(makeSortable);
-  offerTables();
-  offerCharts();
   const drawn = new Map();
-  for (const [section, begin] of Object.entries(DRAWN_BY)) {
-    const data = dataOf(section);
-    if (!data) continue;
-    drawn.set(section, begin(data));
+  for (const section of ["charts", "history"]) {
+    const figures = dataOf(section);
+    if (figures) drawn.set(section, startCharts(section, figures));
   }
   const data = dataOf("explorer");
   if (data) startExplorer(data);
@@ -43,7 +38,7 @@ function start() {
   matchMedia("print").addEventListener("change", (event) => print(event.matches));
   addEventListener("afterprint", () => print(false));
   addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach((one) => { if (one.querySelector(".pairs")) one.open = true; });
+    document.querySelectorAll("details.part, details:has(.pairs)").forEach((one) => { one.open = true; });
     print(true);
   });
   // After the first picture of the page.
