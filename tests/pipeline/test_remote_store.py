@@ -454,9 +454,7 @@ def test_orphans_are_found_without_fetching_the_store(
     assert a.evaluate()[0] == set()
 
 
-def test_a_cache_is_pruned_where_it_is(
-    unsent: Machines, two: tuple[Machine, Machine]
-) -> None:
+def test_a_cache_is_pruned_where_it_is(unsent: Machines, two: tuple[Machine, Machine]) -> None:
     _, b = two
     new = unsent["new"]
     assert command(new, "clean", "--caches", "0", "--yes").exit_code == 0
