@@ -17,7 +17,6 @@ HOST = "127.0.0.1"
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

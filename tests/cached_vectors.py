@@ -12,14 +12,11 @@ from rag_assets.store.content_cache import text_keys
 
 
 class VectorCache:
-    """The dense vectors of one space."""
-
     def __init__(self, root: Path, space: str) -> None:
         self._cache = ValueCache.of_space(root, space, DENSE_VECTORS)
         self.folder = self._cache.folder
 
     def get(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return vectors, zeros where nothing is known, and which are known."""
         vectors, is_known = self._cache.get(text_keys(texts))
         return np.zeros((len(texts), 0), np.float32) if vectors is None else vectors, is_known
 

@@ -199,7 +199,6 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
-    """Return what starts commands in processes that need not import anything."""
     with forking() as made:
         yield made
 

@@ -32,7 +32,6 @@ def table(files: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def main() -> int:
-    """Print the table of what the last run kept."""
     coverage = Coverage()
     coverage.load()
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,6 @@ PATIENCE = 180.0
 
 
 def daemon_environment(tiny: Tiny) -> dict[str, str]:
-    """Return the variables that a person would set."""
     own = {
         "PYTHONPATH": str(ROOT),
         "RAG_ASSETS_STORE": str(tiny.settings.store),
@@ -62,7 +61,6 @@ class Daemon:
     folder: Path
 
     def wait(self, what: str, happened: Callable[[], bool]) -> None:
-        """Wait until something happened; see :func:`tests.background.wait_until`."""
         wait_until(happened, what, self.processes, self.folder, PATIENCE)
 
 
@@ -85,7 +83,6 @@ SERVICES_PATIENCE = 240.0
 
 
 def page_file(name: str) -> str:
-    """Return a file that the page shows."""
     text = PAGE.read_text(encoding="utf-8")
     found = re.search(rf"^`{re.escape(name)}`[^\n]*:\n\n```yaml\n(.*?)^```$", text, re.M | re.S)
     if found is None:
@@ -95,14 +92,11 @@ def page_file(name: str) -> str:
 
 @dataclass
 class Services:
-    """The three processes; logs lie in ``folder``."""
-
     folder: Path
     port: int
     processes: Mapping[str, Process]
 
     def ask(self, query: str, **variables: object) -> Any:
-        """Ask the webserver; return ``data``."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         headers = {"Content-Type": "application/json"}
         request = Request(f"http://{HOST}:{self.port}/graphql", body, headers)
@@ -113,7 +107,6 @@ class Services:
         return answer["data"]
 
     def answers(self) -> bool:
-        """Return whether the webserver has loaded the code location."""
         query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
         try:
             return bool(self.ask(query)["repositoriesOrError"].get("nodes"))
@@ -121,7 +114,6 @@ class Services:
             return False
 
     def wait(self, what: str, happened: Callable[[], object]) -> None:
-        """Wait until something happened; see :func:`tests.background.wait_until`."""
         wait_until(happened, what, self.processes, self.folder, SERVICES_PATIENCE)
 
 
@@ -168,7 +160,6 @@ def webserver(tiny: Tiny) -> Iterator[str]:
 
 
 def answers(address: str) -> bool:
-    """Return whether a server is up."""
     try:
         with urllib.request.urlopen(f"{address}/server_info", timeout=2):
             return True

@@ -37,7 +37,6 @@ def definitions(tiny: Tiny) -> dg.Definitions:
 def evaluate_now(
     tiny: Tiny, retrievers: Sequence[str] = (), top_k: Sequence[int] = ()
 ) -> EvaluationSummary:
-    """Do what ``rag-assets evaluate`` does."""
     pipeline = tiny.pipeline()
     return evaluate(pipeline, Selection.of(pipeline.experiment, retrievers, top_k))
 
@@ -57,12 +56,10 @@ def statuses(tiny: Tiny) -> dict[str, str]:
 
 
 def not_fresh(tiny: Tiny) -> dict[str, str]:
-    """Return the partitions that are not FRESH."""
     return {name: status for name, status in statuses(tiny).items() if status != "FRESH"}
 
 
 def materializations(tiny: Tiny, asset: str) -> list[dg.AssetMaterialization]:
-    """Return all materializations of an asset, the latest first."""
     key = asset_key(str(tiny.config["name"]), asset)
     with open_instance(tiny.settings) as instance:
         records = instance.fetch_materializations(key, limit=10_000).records
@@ -71,7 +68,6 @@ def materializations(tiny: Tiny, asset: str) -> list[dg.AssetMaterialization]:
 
 
 def counts(tiny: Tiny) -> Counter[str]:
-    """Return how often each partition was materialized."""
     experiment = str(tiny.config["name"])
     found: Counter[str] = Counter()
     with open_instance(tiny.settings) as instance:
@@ -83,13 +79,11 @@ def counts(tiny: Tiny) -> Counter[str]:
 
 
 def n_runs(tiny: Tiny) -> int:
-    """Return how many runs there were."""
     with open_instance(tiny.settings) as instance:
         return int(instance.get_runs_count())
 
 
 def latest(tiny: Tiny, key: ArtifactKey) -> dg.AssetMaterialization:
-    """Return the latest materialization of one partition."""
     return next(
         event
         for event in materializations(tiny, key.asset)

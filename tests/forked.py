@@ -55,22 +55,17 @@ class Place:
 
 
 class Forks:
-    """The side of the tests."""
-
     def __init__(self, server: subprocess.Popen[str]) -> None:
         self._server = server
 
     def start(self, place: Path | Place, *arguments: str) -> int:
-        """Start a command, which finds a place, or a log alone; return its process id."""
         found = Place(str(place)) if isinstance(place, Path) else place
         return self._ask("start", asdict(found), *arguments)
 
     def wait(self, process: int) -> int:
-        """Return the exit status of a command; negative where a signal ended it."""
         return self._ask("wait", process)
 
     def run(self, place: Path | Place, *arguments: str) -> int:
-        """Run a command to its end."""
         return self.wait(self.start(place, *arguments))
 
     def kill(self, process: int) -> None:

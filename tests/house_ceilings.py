@@ -102,7 +102,6 @@ def _files(package: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    """Print the sizes and lower the ceilings."""
     found = sizes()
     ceilings = json.loads(FILE.read_text(encoding="utf-8"))
     FILE.write_text(json.dumps(lowered(found, ceilings), indent=1) + "\n", encoding="utf-8")

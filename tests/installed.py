@@ -31,7 +31,6 @@ def install(folder: Path, files: Mapping[str, str], pyproject: str) -> Path:
 
 
 def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder with what is installed there, and with our package."""
     path = os.pathsep.join([str(site), str(REPOSITORY)])
     return subprocess.run(
         [sys.executable, *arguments],

@@ -50,7 +50,6 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 
 def scored_table(run: Mapping[str, Mapping[str, float]]) -> pa.Table:
-    """A run of these scores."""
     rows = [
         (query_id, rank, scores[item], item, item, item)
         for query_id, scores in run.items()

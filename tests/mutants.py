@@ -94,7 +94,6 @@ def mutants_of(path: str, source: str) -> Iterator[Mutant]:
 def functions_of(
     tree: ast.Module | ast.ClassDef, prefix: str = ""
 ) -> Iterator[tuple[str, Function]]:
-    """Yield the functions of a module and of its classes with their qualified names."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from functions_of(node, f"{prefix}{node.name}.")
@@ -322,7 +321,6 @@ class Runner:
             sys.stdout.flush()
 
     def _child(self, mutant: Mutant, tests: list[pytest.Item], folder: Path) -> None:
-        """Change the function, run the tests, and end."""
         os.setsid()
         self.in_child = True
         os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = str(folder)
@@ -360,7 +358,6 @@ def _kill(child: int, folder: Path) -> None:
 
 
 def sample(packages: Sequence[str], size: int, seed: int) -> tuple[list[Mutant], int]:
-    """Return so many mutants in an order drawn by seed, and how many there are."""
     every: list[Mutant] = []
     for package in packages:
         for file in sorted((REPOSITORY / "rag_assets" / package).rglob("*.py")):
@@ -371,7 +368,6 @@ def sample(packages: Sequence[str], size: int, seed: int) -> tuple[list[Mutant],
 
 
 def table(results: dict[Mutant, str]) -> str:
-    """Return the share of the mutants that tests noticed, per package."""
     lines = [
         f"{'package':<16} {'mutants':>8} {'killed':>8} {'survived':>9} {'no test':>8} {'share':>7}"
     ]

@@ -87,7 +87,6 @@ def options_of(name: str) -> list[Row]:
 
 
 def options_rows(model: type[Options]) -> list[Row]:
-    """Return a row for each option of a block."""
     return list(_rows(model, frozenset()))
 
 
@@ -163,7 +162,6 @@ def _yaml(value: object) -> str:
 
 
 def table(name: str, meanings: Mapping[str, str]) -> str:
-    """Return a table; an option without a meaning has an empty one."""
     rows = (
         f"| `{row.option}` | {row.default} | {row.allowed} | {meanings.get(row.option, '')} |\n"
         for row in options_of(name)
@@ -172,18 +170,15 @@ def table(name: str, meanings: Mapping[str, str]) -> str:
 
 
 def tables_of(page: str) -> dict[str, str]:
-    """Return name -> table, as they stand on a page."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return {found["name"]: found["rows"] for found in _TABLE.finditer(text)}
 
 
 def meanings_in(rows: str) -> dict[str, str]:
-    """Return option -> meaning, of a table."""
     return {found["option"]: found["meaning"].strip() for found in _NAMED.finditer(rows)}
 
 
 def main() -> None:
-    """Fill in the tables of all pages."""
     for page in PAGES:
         file = DOCS / page
         if file.is_file():

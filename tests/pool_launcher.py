@@ -21,8 +21,6 @@ RUNS_AT_A_TIME = 2
 
 
 class PoolLauncher(RunLauncher, ConfigurableClass):
-    """Several runs at a time."""
-
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._inst_data = inst_data
@@ -54,7 +52,6 @@ class PoolLauncher(RunLauncher, ConfigurableClass):
 
 @cache
 def run_processes() -> ProcessPoolExecutor:
-    """Return the processes of the runs, all of them forked by the first call."""
     context = multiprocessing.get_context("fork")
     processes = ProcessPoolExecutor(RUNS_AT_A_TIME, mp_context=context)
     processes.submit(os.getpid).result()

@@ -48,7 +48,6 @@ class ProcessState:
 
     @classmethod
     def now(cls) -> ProcessState:
-        """Return the state of this process."""
         environment = os.environ.copy()
         environment.pop(PYTESTS_OWN, None)
         try:
@@ -58,7 +57,6 @@ class ProcessState:
         return cls(environment, directory, sys.path.copy(), _logging())
 
     def changes(self) -> list[str]:
-        """Return what differs now, a line each."""
         now = ProcessState.now()
         lines = [
             f"os.environ[{name!r}] was {self.environment.get(name)!r}, "
@@ -92,7 +90,6 @@ class ModuleState:
 
     @classmethod
     def now(cls) -> ModuleState:
-        """Return the state of the modules that are imported."""
         modules = _modules()
         contents = {
             f"{module.removeprefix(f'{PACKAGE}.')}.{name}": value.copy()
@@ -105,7 +102,6 @@ class ModuleState:
         return cls(modules, contents)
 
     def changes(self) -> list[str]:
-        """Return which names hold something else now, or what other elements, a line each."""
         now = ModuleState.now()
         lines = [
             f"{module}.{name} was {before.get(name)!r:.200}, is {after.get(name)!r:.200}"

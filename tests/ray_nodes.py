@@ -31,17 +31,14 @@ class Nodes:
         return str(self._cluster.address)
 
     def add(self) -> None:
-        """Start a node with room for one worker."""
         self._others.append(self._cluster.add_node(**NODE))
 
     def processes(self) -> list[int]:
-        """Return the ids of the processes of all nodes."""
         nodes = [self._cluster.head_node, *self._others]
         infos = [info for node in nodes for all in node.all_processes.values() for info in all]
         return [info.process.pid for info in infos]
 
     def kill_one(self) -> None:
-        """Take a node's power away."""
         node = self._others.pop()
         for process in [info.process for infos in node.all_processes.values() for info in infos]:
             os.kill(process.pid, signal.SIGKILL)
@@ -49,7 +46,6 @@ class Nodes:
 
 @contextmanager
 def ray_nodes() -> Iterator[Nodes]:
-    """Yield a cluster of two nodes with a core each, on loopback, and end its processes."""
     # Names of sockets are short, so the folder is not that of the test.
     with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as folder:
         # Else the cluster would be known to everybody on the machine, as `auto`.

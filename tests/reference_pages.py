@@ -97,7 +97,6 @@ BLOCKS: Mapping[str, type[Options]] = {
 
 
 def commands_page() -> str:
-    """Return the page of the command line."""
     lines = ["# Commands\n\n", WRITTEN, "Look up here what a command and its options do.\n\n"]
     lines.append(f"```\n{_help_of(program, ()).rstrip()}\n```\n")
     for words, command in _commands():
@@ -126,7 +125,6 @@ def _help_of(command: click.Command, words: tuple[str, ...]) -> str:
 
 
 def experiment_page() -> str:
-    """Return the page of ``experiment.yaml``."""
     described = config.ExperimentConfig.model_json_schema(by_alias=True)["properties"]
     if set(described) != set(EXPERIMENT_KEYS):
         raise LookupError(f"EXPERIMENT_KEYS: {set(described) ^ set(EXPERIMENT_KEYS)}")
@@ -185,7 +183,6 @@ def _inherited_doc(model: type[Options]) -> str:
 
 
 def metrics_page() -> str:
-    """Return the page of metrics."""
     formulas = {
         **{name: _formula(measure) for name, measure in MEASURE_TYPES.items()},
         "answer_hit": _prose(returned_texts.ANSWER_HIT),
@@ -217,7 +214,6 @@ def _formula(measure: type[Measure]) -> str:
 
 
 def tables_page() -> str:
-    """Return the page of tables."""
     stages: dict[str, list[str]] = {}
     for name, stage in STAGES.items():
         if stage.schema is not None:  # an index is a folder
@@ -294,7 +290,6 @@ def glossary_page() -> str:
 
 
 def _prose(text: str) -> str:
-    """Return the text of a docstring as Markdown."""
     text = re.sub(r":\w+:`[~.]?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
     return text.replace("``", "`").strip()
 
@@ -314,7 +309,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main() -> None:
-    """Write all pages."""
     FOLDER.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")

@@ -71,7 +71,6 @@ class Machine:
         return self.settings.remote.objects
 
     def current(self) -> Evaluation:
-        """Return the current evaluation, as whoever opens the experiment reads it."""
         fetch_experiments(self.settings, "tiny")
         return read_current(self.root)
 

@@ -14,7 +14,6 @@ Server = TypeVar("Server", bound=LocalServer)
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
-    """Run a server until the block ends."""
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

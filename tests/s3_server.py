@@ -28,7 +28,6 @@ _REFUSAL = b"<Error><Code>NotImplemented</Code><Message>A header you provided.</
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Run a server on a free port; yield its URL."""
     process = subprocess.Popen([sys.executable, __file__], stderr=subprocess.PIPE, text=True)
     try:
         yield _url(process)
@@ -38,12 +37,10 @@ def s3_server() -> Iterator[str]:
 
 
 def make_bucket(url: str, name: str) -> None:
-    """Create a bucket; the server wants no signature."""
     urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="PUT")).close()
 
 
 def deny_access(url: str, *, deny: bool) -> None:
-    """Have the server refuse every key, or none."""
     body = b"0" if deny else b"inf"
     request = urllib.request.Request(
         f"{url}/moto-api/reset-auth", body, {"Content-Type": "text/plain"}, method="POST"
@@ -53,7 +50,6 @@ def deny_access(url: str, *, deny: bool) -> None:
 
 @contextmanager
 def refusing_conditions(url: str) -> Iterator[None]:
-    """Have the server refuse conditions of writes."""
     _set_conditions(url, "refused")
     try:
         yield

@@ -22,7 +22,6 @@ def evaluated(pipeline: Pipeline) -> EvaluationResult:
 
 
 def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
-    """What a terminal of 80 columns shows of one split."""
     selection = Selection(tuple(result.run_retrievers), (1,))
     rows = result_rows(result, selection, result.chosen_split(split))
     console = Console(width=80)

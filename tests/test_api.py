@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rag_assets
-from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
+from rag_assets.errors import DataError, NotEvaluated, UsageError
 from tests.beir_folder import write_beir
 
 YAML = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 2}}\ntop_k: [1, 3]\n"
@@ -37,14 +37,6 @@ def test_import_is_light() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_load_experiment(folder: Path) -> None:
-    experiment = rag_assets.load_experiment(str(folder))
-    assert (experiment.name, list(experiment.retrievers)) == ("tiny", ["a", "b"])
-    (folder / "experiment.yaml").write_text("topk: [1]\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="unknown key 'topk'"):
-        rag_assets.load_experiment(folder)
-
-
 def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     store = tmp_path / "store"
     part = rag_assets.evaluate(folder, store, retrievers=["b"], top_k=[3])
@@ -52,6 +44,7 @@ def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
         {"retriever": "b", "top_k": 3}
     ]
     assert not part.evaluation.complete
+    assert "<strong>incomplete</strong>" in (store / "tiny" / "report.html").read_text("utf-8")
     whole = rag_assets.evaluate(str(folder), str(store))
     assert whole.leaderboard.num_rows == 4
     assert whole.evaluation.complete
@@ -84,7 +77,7 @@ def test_what_was_evaluated_is_opened_compared_and_followed(folder: Path, tmp_pa
         rag_assets.history(folder, store=store, retrievers=["c"])
 
 
-def test_evaluate_in_the_default_store(
+def test_the_default_store_and_what_is_not_there(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
@@ -92,9 +85,6 @@ def test_evaluate_in_the_default_store(
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "elsewhere"))
     result = rag_assets.evaluate(folder, retrievers=["a"], top_k=[1])
     assert result.root == tmp_path / "elsewhere" / "tiny"
-
-
-def test_evaluate_what_is_not_there(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     with pytest.raises(UsageError, match="no such file or folder"):
         rag_assets.evaluate(tmp_path / "nowhere", store)
@@ -103,12 +93,6 @@ def test_evaluate_what_is_not_there(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="top_k 2 is not in tiny"):
         rag_assets.evaluate(folder, store, top_k=[2])
     assert not store.exists()
-
-
-def test_evaluate_invalid_data(folder: Path, tmp_path: Path) -> None:
-    (folder / "corpus.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match=r"corpus\.jsonl: "):
-        rag_assets.evaluate(folder, tmp_path / "store")
 
 
 def test_score(tmp_path: Path) -> None:
@@ -134,10 +118,6 @@ def test_score(tmp_path: Path) -> None:
             "run_path is dict {'q': {}}; expected a file; rag_assets.metrics(run, qrels, names) is",
         ),
         (
-            lambda: rag_assets.score("run", {"q": {}}, ["mrr"]),  # type: ignore[arg-type]
-            "qrels_path is dict {'q': {}}; expected a file; rag_assets.metrics(",
-        ),
-        (
             lambda: rag_assets.score("run", "qrels", "mrr"),
             "metrics is str 'mrr'; expected a list, such as ['mrr']",
         ),
@@ -149,10 +129,6 @@ def test_score(tmp_path: Path) -> None:
         (
             lambda: rag_assets.compare({"a": 1}, "a", "b"),  # type: ignore[arg-type]
             "path is dict {'a': 1}; expected a folder or a file",
-        ),
-        (
-            lambda: rag_assets.evaluate("path", retrievers="bm25"),
-            "retrievers is str 'bm25'; expected a list, such as ['bm25']",
         ),
         (
             lambda: rag_assets.evaluate("path", top_k=3),  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,22 +207,6 @@ def test_made_texts_have_words_by_zipfs_law_and_are_the_same_again(tmp_path: Pat
         assert set(query["text"].split()) <= set(texts[label["doc_id"]])
 
 
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
-        (None, ""),
-        ("a|b", "a\\|b"),
-        (1234567, "1,234,567"),
-        (12, "12"),
-        (0.0123456, "0.01235"),
-        (1234.5, "1,234"),
-        (0.9999512, "0.999951"),
-    ],
-)
-def test_cells_of_the_page(cell: str | float | None, text: str) -> None:
-    assert runpy.run_path(str(BENCHMARKS / "page.py"))["shown"](cell) == text
-
-
 def test_a_result_is_on_the_page_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     result, page = import_module("result"), import_module("page")
@@ -245,3 +230,27 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     page = runpy.run_path(str(BENCHMARKS / "page.py"))["page"](tmp_path)
     assert "| slow | 2 x | at most 1.3 x | **missed** |" in page
     assert "| fast | 21 x | at least 20 x | kept |" in page
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return runpy.run_path(str(BENCHMARKS / "cost_curves.py"))
+
+
+def curve(script: dict[str, Any], sizes: list[int], seconds: list[float]) -> Any:
+    made = script["Curve"]("documents", sizes)
+    for value in seconds:
+        made.add("cold", script["Cost"](value, value, 10**8))
+    return made
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_the_exponent_is_of_what_grows(script: dict[str, Any], power: int) -> None:
+    sizes = [1, 10, 100, 1000]
+    found = curve(script, sizes, [3 + 0.01 * size**power for size in sizes])
+    assert found.exponent("cold") == pytest.approx(power, abs=0.05)
+
+
+def test_a_flat_curve_has_the_exponent_of_all_of_it(script: dict[str, Any]) -> None:
+    assert abs(curve(script, [1, 10, 100], [2.0, 2.1, 2.0]).exponent("cold")) < 0.05

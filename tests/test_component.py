@@ -37,7 +37,6 @@ class Project:
         self.defs = self.folder / "src" / "shop" / "defs"
 
     def call(self, *command: str, folder: Path | None = None, fails: bool = False) -> str:
-        """Run a tool; return what it printed."""
         tool = Path(sys.executable).with_name(command[0])
         paths = [REPOSITORY, self._installed, self.root / "shop" / "src"]
         environment = {
@@ -60,7 +59,6 @@ class Project:
         return result.stdout if not fails else result.stdout + result.stderr
 
     def write(self, name: str, text: str) -> Path:
-        """Write an instance of the component."""
         file = self.defs / name / "defs.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -68,7 +66,6 @@ class Project:
 
 
 def _installed(folder: Path) -> Path:
-    """Make the entry points of pyproject.toml known, as an installation would."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     info = folder / "rag_assets_here-0.0.0.dist-info"
     info.mkdir(parents=True)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from math import log
 from pathlib import Path
 
 import pytest
@@ -15,13 +21,13 @@ from rag_assets.experiment.config import ChecksConfig, DriftConfig
 from rag_assets.labels.question_generation import REASONS
 from rag_assets.sources import FORMATS
 from rag_assets.sources.writers import WRITERS
+from tests import weighting_plots as plots
 from tests.forked import Forks
 from tests.llm.server import says, serving
 from tests.walked_page import DOCS, alike, walk
 
 
 def yaml_blocks(page: str) -> list[str]:
-    """Return the blocks of YAML of a page."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
 
@@ -31,25 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
     return tmp_path
-
-
-def test_labels(folder: Path) -> None:
-    used = {tuple(c.line.split()[1:2]) for c in walk("labels.md", folder) if "rag-assets" in c.line}
-    assert used == {("validate",), ("evaluate",), ("pool",)}
-
-
-def test_labelling(folder: Path) -> None:
-    shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
-    lines = [one.line for one in walk("labelling.md", folder) if "rag-assets" in one.line]
-    used = {line.split()[1] for line in lines}
-    assert used == {"evaluate", "pool", "label", "compare"}
-
-
-def test_data(folder: Path) -> None:
-    pytest.importorskip("pypdfium2")
-    lines = [command.line for command in walk("data.md", folder)]
-    for name in WRITERS:
-        assert any(f"--to {name}" in line for line in lines), name
 
 
 def test_generation(folder: Path) -> None:
@@ -82,51 +69,79 @@ def test_index_texts(folder: Path) -> None:
         assert len(server.received) == 3
 
 
-def test_every_reason_is_on_the_page() -> None:
+COMMANDS = {
+    "answers.md": "score",
+    "data.md": "convert validate",
+    "drift.md": "anchor evaluate validate",
+    "first_evaluation.md": "ask attribution compare evaluate init leaderboard plan status validate",
+    "history.md": "anchor diff evaluate gate history",
+    "how_to/from_autorag.md": "evaluate export-run score validate",
+    "how_to/from_llamaindex.md": "evaluate score validate",
+    "how_to/from_ragas.md": "evaluate export-run judge leaderboard score",
+    "how_to/nightly.md": "anchor diff evaluate gate history",
+    "how_to/own_search.md": "evaluate plan",
+    "how_to/production_search.md": "attribution compare convert evaluate leaderboard score",
+    "how_to/read_statistics.md": "compare evaluate leaderboard",
+    "how_to/search_libraries.md": "evaluate",
+    "in_python.md": "",
+    "judges.md": "compare evaluate judge",
+    "labelling.md": "compare evaluate label pool",
+    "labels.md": "evaluate pool validate",
+    "notebook.md": "",
+    "plan.md": "evaluate plan",
+    "semantics.md": "",
+    "store.md": "cache clean evaluate",
+    "terminal.md": "-v compare evaluate leaderboard leaderbord validate",
+    "weightings.md": "",
+}
+"""Page -> the first words of the commands that it runs; pages without one run scripts."""
+
+PACKAGES = {
+    "data.md": ("pypdfium2",),
+    "how_to/search_libraries.md": ("tantivy",),
+    "notebook.md": ("pandas", "polars"),
+}
+
+
+@pytest.mark.usefixtures("with_ray")
+def test_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG_ASSETS_COMPUTE", raising=False)
+    used = [command.line.split()[1] for command in walk("cluster.md", folder)]
+    assert used == ["plan", "evaluate"]
+
+
+@pytest.mark.parametrize("page", COMMANDS)
+def test_a_page(folder: Path, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    for package in PACKAGES.get(page, ()):
+        pytest.importorskip(package)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
+    walked = [command.line.split() for command in walk(page, folder)]
+    assert walked
+    used = {words[1] for words in walked if words[0] == "rag-assets"}
+    assert used == set(COMMANDS[page].split())
+    assert page != "in_python.md" or not (folder / "store").exists()
+
+
+def test_formats_and_reasons_are_on_the_pages() -> None:
+    page = (DOCS / "data.md").read_text(encoding="utf-8")
+    for name in FORMATS:
+        assert f"\n| `{name}` |" in page, name
+    for name in WRITERS:
+        assert f"\n| `--to {name}` |" in page, name
+        assert f"--to {name}" in page.replace(f"| `--to {name}` |", ""), "and is converted to"
     page = (DOCS / "generation.md").read_text(encoding="utf-8")
     for reason in REASONS:
         assert f"\n| `{reason}` |" in page, reason
 
 
-def test_plan(folder: Path) -> None:
-    commands = [command.line.split()[1] for command in walk("plan.md", folder)]
-    assert commands == ["evaluate", "plan", "plan"]
-
-
-def test_history(folder: Path) -> None:
-    used = {command.line.split()[1] for command in walk("history.md", folder)}
-    assert used == {"evaluate", "anchor", "history", "diff", "gate"}
-
-
-def test_drift(folder: Path) -> None:
-    used = {command.line.split()[1] for command in walk("drift.md", folder)}
-    assert used == {"evaluate", "anchor", "validate", "-i"}
+def test_the_limits_of_drift_are_on_the_page() -> None:
     (block,) = (yaml.safe_load(text) for text in yaml_blocks("drift.md") if "checks" in text)
     config = ChecksConfig.model_validate(block["checks"]).drift
     assert config.model_fields_set == set(DriftConfig.model_fields)
     page = (DOCS / "drift.md").read_text(encoding="utf-8")
     for name in DriftConfig.model_fields.keys() - {"far_below"}:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
-
-
-def test_semantics(folder: Path) -> None:
-    assert [command.line for command in walk("semantics.md", folder)] == [
-        "python eight.py",
-        "python prompts.py",
-    ]
-
-
-def test_notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("pandas", "polars"):
-        pytest.importorskip(package)
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    assert [command.line for command in walk("notebook.md", folder)] == ["python use.py"]
-
-
-def test_in_python(folder: Path) -> None:
-    lines = [command.line.split() for command in walk("in_python.md", folder)]
-    assert [line[1] for line in lines] == ["ferry.py", "metrics_alone.py", "-m"]
-    assert not (folder / "store").exists()
 
 
 def test_automation(folder: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,32 +157,11 @@ def test_automation(folder: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_store(folder: Path) -> None:
-    used = {
-        command.line.split()[1] for command in walk("store.md", folder) if "rag-" in command.line
-    }
-    assert used == {"evaluate", "clean", "cache"}
-
-
 def test_remote_store(folder: Path, s3_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_ASSETS_STORE", s3_store)
     monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(folder / "machine"))
     lines = [command.line for command in walk("remote-store.md", folder)]
     assert sum("evaluate" in line for line in lines) == 3
-
-
-@pytest.mark.usefixtures("with_ray")
-def test_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RAG_ASSETS_COMPUTE", raising=False)
-    assert [command.line.split()[1] for command in walk("cluster.md", folder)] == [
-        "plan",
-        "evaluate",
-    ]
-
-
-def test_terminal(folder: Path) -> None:
-    used = {command.line.split()[1] for command in walk("terminal.md", folder)}
-    assert {"evaluate", "-v", "leaderboard", "validate"} <= used
 
 
 def test_benchmarks() -> None:
@@ -179,14 +173,6 @@ def test_benchmarks() -> None:
     assert commands
     for command in commands:
         assert (DOCS.parent / command).is_file(), command
-
-
-def test_every_format_is_on_the_page() -> None:
-    page = (DOCS / "data.md").read_text(encoding="utf-8")
-    for name in FORMATS:
-        assert f"\n| `{name}` |" in page, name
-    for name in WRITERS:
-        assert f"\n| `--to {name}` |" in page, name
 
 
 @pytest.mark.parametrize(
@@ -202,3 +188,149 @@ def test_every_format_is_on_the_page() -> None:
 )
 def test_what_counts_as_alike(expected: list[str], printed: str, is_alike: bool) -> None:
     assert alike(expected, printed) == is_alike
+
+
+@pytest.mark.parametrize("name", plots.PLOTS)
+def test_a_plot_is_as_the_code_draws_it(name: str) -> None:
+    drawn = (plots.IMAGES / name).read_text(encoding="utf-8")
+    assert drawn == plots.svg(plots.PLOTS[name]), "run `make reference`"
+    assert f"(images/{name})" in (DOCS / "weightings.md").read_text(encoding="utf-8")
+
+
+def test_every_weighting_is_drawn() -> None:
+    names = set(plots.weightings())
+    assert len(names) == len(plots.VARIANTS) + len(plots.WEIGHTINGS)
+    for name in plots.PLOTS:
+        drawn = (plots.IMAGES / name).read_text(encoding="utf-8")
+        titles = {part.split("</title>")[0] for part in drawn.split("<title>")[2:]}
+        assert {one for title in titles for one in title.split(", ")} == names
+
+
+def test_curves_are_those_of_the_formulas() -> None:
+    """N = 1,000, k1 = 1.2, b = 0.75; a chunk has 100 words on average."""
+    build = plots.weightings()
+
+    def lucene(held: int) -> float:
+        return log(1 + (1000 - held + 0.5) / (held + 0.5))
+
+    expected = [lucene(held) / lucene(1) for held in plots.HOLDING]
+    assert plots.idf_curve(build["lucene"]) == pytest.approx(expected, abs=1e-12)
+    plus = [log(1001 / held) / log(1001) for held in plots.HOLDING]
+    assert plots.idf_curve(build["bm25plus"]) == pytest.approx(plus, abs=1e-12)
+    sklearn = [(log(1001 / (1 + n)) + 1) / (log(1001 / 2) + 1) for n in plots.HOLDING]
+    assert plots.idf_curve(build["tfidf sklearn"]) == pytest.approx(sklearn, abs=1e-12)
+    once = 1 / (1 + 1.2)
+    saturated = [f / (f + 1.2) / once for f in plots.FREQUENCIES]
+    for name in ("lucene", "okapi", "tfidf saturated"):
+        assert plots.saturation_curve(build[name]) == pytest.approx(saturated, abs=1e-9), name
+    lengths = [1 / (1 + 1.2 * (0.25 + 0.75 * n / 100)) / once for n in plots.LENGTHS]
+    assert plots.length_curve(build["atire"]) == pytest.approx(lengths, abs=1e-9)
+    inverse = [100 / n for n in plots.LENGTHS]
+    assert plots.length_curve(build["tfidf length_normalised"]) == pytest.approx(inverse)
+
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SCHEME = re.compile(r"^(?:https?:)?//")
+
+
+class Found(HTMLParser):
+    """What a page loads, and its prose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.prose: list[str] = []
+        self._code = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self._code += tag in ("code", "pre", "script", "style")
+        if tag != "a":
+            self.loaded += [given[name] for name in ("src", "srcset", "data") if name in given]
+        if tag == "link" and given.get("rel") not in ("canonical", "next", "prev"):
+            self.loaded.append(given["href"])
+        self.loaded += re.findall(r"url\(([^)]+)\)", given.get("style", ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._code -= tag in ("code", "pre", "script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._code:
+            self.prose.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("material")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def pages(site: Path) -> dict[str, Found]:
+    found = {}
+    for file in sorted(site.rglob("*.html")):
+        page = Found()
+        page.feed(file.read_text(encoding="utf-8"))
+        found[file.relative_to(site).as_posix()] = page
+    return found
+
+
+def test_every_page_is_in_the_site_and_loads_nothing_from_elsewhere(site: Path) -> None:
+    built = pages(site)
+    docs = REPOSITORY / "docs"
+    written = {file.relative_to(docs).with_suffix(".html") for file in docs.rglob("*.md")}
+    assert {path.as_posix() for path in written} <= set(built)
+    assert {"architecture.html", "contributing.html", "changelog.html"} <= set(built)
+    left = re.compile(r"\|---|```|^ *[-*] |\]\([^)]*\)|&lt;|\*\*", re.MULTILINE)
+    for name, page in built.items():
+        assert left.findall("".join(page.prose)) == [], name
+        assert [one for one in page.loaded if SCHEME.match(one.strip("'\" "))] == [], name
+    for sheet in site.rglob("*.css"):
+        text = sheet.read_text(encoding="utf-8")
+        loaded = re.findall(r"url\(['\"]?([^)'\"]+)|@import ['\"]?([^'\";]+)", text)
+        assert [one for pair in loaded for one in pair if SCHEME.match(one)] == [], sheet.name
+
+
+def test_what_was_found_would_fail() -> None:
+    page = Found()
+    page.feed(
+        '<link rel="stylesheet" href="https://a/b.css"><img src="//a/b.png"><a href="http:/">'
+    )
+    assert [one for one in page.loaded if SCHEME.match(one)] == ["https://a/b.css", "//a/b.png"]
+
+
+def nav_pages(part: object) -> set[str]:
+    if isinstance(part, str):
+        return {part}
+    entries = part.values() if isinstance(part, dict) else part
+    assert isinstance(entries, Iterable)
+    return set().union(*map(nav_pages, entries))
+
+
+def test_the_home_page_has_the_parts_of_the_navigation() -> None:
+    nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    parts = {title: pages for entry in nav for title, pages in entry.items() if title != "Home"}
+    assert list(parts) == ["Tutorial", "How to", "Reference", "Explanation"]
+    sections = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    for (title, pages_of_part), section in zip(parts.items(), sections, strict=True):
+        assert section.startswith(f"{title}: ")
+        linked = re.findall(r"\]\(([^)#]+\.md)", section)
+        assert {re.sub(r"^\.\./(.*)", lambda m: m[1].lower(), one) for one in linked} == nav_pages(
+            pages_of_part
+        )
+
+
+@pytest.mark.parametrize(
+    "page", sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if path.name != "index.md")
+)
+def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+    text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    _, first, *_ = re.split(r"\n{2,}", text.strip())
+    assert first.startswith(("After this page you ", "Look up here "))

@@ -64,7 +64,7 @@ def test_every_block_loads(tiny: Tiny, page: str, block: str) -> None:
     assert load_experiment(tiny.folder).retrievers
 
 
-def test_every_type_and_strategy_has_a_block() -> None:
+def test_every_type_strategy_and_option_has_its_place() -> None:
     blocks = "".join(block for _, block in BLOCKS_OF_YAML)
     for kind in OWN_TYPES:
         assert f"type: {kind}," in blocks or f"type: {kind}}}" in blocks, kind
@@ -72,11 +72,11 @@ def test_every_type_and_strategy_has_a_block() -> None:
         assert f"](#{kind})" in text_of("retrievers.md"), kind
     for strategy in QUERY_SET_TYPES:
         assert f"strategy: {strategy}," in blocks or f"strategy: {strategy}}}" in blocks, strategy
-
-
-def test_every_option_has_a_table() -> None:
     wanted = {*SHARED, *BLOCKS, *OWN_TYPES, *QUERY_SET_TYPES}
     assert {name for _, name in TABLES} == {name for name in wanted if options_of(name)}
+    page = text_of("retrievers.md")
+    for name in (*ANALYZERS, *get_args(Variant)):
+        assert f"`{name}`" in page, name
 
 
 @pytest.mark.parametrize(("page", "name"), TABLES)
@@ -84,12 +84,6 @@ def test_tables_are_those_of_the_code(page: str, name: str) -> None:
     rows = tables_of(page)[name]
     assert rows == table(name, meanings_in(rows)), "run `python -m tests.option_tables`"
     assert all(meanings_in(rows).values())
-
-
-def test_names_that_an_option_takes_are_on_the_page() -> None:
-    page = text_of("retrievers.md")
-    for name in (*ANALYZERS, *get_args(Variant)):
-        assert f"`{name}`" in page, name
 
 
 def test_a_line_of_a_run_file_is_read_as_the_page_shows_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.house_ceilings import FILE, Sizes, excesses, lowered, sizes
+from tests.house_ceilings import FILE, Sizes, excesses, sizes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PIN = re.compile(r"([A-Za-z0-9._-]+)==([A-Za-z0-9.!]+)")
@@ -35,7 +35,6 @@ NOT_OURS = {"LICENSE"}
 
 
 def pins() -> dict[str, Version]:
-    """Return the pinned version of each package in constraints.txt, by canonical name."""
     found: dict[str, Version] = {}
     for line in (REPOSITORY / "constraints.txt").read_text().splitlines():
         if not line or line.startswith("#"):
@@ -95,7 +94,6 @@ def test_every_installed_package_is_pinned_at_its_version() -> None:
 
 
 def tracked_files() -> list[Path]:
-    """Return the files that git knows; skip where this is no checkout."""
     command = ["git", "ls-files", "-z"]
     try:
         listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
@@ -122,22 +120,9 @@ def sayings(pattern: re.Pattern[str]) -> list[str]:
     return found
 
 
-def test_no_file_names_a_path_of_one_machine() -> None:
+def test_no_file_names_a_path_of_one_machine_or_a_registry() -> None:
     assert sayings(MACHINE_PATH) == []
-
-
-def test_no_file_names_a_package_registry() -> None:
     assert sayings(REGISTRY_HOST) == []
-
-
-@pytest.mark.parametrize("text", ["see /" + "work/main", "'/" + "root/x'", "=/" + "tmp/a"])
-def test_machine_paths_are_recognised(text: str) -> None:
-    assert MACHINE_PATH.search(text)
-
-
-@pytest.mark.parametrize("text", ["docs/work/a", "tmp_path / 'a'", "a/tmp/b", "../root/x"])
-def test_other_paths_are_let_pass(text: str) -> None:
-    assert not MACHINE_PATH.search(text)
 
 
 def test_make_lists_every_target_of_the_makefile() -> None:
@@ -169,7 +154,7 @@ SERVED = re.compile(
 )
 
 
-def test_every_package_with_tests_is_in_it() -> None:
+def test_the_list_of_quick_tests() -> None:
     packages = {path.parent.name for path in (REPOSITORY / "rag_assets").glob("*/__init__.py")}
     tested = {
         path.name for path in (REPOSITORY / "tests").iterdir() if any(path.rglob("test_*.py"))
@@ -177,9 +162,6 @@ def test_every_package_with_tests_is_in_it() -> None:
     listed = {Path(name).parts[1] for name in LISTED}
     assert sorted((packages & tested) - listed) == []
     assert sorted(packages - tested) == []
-
-
-def test_it_names_files_that_are_there_each_once_in_order() -> None:
     assert [name for name in LISTED if not (REPOSITORY / name).is_file()] == []
     assert sorted(set(LISTED)) == LISTED
 
@@ -219,25 +201,3 @@ def test_what_of_a_package_is_counted(tmp_path: Path) -> None:
         "modules of folder": {".": 1, "store": 1},
         "cases": {"except": 1, "if": 0, "raise": 1},  # the condition in api.py is in no such folder
     }
-
-
-def test_ceilings_hold_and_only_fall(tmp_path: Path) -> None:
-    today = planted(tmp_path)
-    ceilings = {"budgets": {}, **today}
-    assert excesses(today, ceilings) == []
-    (tmp_path / "rag_assets/store/files.py").write_text("if x:\n    pass\n" * 4)
-    larger = sizes(tmp_path / "rag_assets")
-    assert excesses(larger, ceilings) == [
-        "total lines: 13, at most 9",
-        "lines Python: 9, at most 5",
-        "lines of folder store: 8, at most 4",
-        "cases if: 4, at most 0",
-    ]
-    with_budget = {**ceilings, "budgets": {"a search": {"lines": 4, "if": 4}}}
-    assert excesses(larger, with_budget) == []
-    after = lowered(larger, ceilings)
-    assert after == {**ceilings, "cases": {"if": 0}}
-    (tmp_path / "rag_assets/report/page.js").unlink()
-    assert lowered(sizes(tmp_path / "rag_assets"), ceilings)["total"] == {"lines": 9, "modules": 2}
-    (tmp_path / "rag_assets/store/files.py").unlink()
-    assert lowered(sizes(tmp_path / "rag_assets"), ceilings)["total"] == {"lines": 3, "modules": 1}

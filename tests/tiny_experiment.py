@@ -158,11 +158,9 @@ class Tiny:
 
     @property
     def artifacts(self) -> Path:
-        """The experiment's folder in the store."""
         return self.root / "store" / str(self.config["name"])
 
     def stored(self, asset: str, *values: str | int) -> list[Path]:
-        """What is stored of the up-to-date partitions of an asset whose values begin so."""
         pipeline, wanted = self.pipeline(), tuple(map(str, values))
         if asset == "rankings":
             named = {
@@ -180,7 +178,6 @@ class Tiny:
         return list(dict.fromkeys(one.path for one in found if one is not None))
 
     def objects(self, asset: str) -> Path:
-        """The folder of all stored artifacts of an asset."""
         return self.settings.store / OBJECTS / asset
 
     def lose(self, asset: str, *values: str | int) -> None:
@@ -189,7 +186,6 @@ class Tiny:
             remove(path)
 
     def write(self) -> Tiny:
-        """Write all files of the experiment."""
         for name, text in DOCUMENTS.items():
             self.write_document(name, text)
         self.write_rows("queries.jsonl", QUERIES)
@@ -211,12 +207,10 @@ class Tiny:
         (self.folder / "experiment.yaml").write_text(text, encoding="utf-8")
 
     def configure(self, retriever: str, **values: Any) -> None:
-        """Change settings of one retriever; one that is not there is added."""
         self.config["retrievers"].setdefault(retriever, {}).update(values)
         self.write_config()
 
     def replace(self, name: str, old: str, new: str) -> None:
-        """Edit a file in place."""
         file = self.folder / name
         text = file.read_text(encoding="utf-8")
         if old not in text:
@@ -237,11 +231,9 @@ class Tiny:
         return self
 
     def pipeline(self) -> Pipeline:
-        """Return the experiment as its files are now."""
         return Pipeline(load_experiment(self.folder), self.settings)
 
     def run(self) -> set[str]:
-        """Bring all partitions up to date without Dagster; return what was computed."""
         return materialize(self.pipeline())
 
     def rows(self, key: ArtifactKey) -> list[dict[str, Any]]:
@@ -268,7 +260,6 @@ class Tiny:
         return runner.invoke(main, [*own, "--store", str(self.settings.store)])
 
     def snapshot(self) -> Evaluation:
-        """Make what is up to date the current evaluation."""
         return record(self.pipeline(), started=datetime.now(UTC), trigger="test", computed=0)
 
 
@@ -286,12 +277,10 @@ def materialize(pipeline: Pipeline, selection: Selection | None = None) -> set[s
 
 
 def short(key: ArtifactKey) -> str:
-    """Return ``metrics/bm25/5``."""
     return "/".join([key.asset, *(value for _, value in key.partition)])
 
 
 def matching(pipeline: Pipeline, *patterns: str) -> set[str]:
-    """Return the partitions whose short names match, such as ``metrics/bm25/*``."""
     names = [short(key) for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
     found = {pattern: set(fnmatch.filter(names, pattern)) for pattern in patterns}
     if not all(found.values()):
@@ -305,7 +294,6 @@ def planned(tiny: Tiny, retrievers: Sequence[str] = (), top_k: Sequence[int] = (
 
 
 def by_action(found: Plan) -> dict[str, set[str]]:
-    """Return action -> partitions, such as ``metrics/bm25/5``."""
     actions: dict[str, set[str]] = {action: set() for action in ACTIONS}
     for step in found.steps:
         actions[step.action].add(short(step.key))
@@ -329,8 +317,6 @@ def damage(tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table])
 
 
 def set_cell(column: str, row: int, value: object) -> Callable[[pa.Table], pa.Table]:
-    """Return a change of one value of a table."""
-
     def change(table: pa.Table) -> pa.Table:
         values = table.column(column).to_pylist()
         values[row] = value
@@ -342,8 +328,6 @@ def set_cell(column: str, row: int, value: object) -> Callable[[pa.Table], pa.Ta
 
 
 def drop_query(query_id: str) -> Callable[[pa.Table], pa.Table]:
-    """Return a change that leaves out all rows of a query."""
-
     def change(table: pa.Table) -> pa.Table:
         kept = [row != query_id for row in table.column("query_id").to_pylist()]
         return table.filter(pa.array(kept))

@@ -66,7 +66,6 @@ def walk(
 
 
 def commands(body: str) -> Iterator[Command]:
-    """Yield the commands of a block."""
     for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
         line, *output = part.splitlines()
         code = _CODE.search(line)
@@ -74,7 +73,6 @@ def commands(body: str) -> Iterator[Command]:
 
 
 def check(command: Command, folder: Path, forks: Forks | None = None) -> None:
-    """Run a command and compare."""
     code, printed = run(command.line, folder, forks)
     assert code == command.code, f"{command.line}\n{printed}"
     assert alike(command.output, printed), f"{command.line}\n{printed}"

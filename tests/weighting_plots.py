@@ -39,7 +39,6 @@ Curve = list[float]
 
 
 def weightings() -> dict[str, Build]:
-    """Return every weighting that there is, by its name on the page."""
     lexical: dict[str, Build] = {name: partial(bm25, k1=K1, b=B, variant=name) for name in VARIANTS}
     return {**lexical, **{f"tfidf {n}": partial(tfidf, weighting=n) for n in WEIGHTINGS}}
 
@@ -135,7 +134,6 @@ INK, FAINT, GRID = "#1f2937", "#6b7280", "#e5e7eb"
 
 
 def alike(curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """Return the curves that differ, those that are the same under one name."""
     names: list[list[str]] = []
     for name, curve in curves.items():
         for group in names:
@@ -152,7 +150,6 @@ def _close(one: float, other: float) -> bool:
 
 
 def svg(plot: Plot) -> str:
-    """Draw a plot; a curve that leaves the picture ends at its edge."""
     curves = alike({name: plot.curve(build) for name, build in weightings().items()})
     width, height = LEFT + WIDTH + LEGEND, TOP + HEIGHT + 56
     parts = [
@@ -213,7 +210,6 @@ def _text(x: float, y: float, text: str, colour: str, anchor: str = "start") -> 
 
 
 def main() -> None:
-    """Write the plots."""
     for name, plot in PLOTS.items():
         (IMAGES / name).write_text(svg(plot), encoding="utf-8")
 

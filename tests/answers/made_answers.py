@@ -73,7 +73,6 @@ def one_question(
     language: Language = "standard",
     **columns: Any,
 ) -> dict[str, float | None]:
-    """Every metric of one answer."""
     table = answer_metrics(
         answer_table({"q": answer}, **{name: {"q": value} for name, value in columns.items()}),
         gold_table({"q": golds}, {"q": evidence}, () if answerable else ("q",)),

@@ -88,14 +88,12 @@ def undisturbed(
 
 
 def request_of(received: Received) -> ChatRequest:
-    """Return what was asked by a request that a server got."""
     body = received.body
     messages = tuple(Message(one["role"], one["content"]) for one in body["messages"])
     return ChatRequest(messages, body["temperature"], body["seed"], body["max_tokens"])
 
 
 def stored(tiny: Tiny, requests: frozenset[ChatRequest]) -> set[ChatRequest]:
-    """Return the requests whose reply is stored."""
     model = tiny.pipeline().experiment.language_model("near")
     assert model is not None
     folder = tiny.root / "store" / "cache" / "completions"

@@ -45,7 +45,7 @@ from rag_assets.schemas import PASSAGES, RELEVANT_UNITS, RETRIEVER_CONTEXTS, RUN
 from tests.answers.answering import GOLDS, write_predictions
 from tests.answers.made_answers import Place, one_question
 from tests.tiny_experiment import Tiny
-from tests.walked_page import DOCS, walk
+from tests.walked_page import DOCS
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +63,6 @@ def of_answers(computed: set[str]) -> set[str]:
     return {one for one in computed if one.startswith(names) and not one.startswith("answerab")}
 
 
-def test_nothing_is_computed_twice(answering: Tiny) -> None:
-    assert answering.run() == set()
-
-
 def test_answers_in_a_file_are_one_object_for_all_contexts(answering: Tiny) -> None:
     pipeline = answering.pipeline()
     cells = pipeline.experiment.answer_cells
@@ -74,12 +70,18 @@ def test_answers_in_a_file_are_one_object_for_all_contexts(answering: Tiny) -> N
     assert len(answering.stored("answer_metrics")) > 1
 
 
-def test_a_changed_retriever_moves_its_contexts_and_not_answers_in_a_file(answering: Tiny) -> None:
+def test_what_moves_with_a_retriever_and_with_an_order(answering: Tiny) -> None:
     answering.configure("bm25", k1=0.1, b=0.0)
     found = of_answers(answering.run())
     assert not [one for one in found if one.startswith("answers/")]
     assert "answer_contexts/gold@-" not in found
     assert "answer_contexts/none@-" not in found
+    answering.config["answers"]["edges"]["order"] = "reversed"
+    answering.write_config()
+    found = of_answers(answering.run())
+    contexts = {one for one in found if one.startswith("answer_contexts")}
+    assert contexts == {"answer_contexts/edges@5"}
+    assert not [one for one in found if one.startswith("passage")]
 
 
 def test_other_predictions_change_answers_and_what_is_below(answering: Tiny) -> None:
@@ -97,23 +99,11 @@ def test_other_predictions_change_answers_and_what_is_below(answering: Tiny) -> 
     assert not any(table["failed"].to_pylist())
 
 
-def test_order_moves_units_and_keeps_passages(answering: Tiny) -> None:
-    answering.config["answers"]["edges"]["order"] = "reversed"
-    answering.write_config()
-    found = of_answers(answering.run())
-    contexts = {one for one in found if one.startswith("answer_contexts")}
-    assert contexts == {"answer_contexts/edges@5"}
-    assert not [one for one in found if one.startswith("passage")]
-
-
-def test_random_has_as_many_units_as_the_retriever_returns(master: Tiny) -> None:
+def test_contexts_of_units_drawn_and_of_none(master: Tiny) -> None:
     pipeline = master.pipeline()
     ranked = pipeline.artifact(passages_key("bm25", 3)).table()["query_id"].to_pylist()
     drawn = pipeline.artifact(answer_contexts_key("random@3")).table()["query_id"].to_pylist()
     assert sorted(drawn) == sorted(ranked)
-
-
-def test_none_is_empty_and_gold_holds_every_evidence(master: Tiny) -> None:
     pipeline = master.pipeline()
     assert pipeline.artifact(answer_contexts_key("none@-")).manifest.rows == 0
     outcomes = {
@@ -267,7 +257,6 @@ def unit(name: str, tokens: int = 1, document: str = "d", start: int = 0) -> dic
 
 
 def handed_over(**queries: list[int]) -> pa.Table:
-    """Return passages a, b, ... of queries, with these tokens."""
     return PASSAGES.from_rows(
         [
             {"query_id": query_id, "rank": rank, **unit("abcdefgh"[rank - 1], tokens)}
@@ -292,23 +281,6 @@ def test_orders(order: str, expected: str) -> None:
     assert names(table) == {"q": expected}
     assert table["position"].to_pylist() == [1, 2, 3, 4, 5]
     assert table["rank"].to_pylist() == ["abcde".index(name) + 1 for name in expected]
-
-
-@pytest.mark.parametrize(
-    ("budget", "expected"),
-    [(2, ""), (3, "a"), (7, "a"), (8, "ab"), (9, "abc"), (100, "abc"), (None, "abc")],
-)
-def test_a_budget_counts_ranks_and_ends_at_the_first_that_does_not_fit(
-    budget: int | None, expected: str
-) -> None:
-    # The third one has one token only: with 4 it would fit beside the first, and is not taken.
-    table = ranked_contexts(handed_over(q=[3, 5, 1]), "rank", budget)
-    assert names(table).get("q", "") == expected
-
-
-def test_the_best_are_kept_whatever_the_order() -> None:
-    table = ranked_contexts(handed_over(q=[3, 5, 1]), "reversed", 8)
-    assert names(table) == {"q": "ba"}
 
 
 @given(
@@ -408,7 +380,6 @@ PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
 
 
 def table(first: str) -> list[list[str]]:
-    """The cells of the table whose head begins with ``first``."""
     found = re.search(rf"^\| {re.escape(first)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.M)
     assert found is not None
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
@@ -455,16 +426,13 @@ def test_citations(row: list[str]) -> None:
     assert found == pytest.approx([float(cell) for cell in row[1:4]], abs=1e-6)
 
 
-def test_the_lines_of_a_file(tmp_path: Path) -> None:
+def test_every_name_and_line_of_the_page(tmp_path: Path) -> None:
     (block,) = re.findall(r'^```\n(\{"query_id".*?)```', PAGE, re.M | re.S)
     path = tmp_path / "answers.jsonl"
     path.write_text(block, encoding="utf-8")
     assert [row.get("answer") for row in read_answers(path).values()] == ["40 crowns [2]", "", None]
     keys = {key for line in block.splitlines() for key in json.loads(line)}
     assert keys | {"abstained"} == {row[0].strip("`") for row in table("key")}
-
-
-def test_every_class_and_stage_is_named() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE))
     lost = [name for name in CLASSES if name.startswith(("wrong_", "refused_"))]
     own = [name for name in CLASSES if name not in lost]
@@ -472,8 +440,3 @@ def test_every_class_and_stage_is_named() -> None:
     assert set(own) <= named
     assert f"`answer_f1` is above {RIGHT_F1}" in PAGE
     assert f"The list has a version, now {VERSION}." in PAGE
-
-
-def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert len(walk("answers.md", tmp_path)) == 1

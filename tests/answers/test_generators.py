@@ -25,10 +25,8 @@ from rag_assets.answers.generators import ExtractiveGenerator, Question, SearchS
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.prediction_files import read_answers, read_na_probs, read_predictions
 from rag_assets.answers.stage import answers_key
-from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.evaluation.units import text_of
-from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.answers.answering import with_answers
@@ -36,7 +34,7 @@ from tests.llm.server import Server, error, refuses, says, serving
 from tests.tiny_experiment import Tiny
 
 
-def test_best_sentence_by_hand() -> None:
+def test_sentences() -> None:
     passages = ["Ducks swim. The sea is cold.", "A bridge crosses the sea."]
     # N = 3; "sea" is in 2 sentences, "cold" and "crosses" in one each.
     rare, common = np.log(4 / 1.5), np.log(4 / 2.5)
@@ -45,9 +43,6 @@ def test_best_sentence_by_hand() -> None:
     assert answer.score == pytest.approx(rare + common)
     assert best_sentence("sea", passages).passage == 0  # of equal ones, the first
     assert best_sentence("nothing of it", passages).text == "Ducks swim."
-
-
-def test_sentences_end_at_marks_and_lines_but_not_inside_a_number_or_before_lower_case() -> None:
     text = "At 3.5 km e.g. here. Then (so.) What?! No\nline"
     sentences = ["At 3.5 km e.g. here.", "Then (so.)", "What?!", "No", "line"]
     words = ["km", "then", "what?! what", "no", "line"]
@@ -173,14 +168,11 @@ def test_what_is_wrong_in_a_line(
     assert str(caught.value) == problem
 
 
-def test_another_kind_of_file(tmp_path: Path) -> None:
+def test_other_files_and_probabilities(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"must be a \.json or \.jsonl file"):
         read_answers(tmp_path / "p.csv")
     with pytest.raises(DataError, match="cannot be read"):
         read_answers(tmp_path / "p.json")
-
-
-def test_probabilities(tmp_path: Path) -> None:
     path = tmp_path / "na.json"
     path.write_text('{"q1": 0.5,\n"q2": 1}', encoding="utf-8")
     assert read_na_probs(path) == {"q1": 0.5, "q2": 1.0}
@@ -238,7 +230,6 @@ def contexts(tiny: Tiny) -> Asked:
 
 
 def requests(tiny: Tiny, server: Server) -> int:
-    """Bring all up to date; return how many requests that took."""
     before = len(server.received)
     tiny.run()
     return len(server.received) - before
@@ -340,31 +331,6 @@ def test_what_a_reply_says_becomes_the_answer(asking: Tiny, server: Server) -> N
     by_query = {row["query_id"]: row for row in metrics}
     assert (by_query["q1"]["answer_em"], by_query["q1"]["failed"]) == (1.0, False)
     assert (by_query["q5"]["answer_em"], by_query["q5"]["failed"]) == (0.0, True)
-
-
-def test_what_a_server_left_open_is_asked_again_on_demand(asking: Tiny, server: Server) -> None:
-    server.on("last ferry", error(500))
-    asking.run()
-    pipeline = asking.pipeline()
-    facts = pipeline.artifact(answers_key("plain@3")).manifest.facts
-    assert (facts["n_failed"], facts[UNANSWERED]) == (1, 1)
-    assert _asset_names(unanswered(pipeline)) == {"answers"}
-    assert not asking.snapshot().complete
-    server.forget_rules()
-    assert requests(asking, server) == 0
-    again = asking.pipeline()
-    assert try_again(again) > 0
-    before = len(server.received)
-    asking.run()
-    assert len(server.received) - before == len(
-        {one for one in contexts(asking) if "last ferry" in one[0]}
-    )
-    assert asking.snapshot().complete
-
-
-def _asset_names(keys: object) -> set[str]:
-    assert isinstance(keys, dict)
-    return {key.asset for key in keys}
 
 
 def test_contexts_beyond_the_window_are_counted_and_said(asking: Tiny, server: Server) -> None:

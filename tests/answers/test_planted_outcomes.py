@@ -32,11 +32,9 @@ class Planted(NamedTuple):
 
     @property
     def document(self) -> str:
-        """The document that holds its evidence."""
         return f"of-{self.query_id}"
 
     def outcome(self, answerer: str) -> str:
-        """Return the class that it belongs into."""
         if self.answer is None:
             return "failed"
         if self.labels == "none":
@@ -49,7 +47,6 @@ class Planted(NamedTuple):
         return f"{self.answer}_{lost or 'with_evidence'}"
 
     def lost(self, answerer: str) -> str | None:
-        """Return the stage that loses its evidence, or None."""
         if self.place == "lost_in_fusion":
             return self.place if answerer == "fused" else dropped(answerer)
         if self.place == "found":

@@ -40,15 +40,12 @@ def test_ties_are_not_split(tie: float) -> None:
     assert (found.n, found.n_taken_back) == (3, 1)
 
 
-def test_to_refuse_all_and_to_take_nothing_back() -> None:
+def test_the_ends_and_equal_thresholds() -> None:
+    """Taking back c alone, or c, b and a, gives as much."""
     assert best_threshold([Scored(0.0, *ANSWERED), Scored(0.0, *ANSWERED)]) == -math.inf
     assert best_threshold([Scored(0.0, *RIGHT), Scored(1.0, *RIGHT)]) == math.inf
     assert best_threshold([Scored(None, *ANSWERED)]) == math.inf
     assert best_threshold([]) == math.inf
-
-
-def test_of_equal_thresholds_the_one_that_answers_most() -> None:
-    """Taking back c alone, or c, b and a, gives as much."""
     questions = [Scored(0.1, *ANSWERED), Scored(0.2, *RIGHT), Scored(0.3, *ANSWERED)]
     assert 0.2 < best_threshold(questions) < 0.3
 

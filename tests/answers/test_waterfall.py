@@ -54,7 +54,6 @@ class Planted:
 
 
 def plant(outcome: str, number: int, rng: random.Random) -> Planted:
-    """Return a question that belongs into a class."""
     query_id = f"{outcome}#{number}"
     kind, _, where = outcome.partition("_")
     if outcome == "failed":
@@ -151,7 +150,6 @@ def chunks(planted: Iterable[Planted]) -> pa.Table:
 
 
 def attributed(planted: Sequence[Planted]) -> pa.Table:
-    """Return where each evidence was lost, by the pipeline's own functions."""
     tables = []
     for family in ("lexical", "fused", "reranked"):
         group = [one for one in planted if one.family == family and one.fates]
@@ -215,17 +213,14 @@ def planted_faults() -> tuple[Planted, ...]:
     return tuple(plant(name, number, rng) for name in KNOWN for number in range(EACH))
 
 
-def test_every_planted_fault_is_in_its_class() -> None:
+def test_every_planted_fault_is_in_its_class_and_there_are_all_kinds() -> None:
+    """Several evidences, lost at one stage, at several stages, in part; every family."""
     planted = planted_faults()
     assert len(planted) >= 200
     found = outcomes(planted)
     wrong = [(one, found[one.query_id]) for one in planted if found[one.query_id] != one.outcome]
     assert wrong == []
     assert Counter(found.values()) == dict.fromkeys(KNOWN, EACH)
-
-
-def test_the_faults_are_of_every_kind() -> None:
-    """Several evidences, lost at one stage, at several stages, in part; every family."""
     fates = [one.fates for one in planted_faults()]
     assert {one.family for one in planted_faults()} == {"lexical", *LOST_IN}
     assert any(HELD in one and set(one) - {HELD} for one in fates)
@@ -233,16 +228,13 @@ def test_the_faults_are_of_every_kind() -> None:
     assert {fate for one in fates for fate in one} == {HELD, *STAGES}
 
 
-def test_where_the_context_is_not_known() -> None:
+def test_without_the_context_or_a_retriever() -> None:
+    """What a gold, random or empty context lacks was not retrieved."""
     found = outcomes(planted_faults(), known=False)
     for one in planted_faults():
         kind = one.outcome.partition("_")[0]
         known = kind in ("right", "wrong", "refused")
         assert found[one.query_id] == (f"{kind}_{UNKNOWN}" if known else one.outcome)
-
-
-def test_where_no_retriever_was_asked() -> None:
-    """What a gold, random or empty context lacks was not retrieved."""
     found = outcomes(planted_faults(), retrieved=False)
     for one in planted_faults():
         kind, _, where = one.outcome.partition("_")

@@ -33,8 +33,6 @@ def either_storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="session")
 def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ...]], Tiny]:
-    """Return a function that gives the experiment with some cut-offs, evaluated once."""
-
     @cache
     def made(top_k: tuple[int, ...]) -> Tiny:
         tiny = Tiny(tmp_path_factory.mktemp("assets") / "master")
@@ -47,7 +45,6 @@ def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ..
 
 @pytest.fixture(scope="module")
 def assets_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
-    """The experiment, evaluated once; tests get copies."""
     return masters(cutoffs)
 
 

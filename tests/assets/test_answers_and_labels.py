@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -14,18 +14,17 @@ import pytest
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.assets.build import build_assets
-from rag_assets.assets.names import asset_key, partition_key
+from rag_assets.assets.names import asset_key
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.assets.test_graph import check_edges
 from tests.dagster_state import (
-    definitions,
     evaluate_now,
     latest,
     not_fresh,
@@ -34,41 +33,6 @@ from tests.dagster_state import (
 from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import Server, says, serving
 from tests.tiny_experiment import Tiny
-
-
-def check_edges(tiny: Tiny, assets: Iterable[str]) -> int:
-    """Check every edge into some assets in both directions; return how many pairs there are."""
-    experiment = tiny.pipeline().experiment
-    graph = definitions(tiny).resolve_asset_graph()
-    n_pairs = 0
-    with dg.partition_loading_context():
-        for child in assets:
-            child_key = asset_key("tiny", child)
-            keys = STAGES[child].keys(experiment)
-            assert keys
-            for parent_key in graph.get(child_key).parent_keys:
-                parent = parent_key.path[-1]
-                if not STAGES[parent].dimensions:
-                    continue
-                pairs = set()
-                for key in keys:
-                    inputs = STAGES[child].inputs(experiment, key)
-                    expected = {partition_key(i.key) for i in inputs if i.key.asset == parent}
-                    found = graph.get_parent_partition_keys_for_child(
-                        partition_key(key), parent_key, child_key
-                    )
-                    assert set(found.partitions_subset.get_partition_keys()) == expected
-                    pairs |= {(name, partition_key(key)) for name in expected}
-                for key in STAGES[parent].keys(experiment):
-                    children = {one for name, one in pairs if name == partition_key(key)}
-                    if STAGES[child].dimensions:
-                        name = partition_key(key)
-                        assert name is not None
-                        back = graph.get_child_partition_keys_of_parent(name, parent_key, child_key)
-                        assert set(back) == children
-                n_pairs += len(pairs)
-    return n_pairs
-
 
 OF_ANSWERS = (
     "passages",
@@ -101,17 +65,18 @@ def answering(answered: Tiny, tmp_path: Path) -> Tiny:
     return answered.copy_to(tmp_path / "tiny")
 
 
-def test_every_edge_of_answers_is_exact(answering: Tiny) -> None:
+def test_every_edge_is_exact_all_is_fresh_and_nothing_is_done_again(answering: Tiny) -> None:
     assert check_edges(answering, OF_ANSWERS) > 50
-
-
-def test_answers_are_fresh_and_nothing_is_done_again(
-    answering: Tiny,
-) -> None:
     assert not_fresh(answering) == {}
     again = evaluate_now(answering)
     assert again.computed == 0
     assert again.evaluation.dagster_runs == ()
+    assets = build_assets(answering.pipeline().experiment, answering.pipeline)
+    by_name = {asset.key.path[-1]: asset for asset in assets}
+    metadata = by_name["answer_metrics"].metadata_by_key[asset_key("tiny", "answer_metrics")]
+    columns = [column.name for column in metadata["dagster/column_schema"].schema.columns]
+    assert "answer_f1" in columns
+    assert "ndcg" not in columns
 
 
 def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
@@ -131,15 +96,6 @@ def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
     assert event.metadata["reused"].value is False
     assert event.metadata["answer_em"].value == pytest.approx(0.5)  # of the four of test
     assert not_fresh(answering) == {}
-
-
-def test_columns_of_metrics_are_those_of_answers(answering: Tiny) -> None:
-    assets = build_assets(answering.pipeline().experiment, answering.pipeline)
-    by_name = {asset.key.path[-1]: asset for asset in assets}
-    metadata = by_name["answer_metrics"].metadata_by_key[asset_key("tiny", "answer_metrics")]
-    columns = [column.name for column in metadata["dagster/column_schema"].schema.columns]
-    assert "answer_f1" in columns
-    assert "ndcg" not in columns
 
 
 OF_JUDGES = ("passages", "passage_lists", "relevance_verdicts", "answer_verdicts")
@@ -172,11 +128,10 @@ def judging(fresh: Tiny, server: Server) -> Tiny:
     return with_answers(fresh, llm=model, judges=judges)
 
 
-def test_every_edge_of_judges_is_exact(judging: Tiny) -> None:
+def test_verdicts_have_exact_edges_are_fresh_and_the_ui_asks_nothing_again(
+    judging: Tiny, server: Server
+) -> None:
     assert check_edges(judging, OF_JUDGES) > 20
-
-
-def test_verdicts_are_fresh_and_the_ui_asks_nothing_again(judging: Tiny, server: Server) -> None:
     evaluate_now(judging)
     assert not_fresh(judging) == {}
     asked = len(server.received)

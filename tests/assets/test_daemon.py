@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,6 @@ from dagster._core.scheduler.instigation import InstigatorTick, TickStatus
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.errors import NotEvaluated, StoreError
-from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -121,7 +118,6 @@ def port() -> Iterator[int]:
 
 
 def query(port: int, statement: str) -> list[tuple[object, ...]]:
-    """Ask the server itself."""
     import psycopg2
 
     login = {"host": "127.0.0.1", "port": port, "user": "dagster", "password": PASSWORD}
@@ -238,30 +234,3 @@ def test_a_killed_run_is_taken_up_by_another(deployed: Tiny, tmp_path: Path) -> 
     assert done.trigger == "ui"
     assert not_fresh(deployed) == {}
     assert list(deployed.root.rglob("*.db")) == []
-
-
-ROOT = Path(__file__).parents[2]
-
-
-def test_dagster_finds_the_definitions_of_the_workspace_valid(fresh: Tiny) -> None:
-    register(fresh.pipeline().experiment, fresh.settings)
-    fresh.settings.dagster_home.mkdir(parents=True)
-    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
-    variables = {
-        "RAG_ASSETS_STORE": str(fresh.settings.store),
-        "DAGSTER_HOME": str(fresh.settings.dagster_home),
-        "DAGSTER_DISABLE_TELEMETRY": "yes",
-    }
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Validation successful for code location rag_assets" in done.stderr + done.stdout
-    # Nothing of ours warns of a beta, a preview or a deprecation.
-    assert "rag_assets" not in "".join(re.findall(r".*Warning.*", done.stderr))

@@ -9,24 +9,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import dagster as dg
 import pytest
 
-from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import stale_stages
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import record_run
-from rag_assets.errors import DataError, StoreError, UsageError
-from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
+from rag_assets.errors import DataError
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.pipeline.selection import Selection
-from rag_assets.store.artifacts import OBJECTS, ArtifactKey
-from rag_assets.store.settings import StoreSettings
+from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
-from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, matching
+from tests.tiny_experiment import JUDGMENTS, Tiny, matching
 
 TOP_K = (1, 3, 5)
 
@@ -35,20 +30,18 @@ N_PARTITIONS, N_ARTIFACTS = 76, 70
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:
-    """How often each partition was materialized since."""
     return {
         name: n - before.get(name, 0) for name, n in counts(tiny).items() if n > before.get(name, 0)
     }
 
 
-def test_after_an_evaluation_everything_is_fresh_and_was_reported_once(tiny: Tiny) -> None:
+def test_after_an_evaluation_everything_is_fresh_and_was_reported_and_recorded_once(
+    tiny: Tiny,
+) -> None:
     found = statuses(tiny)
     assert set(found) == matching(tiny.pipeline(), "*")
     assert set(found.values()) == {"FRESH"}
     assert counts(tiny) == dict.fromkeys(found, 1)
-
-
-def test_the_first_evaluation_is_recorded(tiny: Tiny) -> None:
     evaluation = read_current(tiny.artifacts)
     assert len(evaluation.entries) == N_PARTITIONS
     assert evaluation.computed == N_ARTIFACTS == len({one.path for one in evaluation.entries})
@@ -90,11 +83,8 @@ def run_evaluate(tiny: Tiny, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_without_a_change_dagster_is_not_even_imported(tiny: Tiny) -> None:
+def test_dagster_is_imported_where_something_changed_and_nothing_is_printed(tiny: Tiny) -> None:
     assert run_evaluate(tiny) == "0 []"
-
-
-def test_with_a_change_nothing_but_the_result_is_printed(tiny: Tiny) -> None:
     tiny.replace("queries.jsonl", '"wind"', '"storm"')
     assert run_evaluate(tiny) == "2 ['dagster']"
 
@@ -118,8 +108,6 @@ def add_top_k(tiny: Tiny) -> None:
 
 CHANGES: dict[str, Change] = {
     # Every other kind is in tests/pipeline/test_invalidation_matrix.py, without Dagster.
-    "document": lambda tiny: tiny.replace("fares.md", "travel free of charge", "pay nothing"),
-    "tag": lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),
     "deleted runs": delete_runs,
     "a deep fusion": add_fusion,
     "top_k": add_top_k,
@@ -137,13 +125,6 @@ def test_after_any_change_everything_is_fresh_again_and_the_next_does_nothing(
     again = evaluate_now(tiny)
     assert (again.computed, again.evaluation.dagster_runs) == (0, ())
     assert again.evaluation.content == work.evaluation.content
-
-
-def test_before_the_evaluation_dagster_knows_nothing_of_an_edit(tiny: Tiny) -> None:
-    before = counts(tiny)
-    tiny.replace("fares.md", "40 crowns", "45 crowns")
-    assert not_fresh(tiny) == {}
-    assert counts(tiny) == before
 
 
 @pytest.mark.usefixtures("either_storage")
@@ -210,111 +191,6 @@ def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> No
     assert counts(tiny) == dict.fromkeys(matching(tiny.pipeline(), "*"), 1)
     assert all(e.metadata["reused"].value is True for e in materializations(tiny, "metrics"))
     assert not_fresh(tiny) == {}
-
-
-def test_a_store_that_was_deleted_is_computed_again(tiny: Tiny) -> None:
-    before = read_current(tiny.artifacts)
-    shutil.rmtree(tiny.settings.store / OBJECTS)
-    work = evaluate_now(tiny)
-    assert work.computed == N_ARTIFACTS
-    assert work.evaluation.content == before.content
-
-
-def test_a_part_first_then_the_rest(fresh: Tiny) -> None:
-    part = evaluate_now(fresh, ["okapi"], [1, 5])
-    assert not part.evaluation.complete
-    found = statuses(fresh)
-    pipeline = fresh.pipeline()
-    chosen = matching(
-        pipeline,
-        "documents",
-        "queries",
-        "qrels",
-        "query_facts",
-        "chunks/parts",
-        "query_sets/*",
-        "term_counts/parts:standard",
-        "lexical_*/okapi*",
-        "relevant_units/okapi",
-        "metrics/okapi/[15]",
-        "metrics_summary/okapi",
-        "intervals/okapi",
-        "leaderboard",
-        "comparisons",
-        "attributions/okapi/5",
-        "contexts/parts",
-        "retriever_contexts/okapi",
-        "answerability",
-    )
-    chosen -= {"lexical_runs/okapi/3"}
-    assert {name for name, status in found.items() if status == "FRESH"} == chosen
-    assert {found[name] for name in set(found) - chosen} == {"MISSING"}
-    assert evaluate_now(fresh).evaluation.complete
-    assert not_fresh(fresh) == {}
-
-
-def test_a_retriever_that_goes_and_comes_back_costs_only_reports(tiny: Tiny) -> None:
-    hybrid = tiny.config["retrievers"].pop("hybrid")
-    tiny.write_config()
-    evaluate_now(tiny)
-    tiny.config["retrievers"]["hybrid"] = hybrid
-    tiny.write_config()
-    work = evaluate_now(tiny)
-    assert work.computed <= 1  # the comparisons, whose pairs are in the order of the experiment
-    assert not_fresh(tiny) == {}
-
-
-def test_metadata_says_what_a_partition_is(tiny: Tiny) -> None:
-    event = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|3")
-    shown: dict[str, Any] = {name: value.value for name, value in event.metadata.items()}
-    assert shown["dagster/partition_row_count"] == 6
-    assert shown["reused"] is False
-    assert shown["seconds"] > 0
-    assert Path(str(shown["path"])).suffix == ".parquet"
-    assert shown["made_from"]["config"] == {"metrics": ["hit_rate", "mrr", "ndcg"], "top_k": 3}
-    preview = event.metadata["preview"]
-    assert isinstance(preview, dg.TableMetadataValue)
-    assert [row.data["query_id"] for row in preview.records] == ["q1", "q2", "q3", "q4", "q5"]
-    board = {(row["retriever"], row["top_k"]): row for row in _board(tiny.pipeline())}
-    assert shown["split"] == "all"
-    for name in ("hit_rate", "mrr", "ndcg"):
-        assert isinstance(shown[name], float)
-        assert shown[name] == pytest.approx(board["bm25", 3][name], abs=1e-6)
-    run = next(e for e in materializations(tiny, "lexical_runs") if e.partition == "bm25|3")
-    assert run.metadata["queries_tied_at_cut"].value == board["bm25", 3]["n_tied"]
-    assert "ties_at_cut" not in run.metadata, "one entry a query"
-
-
-def test_metadata_of_a_split_experiment_is_that_of_test(tiny: Tiny) -> None:
-    tiny.config["split"] = {"dev": 0.5, "seed": 0}
-    tiny.config["weight"] = "asked"
-    rows = [{**row, "asked": 1 + number} for number, row in enumerate(QUERIES)]
-    tiny.write_rows("queries.jsonl", rows)
-    tiny.config["metrics"] = ["mrr", "ndcg", "precision"]
-    tiny.write_config()
-    evaluate_now(tiny)
-    board = {(r["retriever"], r["split"], r["top_k"]): r for r in _board(tiny.pipeline())}
-    summary = next(e for e in materializations(tiny, "metrics_summary") if e.partition == "bm25")
-    cell = next(e for e in materializations(tiny, "metrics") if e.partition == "bm25|3")
-    expected = board["bm25", "test", 3]
-    assert expected["precision"] != board["bm25", "dev", 3]["precision"]
-    assert cell.metadata["precision"].value == pytest.approx(expected["precision"], abs=1e-6)
-    assert cell.metadata["split"].value == summary.metadata["split"].value == "test"
-    assert summary.metadata["ndcg@3"].value == pytest.approx(expected["ndcg"], abs=1e-6)
-    event = materializations(tiny, "leaderboard")[0]
-    assert event.metadata["split"].value == "test"
-    preview = event.metadata["preview"]
-    assert isinstance(preview, dg.TableMetadataValue)
-    assert {row.data["split"] for row in preview.records} == {"test"}
-    assert len(preview.records) == len(board) / 2
-    facts = materializations(tiny, "query_facts")[0].metadata
-    assert (facts["n_dev"].value, facts["n_test"].value) == (3, 3)
-
-
-def _board(pipeline: Pipeline) -> list[dict[str, object]]:
-
-    rows: list[dict[str, object]] = pipeline.artifact(LEADERBOARD_KEY).table().to_pylist()
-    return rows
 
 
 def test_notes_of_the_readers_are_shown(tiny: Tiny) -> None:
@@ -399,25 +275,3 @@ def test_the_handler_of_sigterm_is_left_as_it_was(small: Tiny) -> None:
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])
-
-
-def test_a_name_that_is_taken_computes_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    evaluate_now(tiny)
-    other = Tiny(tmp_path / "other").write()
-    pipeline = Pipeline(other.pipeline().experiment, tiny.settings)
-
-    with pytest.raises(UsageError, match="is taken by"):
-        evaluate(pipeline, Selection.of(pipeline.experiment))
-
-
-def test_a_store_that_cannot_be_written_is_a_store_error(fresh: Tiny) -> None:
-    (fresh.root / "file").write_text("no folder")
-    with pytest.raises(StoreError, match="cannot use the store"):
-        StoreSettings.resolve(fresh.root / "file" / "store")
-    other = fresh.root / "other"
-    other.mkdir()
-    (other / "locks").write_text("no folder")
-    settings = StoreSettings.resolve(other)
-    pipeline = Pipeline(fresh.pipeline().experiment, settings)
-    with pytest.raises(StoreError, match="cannot write"):
-        evaluate(pipeline, Selection.of(pipeline.experiment))

@@ -128,7 +128,6 @@ def test_exactly_what_a_change_reaches_is_told_and_nothing_is_stale(
 
 
 def reports(tiny: Tiny, names: set[str]) -> dict[str, bool]:
-    """What the latest report of some partitions says of `reused`."""
     found: dict[str, bool] = {}
     for asset in {name.partition("/")[0] for name in names}:
         for event in materializations(tiny, asset):
@@ -139,7 +138,6 @@ def reports(tiny: Tiny, names: set[str]) -> dict[str, bool]:
 
 
 def versions(tiny: Tiny) -> dict[str, str]:
-    """The latest data version of every partition."""
     found: dict[str, str] = {}
     for stage in tiny.pipeline().stages():
         for event in materializations(tiny, stage.name):

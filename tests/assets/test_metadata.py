@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlparse
-
 import dagster as dg
 import pytest
 
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.assets.names import REPORTS
 from rag_assets.errors import ConfigError, UsageError
-from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
-from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
-from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny
 
@@ -45,29 +40,6 @@ def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
     assert len(set(first_lines)) == len(first_lines), "each asset has a sentence of its own"
 
 
-def columns(spec: dg.AssetSpec) -> list[str]:
-    table = spec.metadata.get("dagster/column_schema") or spec.metadata.get("columns")
-    return [column.name for column in table.schema.columns] if table else []
-
-
-def test_columns_are_described(fresh: Tiny) -> None:
-    found = specs(fresh)
-    assert columns(found["metrics"])[-3:] == ["hit_rate", "mrr", "ndcg"]
-
-
-def test_the_leaderboard_links_to_the_report(tiny: Tiny) -> None:
-    url = latest(tiny, LEADERBOARD_KEY).metadata["report"].value
-    assert isinstance(url, str)
-    assert url.startswith("file:///")
-    # The copy of the experiment has the events of the original.
-    assert Path(unquote(urlparse(url).path)).parts[-3:] == ("store", "tiny", REPORT_FILE)
-
-
-def rows(value: object) -> list[dict[str, object]]:
-    assert isinstance(value, dg.TableMetadataValue)
-    return [dict(record.data) for record in value.records]
-
-
 def test_who_wins_comes_first(tiny: Tiny) -> None:
     tiny.snapshot()
     shown = latest(tiny, LEADERBOARD_KEY).metadata
@@ -76,36 +48,6 @@ def test_who_wins_comes_first(tiny: Tiny) -> None:
     assert winner is not None
     said = [markdown(text) for text in (winner.title, *winner.sentences)]
     assert shown["winner"] == dg.MetadataValue.md("\n\n".join([f"**{said[0]}**", *said[1:]]))
-
-
-@pytest.mark.parametrize(
-    ("key", "first"),
-    [
-        (LEADERBOARD_KEY, ["position", "retriever", "split", "top_k", "hit_rate", "mrr", "ndcg"]),
-        (metrics_key("hybrid", 3), ["query_id", "hit_rate", "mrr", "ndcg"]),
-    ],
-)
-def test_metrics_stand_where_a_page_shows_them(
-    tiny: Tiny, key: ArtifactKey, first: list[str]
-) -> None:
-    preview = latest(tiny, key).metadata["preview"]
-    assert isinstance(preview, dg.TableMetadataValue)
-    names = [column.name for column in preview.schema.columns]
-    assert names[: len(first)] == first
-    assert sorted(names) == sorted(tiny.pipeline().artifact(key).table().column_names)
-    assert all(sorted(record.data) == sorted(names) for record in preview.records)
-
-
-def test_means_are_shown_with_six_digits(tiny: Tiny) -> None:
-    for name in ("hybrid", "bm25"):
-        (row,) = [
-            row
-            for row in tiny.pipeline().artifact(LEADERBOARD_KEY).table().to_pylist()
-            if (row["retriever"], row["top_k"]) == (name, 3)
-        ]
-        shown = latest(tiny, metrics_key(name, 3)).metadata["ndcg"].value
-        assert shown == round(row["ndcg"], 6)
-        assert shown != row["ndcg"]
 
 
 @pytest.mark.parametrize("owner", ["bob", "team:", "a@b", "team:x y", ""])

@@ -132,16 +132,6 @@ class TestJob:
         assert told == matching(tiny.pipeline(), *queries)
         assert not_fresh(tiny) == {}
 
-    def test_an_instance_in_memory_is_taken_as_it_is(self, tiny: Tiny) -> None:
-        runs = n_runs(tiny)
-        tiny.replace("queries.jsonl", '"wind"', '"storm"')
-        with dg.DagsterInstance.ephemeral() as instance:
-            job = evaluation_job(loaded(tiny), tiny.settings)
-            assert job.execute_in_process(instance=instance, run_config=QUIET).success
-            found = instance.get_runs_count()
-        assert found == 1
-        assert n_runs(tiny) == runs
-
     @pytest.mark.parametrize(
         ("tags", "trigger"),
         [
@@ -221,7 +211,6 @@ class Sensor:
         self.cursor: str | None = None
 
     def tick(self) -> list[str] | str:
-        """Return the run keys that are requested, or why none is."""
         context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor)
         data = self.definition.evaluate_tick(context)
         self.cursor = data.cursor if data.run_requests else self.cursor
@@ -241,22 +230,6 @@ class TestSensor:
             r"nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
             str(sensor.tick()),
         )
-
-    @pytest.mark.parametrize("file", ["fares.md", "queries.jsonl", "judgments.jsonl"])
-    def test_an_edit_starts_the_job_once(self, sensor: Sensor, fresh: Tiny, file: str) -> None:
-        sensor.tick()
-        old = "40 crowns" if file == "fares.md" else "dog"
-        fresh.replace(file, old, "cat")
-        assert isinstance(sensor.tick(), list)
-        assert isinstance(sensor.tick(), str)
-
-    def test_a_new_file_and_a_changed_yaml_count(self, sensor: Sensor, fresh: Tiny) -> None:
-        sensor.tick()
-        fresh.write_document("new.md", "# New\n\nA new line opens in May.\n")
-        assert isinstance(sensor.tick(), list)
-        fresh.configure("bm25", k1=0.4)
-        assert isinstance(sensor.tick(), list)
-        assert "nothing changed" in str(sensor.tick())
 
     def test_labels_of_people_count(self, sensor: Sensor, fresh: Tiny) -> None:
         """The log and its design, which make estimates, and what is said of questions."""
@@ -278,12 +251,6 @@ class TestSensor:
         assert isinstance(sensor.tick(), list)
         append_lines(marks_file(log), [QuestionMark("q2", "refused")])
         assert isinstance(sensor.tick(), list)
-        assert "nothing changed" in str(sensor.tick())
-
-    def test_a_touched_file_does_nothing(self, sensor: Sensor, fresh: Tiny) -> None:
-        sensor.tick()
-        for file in fresh.folder.rglob("*.*"):
-            file.touch()
         assert "nothing changed" in str(sensor.tick())
 
     def test_a_change_that_is_taken_back_is_another_run(self, sensor: Sensor, fresh: Tiny) -> None:
@@ -311,15 +278,6 @@ class TestSensor:
         for cursor in ("x", "[1]", "{}", "null", json.dumps(["a", "b", "c"])):
             sensor.cursor = cursor
             assert isinstance(sensor.tick(), list)
-
-    def test_weights_of_a_model_count(self, tmp_path: Path) -> None:
-        tiny = Tiny(tmp_path / "tiny").write()
-        tiny.configure("minilm", type="embedding", chunking="parts")
-        with open_instance(tiny.settings) as instance:
-            sensor = Sensor(tiny, instance)
-            sensor.tick()
-            seen = str(sensor.tick())
-        assert "11 files and sentence-transformers/all-MiniLM-L6-v2: nothing changed" in seen
 
 
 class TestInterval:
@@ -352,26 +310,6 @@ class TestRunConfiguration:
         current = {k: pipeline.current(metrics_key("bm25", k)) is not None for k in (1, 3, 5)}
         assert current == {1: False, 3: True, 5: False}
         assert not read_current(tiny.artifacts).complete
-
-    @pytest.mark.parametrize(
-        ("wish", "problem"),
-        [
-            ({"retrievers": ["bm52"]}, "unknown retriever 'bm52'"),
-            ({"top_k": [7]}, "top_k 7 is not"),
-        ],
-    )
-    def test_what_the_experiment_has_not(
-        self, tiny: Tiny, wish: dict[str, object], problem: str
-    ) -> None:
-        config = {**QUIET, "ops": {"evaluate_tiny": {"config": wish}}}
-        with open_instance(tiny.settings) as instance:
-            result = evaluation_job(loaded(tiny), tiny.settings).execute_in_process(
-                instance=instance, run_config=config, raise_on_error=False
-            )
-        (failure,) = result.get_step_failure_events()
-        told = failure.step_failure_data.user_failure_data
-        assert told is not None
-        assert str(told.description).startswith(problem)
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ def settings(tmp_path: Path) -> StoreSettings:
 
 
 def schema(folder: Path) -> dict[str, list[str]]:
-    """Return the databases of an instance with their tables and indexes."""
     found: dict[str, list[str]] = {}
     for path in folder.rglob("*.db"):
         name = path.stem if path.stem in ("index", "runs", "schedules") else "a run"

@@ -35,7 +35,6 @@ from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import (
     counts,
-    definitions,
     evaluate_now,
     latest,
     materializations,
@@ -71,7 +70,7 @@ def test_a_partition_that_is_missing_is_computed(tiny: Tiny) -> None:
     assert evaluate_now(tiny).evaluation.dagster_runs == ()
 
 
-def test_a_range_is_reported_partition_by_partition(tiny: Tiny) -> None:
+def test_ranges_are_reported_partition_by_partition(tiny: Tiny) -> None:
     tiny.lose("relevant_units", "okapi")
     assert run_as_ui(tiny, ["relevant_units"], between=("bm25-whole", "hybrid")).success
     reused = {
@@ -80,41 +79,11 @@ def test_a_range_is_reported_partition_by_partition(tiny: Tiny) -> None:
     }
     assert reused == {"bm25-whole": True, "okapi": False, "hybrid": True}
     assert not_fresh(tiny) == {}
-
-
-def test_a_range_of_cells_is_their_cross_product(tiny: Tiny) -> None:
     before = counts(tiny)
     result = run_as_ui(tiny, ["lexical_runs"], between=("bm25|3", "bm25-whole|5"))
     assert result.success
     told = {name for name, n in counts(tiny).items() if n > before[name]}
     assert told == matching(tiny.pipeline(), "lexical_runs/bm25*/[35]")
-    assert not_fresh(tiny) == {}
-
-
-@pytest.mark.slow
-def test_everything_can_be_started_from_the_ui(fresh: Tiny) -> None:
-    """Stage by stage, as a backfill does; then `evaluate` finds nothing to compute."""
-    graph = definitions(fresh).resolve_asset_graph()
-    for stage in fresh.pipeline().stages():
-        partitions = graph.get(
-            next(k for k in graph.get_all_asset_keys() if k.path[-1] == stage.name)
-        ).partitions_def
-        keys = list(map(str, partitions.get_partition_keys())) if partitions else []
-        between = (keys[0], keys[-1]) if len(keys) > 1 else None
-        partition = keys[0] if len(keys) == 1 else None
-        assert run_as_ui(fresh, [stage.name], partition=partition, between=between).success
-    assert not_fresh(fresh) == {}
-    work = evaluate_now(fresh)
-    assert (work.computed, work.evaluation.dagster_runs) == (0, ())
-
-
-def test_a_changed_cell_makes_what_depends_on_it_stale(tiny: Tiny) -> None:
-    tiny.configure("bm25", k1=0.4)
-    assert run_as_ui(tiny, ["lexical_index"], partition="bm25").success
-    stale = set(not_fresh(tiny))
-    assert stale >= matching(tiny.pipeline(), "lexical_runs/bm25/*")
-    assert not stale & matching(tiny.pipeline(), "*/okapi*", "*/bm25-whole*")
-    evaluate_now(tiny)
     assert not_fresh(tiny) == {}
 
 
@@ -179,7 +148,6 @@ MOST_ITERATIONS = 60
 
 
 def written(root: Path) -> Tiny:
-    """Return an experiment with BM25, vectors from files, and their fusion; nothing is stored."""
     tiny = Tiny(root)
     vectors = {
         "chunk_vectors": "../chunks.npy",
@@ -205,7 +173,6 @@ def written(root: Path) -> Tiny:
 
 
 def artifacts(tiny: Tiny) -> Mapping[str, bytes]:
-    """Return the content of every stored object, rankings included."""
     assets = {*STAGES, "rankings"}
     files = [file for name in assets for file in tiny.objects(name).rglob("*")]
     root = tiny.settings.store
@@ -225,7 +192,6 @@ def ask_for_all(workspace: WorkspaceProcessContext) -> str:
 
 
 def finish(workspace: WorkspaceProcessContext, backfill: str) -> BulkActionStatus:
-    """Iterate as the daemon does until the backfill ends."""
     logger = logging.getLogger("dagster.test_backfill")
     for _ in range(MOST_ITERATIONS):
         errors = [error for error in execute_backfill_iteration(workspace, logger) if error]
@@ -292,7 +258,7 @@ async def answer() -> int:
     return 42
 
 
-def test_a_loop_may_start_inside_a_running_one() -> None:
+def test_loops_inside_a_running_one() -> None:
     async def cell() -> tuple[int, bool]:
         running = asyncio.get_running_loop()
         with as_in_a_script():
@@ -301,15 +267,13 @@ def test_a_loop_may_start_inside_a_running_one() -> None:
 
     assert asyncio.run(cell()) == (42, True)
 
-
-def test_the_running_loop_comes_back_after_a_failure() -> None:
-    async def cell() -> bool:
+    async def failing() -> bool:
         running = asyncio.get_running_loop()
         with pytest.raises(KeyboardInterrupt), as_in_a_script():
             raise KeyboardInterrupt
         return asyncio.get_running_loop() is running
 
-    assert asyncio.run(cell())
+    assert asyncio.run(failing())
 
 
 def test_other_warnings_are_shown() -> None:

@@ -79,7 +79,6 @@ class Opened:
             self.wrong.append(request.url)
 
     def see_all(self) -> None:
-        """Scroll to each section, so that every chart is drawn."""
         for name in ("charts", "stages", "answers", "explorer", "history"):
             for section in self.page.locator(f"#{name}").all():
                 section.scroll_into_view_if_needed()
@@ -96,7 +95,6 @@ class Opened:
 
 @pytest.fixture(scope="session")
 def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
-    """The tiny experiment and its page."""
     tiny = Tiny(tmp_path_factory.mktemp("browser")).write()
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
@@ -150,7 +148,6 @@ def answers_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
 
 @pytest.fixture(scope="session")
 def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of an experiment whose texts, ids, titles and tags are all hostile."""
     tiny = Tiny(tmp_path_factory.mktemp("hostile"))
     tiny.config |= {"dataset": {"format": "beir"}, "baseline": "one"}
     tiny.config["retrievers"] = {

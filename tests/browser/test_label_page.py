@@ -22,7 +22,6 @@ pytestmark = pytest.mark.browser
 
 DESKTOP = {"width": 1100, "height": 900}
 PHONE = {"width": 380, "height": 800}
-BAD_REQUEST = "the server responded with a status of 400 (Bad Request)"
 KILLS = int(os.environ.get("RAG_ASSETS_LABEL_KILLS", "3"))
 
 
@@ -196,24 +195,6 @@ def test_nothing_is_lost_when_the_server_does_not_answer(opened: Labelling, log:
     opened.press("1")
     opened.says("Saved: 1.")
     assert len(read_judgments(log)) == 2
-
-
-def test_two_people_in_two_browsers(browser: Browser, client: Client, log: Path) -> None:
-    pages = [Labelling(browser, client.address) for _ in range(2)]
-    pages[1].page.get_by_label("You", exact=True).fill("eve")
-    pages[1].press("Tab")
-    client.ask("next", by="eve")
-    for number in range(8):
-        page = pages[number % 2]
-        page.page.locator("#question").wait_for()
-        page.press("1")
-        page.says("Saved: 1.")
-        page.page.evaluate("document.getElementById('said').textContent = ''")
-    items = [line.item for line in read_judgments(log)]
-    assert len(items) == len(set(items)) == 8
-    assert {line.by for line in read_judgments(log)} == {"ada", "eve"}
-    for page in pages:
-        page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

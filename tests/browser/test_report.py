@@ -55,12 +55,11 @@ def desktop(browser: Browser, tiny_report: Report) -> Opened:
     return opened
 
 
-def test_nothing_goes_wrong_and_nothing_is_asked_for(desktop: Opened) -> None:
+def test_nothing_goes_wrong_and_numbers_and_charts_are_those_of_the_leaderboard(
+    desktop: Opened, tiny_report: Report
+) -> None:
     assert desktop.page.locator(".chart svg.main-svg").count() >= 5
     assert desktop.wrong == []
-
-
-def test_numbers_are_those_of_the_leaderboard(desktop: Opened, tiny_report: Report) -> None:
     result, _ = tiny_report
     board = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
     table = "[data-top-k='5'] table.board"
@@ -68,9 +67,6 @@ def test_numbers_are_those_of_the_leaderboard(desktop: Opened, tiny_report: Repo
     shown = desktop.page.evaluate(COLUMN, [table, 2])
     assert shown == [f"{board[name]['ndcg']:.4f}" for name in names]
     assert set(names) == set(board)
-
-
-def test_charts_draw_the_leaderboard(desktop: Opened, tiny_report: Report) -> None:
     rows = [row for row in tiny_report[0].leaderboard.to_pylist() if row["top_k"] == 5]
     read = "document.getElementById('chart-bars').data.map((t) => [t.name, t.y[t.x.indexOf('@5')]])"
     drawn = dict(desktop.page.evaluate(read))
@@ -138,8 +134,14 @@ def test_evidence_is_marked_and_arrows_go_through_the_list(desktop: Opened) -> N
     assert first.get_attribute("aria-current") is None
 
 
-def test_a_phone_needs_no_scrolling_sideways(browser: Browser, tiny_report: Report) -> None:
+def test_phones_need_no_scrolling_sideways(
+    browser: Browser, tiny_report: Report, history_report: Report
+) -> None:
     opened = Opened(browser, tiny_report[1], viewport=PHONE)
+    opened.see_all()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
+    assert opened.wrong == []
+    opened = Opened(browser, history_report[1], viewport=PHONE, color_scheme="dark")
     opened.see_all()
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
     assert opened.wrong == []
@@ -271,7 +273,7 @@ def means(report: Report, metric: str, top_k: int) -> dict[str, list[float | Non
     return {name: [found.get((name, one)) for one in kept] for name, _ in found}
 
 
-def test_the_history_is_drawn_and_breaks_where_labels_changed(
+def test_the_history_is_drawn_breaks_where_labels_changed_and_says_so(
     over_time: Opened, history_report: Report
 ) -> None:
     wanted = means(history_report, "ndcg", 5)
@@ -287,9 +289,6 @@ def test_the_history_is_drawn_and_breaks_where_labels_changed(
     )
     assert shapes == [[2.5, "dot"]], "the break"
     assert over_time.wrong == []
-
-
-def test_the_history_says_what_changed(over_time: Opened) -> None:
     rows = over_time.page.locator("#history table tbody tr").all_inner_texts()
     points = [row for row in rows if re.match(r"20\d\d-", row)]
     assert len(points) == 4, "the evaluation without change is no point"
@@ -297,13 +296,6 @@ def test_the_history_says_what_changed(over_time: Opened) -> None:
     assert "retriever okapi removed" in points[0]
     assert "labels changed" in points[1]
     assert "bm25.k1 1.2 -> 0.1" in points[2]
-
-
-def test_the_history_fits_a_phone(browser: Browser, history_report: Report) -> None:
-    opened = Opened(browser, history_report[1], viewport=PHONE, color_scheme="dark")
-    opened.see_all()
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
-    assert opened.wrong == []
 
 
 def test_one_evaluation_is_a_sentence(desktop: Opened) -> None:

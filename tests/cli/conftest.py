@@ -47,15 +47,12 @@ def warehouse_rows(settings: StoreSettings) -> dict[str, list[object]]:
 
 @pytest.fixture(scope="session")
 def process_environment() -> dict[str, str]:
-    """The environment for a new interpreter that finds this package."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     return {**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
 
 
 @pytest.fixture(scope="session")
 def invoke() -> Invoke:
-    """Return a function that runs the command line in this process."""
-
     def run(*arguments: object) -> Result:
         environment: dict[str, str | None] = {**dict.fromkeys(VARIABLES), "COLUMNS": "80"}
         return CliRunner(env=environment).invoke(main, [str(a) for a in arguments])
@@ -117,7 +114,6 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[Path, Path]:
-    """An experiment and its store after one evaluation; tests only read them."""
     root = tmp_path_factory.mktemp("evaluated")
     folder = write_beir(root / "tiny", {"experiment.yaml": BM25_ONLY})
     result = invoke("evaluate", folder, "--store", root / "store")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,13 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-import rag_assets
-from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.cli import main
-from rag_assets.errors import Incomplete, NotEvaluated, UsageError
+from rag_assets.errors import Incomplete
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.answers import answer_rows
-from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.cli.conftest import Invoke
 from tests.llm.server import error, serving
 from tests.tiny_experiment import Tiny
-
-Invoke = Callable[..., Result]
 
 OTHER = {**PREDICTIONS, "q1": "40 crowns", "q2": GOLDS["q2"][0], "q3": "beside", "q5": "at six"}
 """Against PREDICTIONS: half lost, won, half won, tied, failed no more."""
@@ -62,14 +55,6 @@ def parsed(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_all_pairs_are_those_of_the_evaluation(run: Invoke, tiny: Tiny) -> None:
-    table = tiny.pipeline().artifact(ANSWER_COMPARISONS_KEY).table().to_pylist()
-    (stored,) = [row for row in table if row["metric"] == "answer_f1"]
-    (row,) = parsed(run("compare", "--metric", "answer_f1", "--format", "json"))
-    of = {name: row[name] for name in ("evaluation_id", "started")}
-    assert row == {**stored, **of}
-
-
 def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:
     row = parsed(run("compare", "official@-", "read@3", "--format", "json"))
     assert (row["answerer_a"], row["answerer_b"], row["metric"]) == (
@@ -85,15 +70,6 @@ def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:
     assert row["low"] <= row["difference"] <= row["high"]
     (first, *_) = row["most_won"]
     assert (first["golds"], first["answer_a"]) == (GOLDS["q2"], "in the wind")
-
-
-def test_a_pair_for_people(run: Invoke) -> None:
-    shown = run("compare", "official@-", "read@3").stdout
-    assert "tiny: read@3 against official@- on answer_f1" in shown
-    assert "no difference shown between official@- and read@3 on answer_f1:" in shown
-    assert "official@-: (failed)" in shown
-    assert "right: (unanswerable)" in shown
-    assert "answerers" in run("compare", "--metric", "answer_em").stdout
 
 
 @pytest.mark.parametrize(
@@ -229,20 +205,6 @@ def test_the_history_of_answerers(over: Invoke) -> None:
     assert "unknown answerer 'copy@9' (did you mean 'copy@3'?)" in unknown.stderr
 
 
-def test_the_answerers_for_programs(run: Invoke) -> None:
-    official, read = parsed(run("leaderboard", "--answers", "--format", "json"))
-    assert (official["answerer"], official["top_k"], official["n_failed"]) == ("official", None, 1)
-    assert (read["answerer"], read["top_k"]) == ("read", 3)
-    assert official["answer_em"] == pytest.approx(3 / 7)
-    assert official["answer_em_low"] <= official["answer_em"] <= official["answer_em_high"]
-    header, *lines = run("leaderboard", "--answers", "--format", "csv").stdout.splitlines()
-    assert header.startswith("answerer,top_k,split,answer_em,answer_em_low,")
-    assert len(lines) == 2
-    assert "answers to 7 questions" in run("leaderboard", "--answers").stdout
-    refused = run("leaderboard", "--answers", "--ties")
-    assert "--ties does not apply to --answers" in refused.stderr
-
-
 def test_slices_of_answerers(run: Invoke) -> None:
     arguments = ("leaderboard", "--by", "tag", "--metric", "answer_f1")
     rows = parsed(run(*arguments, "--format", "json"))
@@ -268,24 +230,6 @@ def test_answers_without_labels_of_retrieval(tiny: Tiny, tmp_path: Path, invoke:
     assert invoke("gate", bare.folder, "--against", "latest", *arguments).exit_code == 2
 
 
-def test_answers_in_python_and_in_a_notebook(tiny: Tiny) -> None:
-    result = EvaluationTable.current(tiny.artifacts)
-    frame = result.answers.to_pandas()
-    assert list(frame["questions"].unique()) == ["all", "answerable", "unanswerable"]
-    shown = result._repr_html_()
-    assert "answers to 7 questions" in shown
-    assert "read@3" in shown
-    of_all = frame[frame["questions"] == "all"].set_index("answerer")
-    assert of_all["answer_em"]["official"] == pytest.approx(3 / 7)
-    compared = rag_assets.compare(
-        tiny.folder, "official@-", "read@3", store=tiny.root / "store", metric="answer_em"
-    )
-    assert compared.to_arrow().to_pylist()[0]["answerer_b"] == "read@3"
-    assert "read@3 - official@-" in compared._repr_html_()
-    over_time = rag_assets.history(tiny.folder, "answer_em", store=tiny.root / "store")
-    assert over_time.to_arrow()["answerer"].to_pylist() == ["official@-", "read@3"]
-
-
 def test_the_warehouse_has_answers(tiny: Tiny) -> None:
     warehouse = rebuild(tiny.settings)
     with duckdb.connect(str(warehouse), read_only=True) as connection:
@@ -309,27 +253,6 @@ def command(tiny: Tiny, *words: str) -> Result:
     return runner.invoke(main, [name, str(tiny.folder), *rest, *store])
 
 
-def test_the_leaderboard_has_a_table_of_answers(fresh: Tiny, computed_answers: Tiny) -> None:
-    with_answers(fresh.start_from(computed_answers))
-    done = command(fresh, "evaluate")
-    assert done.exit_code == 0, done.output
-    assert done.stderr.count("1 question has no prediction, and counts as failed: q5") == 1
-    board = command(fresh, "leaderboard").stdout
-    lines = board[board.index("answers to 7 questions") :].splitlines()
-    headings = ["answerer", "F1", "interval", "EM", "grounded", "abstained", "failed"]
-    assert lines[1].split() == headings
-    assert lines[2].split()[:2] == ["official@-", "0.5746"]
-    assert lines[2].split()[4] == "0.4286"
-    assert lines[3].split()[0] == "read@3"
-    result = EvaluationResult.current(fresh.artifacts)
-    rows = {(row["answerer"], row["top_k"]): row for row in answer_rows(result, "all")}
-    assert rows["official", None]["n_failed"] == 1
-    row = rows["official", None]
-    low, mean, high = (float(str(row[f"answer_f1{end}"])) for end in ("_low", "", "_high"))
-    assert low < mean < high
-    assert json.loads(command(fresh, "leaderboard", "--format", "json").stdout)
-
-
 def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
     fresh: Tiny, computed_answers: Tiny
 ) -> None:
@@ -351,21 +274,3 @@ def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
         again = command(fresh, "evaluate", "--retry-failed")
         assert again.exit_code == 0, again.output
         assert len(server.received) == n + 1
-
-
-def test_attribution_goes_on_to_the_answer(fresh: Tiny, computed_answers: Tiny) -> None:
-    fresh.start_from(computed_answers)
-    assert command(fresh, "evaluate").exit_code == 0
-    nothing = command(fresh, "attribution", "--answers")
-    assert nothing.exit_code == NotEvaluated.exit_code
-    assert "`answers` in experiment.yaml" in nothing.stderr
-    with_answers(fresh)
-    assert command(fresh, "evaluate").exit_code == 0
-    rows = json.loads(command(fresh, "attribution", "--answers", "--format", "json").stdout)
-    official = {row["outcome"]: row["n"] for row in rows if row["answerer"] == "official@-"}
-    assert official["failed"] == 1
-    assert sum(official.values()) == 7
-    assert "from corpus to answer" in command(fresh, "attribution", "--answers").stdout
-    refused = command(fresh, "attribution", "--answers", "--retriever", "bm25")
-    assert refused.exit_code == UsageError.exit_code
-    assert "--answers" in refused.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,21 +12,13 @@ import pytest
 from click.testing import Result
 
 from tests.beir_folder import FILES, write_beir
+from tests.cli.conftest import Invoke, RunProcess
 from tests.forked import Forks, Place
-
-Invoke = Callable[..., Result]
-RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
 
 CORPUS, QUERIES, QRELS = FILES["corpus.jsonl"], FILES["queries.jsonl"], FILES["qrels/test.tsv"]
 
 BAD_DATA = {
     "empty corpus": ("documents", "corpus.jsonl", "", "corpus.jsonl: holds no document; "),
-    "duplicate document id": (
-        "documents",
-        "corpus.jsonl",
-        CORPUS + '{"_id": "d2", "text": "x"}\n',
-        "corpus.jsonl:5: `_id`: ",
-    ),
     "malformed line of documents": (
         "documents",
         "corpus.jsonl",
@@ -40,30 +31,11 @@ BAD_DATA = {
         '{"_id": "q1", "text": "a"}\n{"_id": "q2"]\n',
         "queries.jsonl:2: ",
     ),
-    "duplicate query id": (
-        "queries",
-        "queries.jsonl",
-        QUERIES + '{"_id": "q1", "text": "x"}\n',
-        "queries.jsonl:5: `_id`: ",
-    ),
-    "no queries": ("queries", "queries.jsonl", "\n", "queries.jsonl: holds no query; "),
     "qrels with an unknown document": (
         "qrels",
         "qrels/test.tsv",
         QRELS + "q1\td99\t1\n",
         "test.tsv:7: `corpus-id`: ",
-    ),
-    "qrels with an unknown query": (
-        "qrels",
-        "qrels/test.tsv",
-        QRELS + "q99\td1\t1\n",
-        "test.tsv:7: `query-id`: ",
-    ),
-    "qrels with a grade that is no number": (
-        "qrels",
-        "qrels/test.tsv",
-        QRELS + "q2\td1\tyes\n",
-        "test.tsv:7: `grade`: ",
     ),
     "control characters in an id": (
         "documents",
@@ -79,6 +51,16 @@ UNUSED = {
     ("leaderboard", "--by", "tag", "--top-k", "1"): "--top-k does not apply to --by, which shows ",
     ("leaderboard", "--latency", "--budget", "9"): "--budget does not apply to --latency, ",
     ("leaderboard", "--latency", "--split", "dev"): "--split does not apply to --latency, ",
+    ("leaderboard", "--latency", "--top-k", "1"): "--top-k does not apply to --latency, ",
+    ("leaderboard", "--answers", "--ties"): "--ties does not apply to --answers",
+    ("leaderboard", "--metric", "mrr"): "--metric belongs to --by; the leaderboard shows all ",
+    ("attribution", "--answers", "--retriever", "a"): "--retriever does not apply to --answers, ",
+    ("attribution", "--queries", "--by", "tag"): "--queries lists evidences one by one; --by does ",
+    ("compare", "a"): "compare takes two retrievers or none, not 1",
+    ("pool", "--out", "a", "--import", "b"): "--out, --import and --feedback exclude each other",
+    ("generate",): "name what to write: --sheet FILE, --out FOLDER, or both",
+    ("generate", "--import", "a.csv"): "--import reads a sheet and writes a dataset: give --out, ",
+    ("report", "--out", "/tmp"): "--out /tmp is a folder; name a file",
     ("compare", "--show", "3"): "--show belongs to two retrievers or answerers; name them",
     ("pool", "--import", "x.csv", "--depth", "3"): "--depth is of a sheet that is written; ",
     ("pool", "--feedback", "x.jsonl", "--seed", "3"): "--seed is of a sheet that is written; ",
@@ -92,23 +74,7 @@ UNUSED = {
 BAD_YAML = {
     "invalid YAML": ("top_k: [1\n", ":2: is not valid YAML: "),
     "unknown key": ("topk: [1]\n", ":1: `topk`: unknown key 'topk' (did you mean 'top_k'?)"),
-    "unknown retriever in inputs": (
-        "retrievers: {a: {type: bm25}, f: {type: rrf, inputs: [a, b]}}\n",
-        ":1: `retrievers.f.inputs.1`: unknown retriever 'b'",
-    ),
-    "cycle": (
-        "retrievers: {a: {type: rrf, inputs: [b, c]}, b: {type: rrf, inputs: [a, c]}, "
-        "c: {type: bm25}}\n",
-        ": is a cycle: a -> b -> a",
-    ),
-    "fused of fused": (
-        "retrievers: {a: {type: bm25}, b: {type: bm25}, f: {type: rrf, inputs: [a, b]}, "
-        "g: {type: rrf, inputs: [a, f]}}\n",
-        "'f' is itself a fused retriever; three levels: ",
-    ),
-    "top_k 0": ("top_k: [0]\n", ":1: `top_k.0`: "),
     "name with a slash": ("name: ../x\n", ":1: `name`: '../x' is not a name; allowed: "),
-    "retriever with a slash": ("retrievers: {a/b: {type: bm25}}\n", "'a/b' is not a name"),
 }
 
 
@@ -123,7 +89,6 @@ def check_error(result: Result, exit_code: int, *parts: str) -> None:
 
 
 def tree(store: Path) -> dict[str, bytes]:
-    """Return all finished artifacts and snapshots of a store."""
     files = [file for file in (store / "tiny").rglob("*") if file.is_file()]
     return {file.relative_to(store).as_posix(): file.read_bytes() for file in files}
 
@@ -187,20 +152,6 @@ def test_options_that_the_experiment_lacks(
     assert not store.exists()
 
 
-def test_top_k_of_0_is_wrong_usage(invoke: Invoke, tiny: Path) -> None:
-    result = invoke("evaluate", tiny, "--top-k", 0)
-    assert result.exit_code == 2
-    assert "Invalid value for '--top-k': 0" in result.stderr
-
-
-@pytest.mark.parametrize("days", ["nan", "inf", "1e308", "-1"])
-def test_an_age_that_is_none(invoke: Invoke, store: Path, days: str) -> None:
-    for option in ("--older-than", "--caches"):
-        result = invoke("clean", "--store", store, option, days)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert f"Invalid value for '{option}'" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -240,26 +191,15 @@ def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: s
     check_error(result, result.exit_code, f"{tiny / name}: is a FIFO, not a file")
 
 
-def test_missing_folder(run_forked: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
+def test_missing_and_empty_folders(run_forked: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
     done = run_forked("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
     expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
     assert not (tmp_path / "store").exists()
     check_error(invoke("evaluate", tmp_path / "a\nb"), 2, "a\\nb: no such file or folder")
-
-
-def test_empty_folder(invoke: Invoke, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     check_error(invoke("evaluate", empty, "--store", tmp_path / "s"), 1, "an empty folder")
-
-
-def test_bad_data_in_a_process(run_forked: RunProcess, tiny: Path, store: Path) -> None:
-    (tiny / "qrels" / "test.tsv").write_text(QRELS + "q1\td99\t1\n", encoding="utf-8")
-    done = run_forked("evaluate", tiny, "--store", store, "--format", "json")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {tiny / 'qrels' / 'test.tsv'}:7: `corpus-id`: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_two_experiments_of_one_name(invoke: Invoke, again: tuple[Path, Path]) -> None:
@@ -288,7 +228,6 @@ def test_one_experiment_by_several_paths(invoke: Invoke, tiny: Path, store: Path
 
 
 def _in_the_way(store: Path, where: str) -> Path:
-    """Put a file where a folder must be; return the store to ask for."""
     if where == "above":
         store.write_text("", encoding="utf-8")
         return store / "deeper"
@@ -329,15 +268,6 @@ def locked_away() -> Iterator[Callable[[Path, int], None]]:
     yield change
     for path, mode in changed.items():
         path.chmod(mode)
-
-
-def test_a_store_that_is_read_only(
-    invoke: Invoke, tiny: Path, store: Path, locked_away: Callable[[Path, int], None]
-) -> None:
-    store.mkdir()
-    locked_away(store, 0o555)
-    check_error(invoke("evaluate", tiny, "--store", store), 3, "Permission denied")
-    assert not list(store.iterdir())
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])

@@ -20,8 +20,7 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from tests.beir_folder import FILES, write_beir
-
-Invoke = Callable[..., Result]
+from tests.cli.conftest import Invoke
 
 KEY = "sk-broken-inputs-0123456789abcdef"
 """A key that is set; nothing may print it."""
@@ -192,7 +191,6 @@ def _a_key_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(result: Result) -> None:
-    """Hold a result to what every broken input must come to."""
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     assert result.exit_code in (0, 1, 2, 3, 4), result.output
     assert KEY not in result.output
@@ -262,7 +260,6 @@ def test_damaged_gzip(invoke: Invoke, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """An evaluated experiment, files to name, and a folder to work in."""
     root = tmp_path_factory.mktemp("broken")
     yaml = "retrievers: {a: {type: bm25}, b: {type: bm25, b: 0}}\ntop_k: [1, 3]\n"
     folder = write_beir(root / "tiny", {"experiment.yaml": yaml})

@@ -13,7 +13,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from tests.dagster_state import counts, not_fresh
 from tests.forked import ROOT, Forks, Place
@@ -37,11 +36,6 @@ while not stop.exists():
     time.sleep(0.02)  # else it takes a core from what is evaluated
 print(served, refused)
 """
-
-
-by_hand = pytest.mark.skipif(
-    "RAG_ASSETS_CRASHES" not in os.environ, reason="takes long (set RAG_ASSETS_CRASHES)"
-)
 
 
 @pytest.fixture(scope="module")
@@ -156,81 +150,19 @@ def test_a_read_only_store_is_one_line(forks: Forks, tiny: Tiny) -> None:
     assert read_current(tiny.artifacts) == before
 
 
-@pytest.mark.parametrize(
-    ("appears", "removed"),
-    [
-        ("relevant_units", "chunks"),
-        pytest.param("lexical_index", "documents", marks=by_hand),
-        pytest.param("fused_runs", "rankings", marks=by_hand),
-        pytest.param("metrics_summary", "metrics", marks=by_hand),
-    ],
-)
 def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(
-    forks: Forks, tiny: Tiny, appears: str, removed: str
+    forks: Forks, tiny: Tiny
 ) -> None:
     before = read_current(tiny.artifacts).content
     empty(tiny)
     process = start(forks, tiny)
     deadline = time.monotonic() + 60
-    while not tiny.objects(appears).is_dir() and time.monotonic() < deadline:
+    while not tiny.objects("relevant_units").is_dir() and time.monotonic() < deadline:
         time.sleep(0.005)
-    shutil.rmtree(tiny.objects(removed))
+    shutil.rmtree(tiny.objects("chunks"))
     code = forks.wait(process)
     if code:
         assert one_line(tiny).startswith("error: ")
         assert evaluate(forks, tiny) == 0, log(tiny)
     assert evaluate(forks, tiny) == 0
     assert read_current(tiny.artifacts).content == before
-
-
-@by_hand
-def test_a_document_that_is_removed_in_mid_run_is_a_line(forks: Forks, tiny: Tiny) -> None:
-    before = read_current(tiny.artifacts)
-    empty(tiny)
-    text = (tiny.folder / "lost.md").read_text()
-    process = start(forks, tiny)
-    (tiny.folder / "lost.md").unlink()
-    code = forks.wait(process)
-    assert code in (0, 1), log(tiny)
-    tiny.write_document("lost.md", text)
-    assert evaluate(forks, tiny) == 0, log(tiny)
-    assert read_current(tiny.artifacts).content == before.content
-
-
-@by_hand
-def test_runs_of_dagster_side_by_side(forks: Forks, tiny: Tiny) -> None:
-    """What a backfill by one run a partition starts: processes of their own on one instance."""
-    before = read_current(tiny.artifacts).content
-    cells = [f"{name}|3" for name in ("bm25", "bm25-whole")]
-    for asset in ("lexical_runs", "rankings", "fused_runs", "metrics", "relevant_units"):
-        shutil.rmtree(tiny.objects(asset))
-    register(tiny.pipeline().experiment, tiny.settings)
-    home = tiny.settings.dagster_home
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")
-    variables = {"DAGSTER_HOME": str(home), "RAG_ASSETS_STORE": str(tiny.root / "store")}
-    asked = [("lexical_runs", cell) for cell in (*cells, *cells)]
-    asked += [("relevant_units", name) for name in ("bm25", "hybrid")]
-    places = [
-        Place(str(tiny.root / f"log-{number}"), environment=variables)
-        for number in range(len(asked))
-    ]
-    runs = [
-        forks.start(place, *materialize(tiny, asset, partition))
-        for place, (asset, partition) in zip(places, asked, strict=True)
-    ]
-    codes = [forks.wait(run) for run in runs]
-    logs = "".join(log(tiny, f"log-{number}") for number in range(len(runs)))
-    assert codes == [0] * len(runs), logs
-    assert "database is locked" not in logs
-    # Two runs asked for each cell, and one of them computed it.
-    assert logs.count("1 computed, 0 up to date and reused") == 4
-    assert logs.count("0 computed, 1 up to date and reused") == 2
-    assert evaluate(forks, tiny) == 0, log(tiny)
-    assert read_current(tiny.artifacts).content == before
-    assert not_fresh(tiny) == {}
-
-
-def materialize(tiny: Tiny, asset: str, partition: str) -> list[str]:
-    """Return the command that materializes one partition."""
-    select = ["--select", f"key:{tiny.config['name']}/{asset}", "--partition", partition]
-    return ["dagster", "asset", "materialize", "-m", "rag_assets.definitions", *select]

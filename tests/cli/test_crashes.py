@@ -82,7 +82,6 @@ def start(forks: Forks, matrix: Matrix) -> int:
 
 
 def start_over(matrix: Matrix) -> None:
-    """Remove all that is stored but the vectors."""
     for place in (matrix.root / "store").iterdir():
         if place.name != "cache":
             shutil.rmtree(place) if place.is_dir() else place.unlink()
@@ -209,7 +208,6 @@ def test_killed_between_any_two_writes_at_the_end(
 
 
 def results(matrix: Tiny) -> list[Path]:
-    """All finished artifacts: Parquet files, and folders with a manifest."""
     found: list[Path] = []
     for path in matrix.objects("").rglob("*"):
         parts = path.relative_to(matrix.objects("")).parts
@@ -222,7 +220,6 @@ def results(matrix: Tiny) -> list[Path]:
 
 
 def content_of(matrix: Tiny) -> dict[str, bytes]:
-    """The bytes of all results, by their path."""
     files = [f for path in results(matrix) for f in ([path] if path.is_file() else path.rglob("*"))]
     return {f.relative_to(matrix.settings.store).as_posix(): f.read_bytes() for f in files}
 
@@ -289,7 +286,6 @@ def damaged(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Damaged
 
 @contextmanager
 def restored(tiny: Tiny, whole: bool, flipped: Path) -> Iterator[None]:
-    """Put the store back as it was: all of it, or one file."""
     kept = tiny.root / "kept"
     if whole:
         shutil.copytree(tiny.settings.store, kept, symlinks=True)

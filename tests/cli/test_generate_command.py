@@ -50,7 +50,6 @@ def llm_of(server: Server) -> dict[str, object]:
 
 @pytest.fixture
 def ferry(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of documents, without queries and labels."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
     for name, text in DOCUMENTS.items():
@@ -122,7 +121,6 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
 
 
 def opened(dataset: Path, root: Path) -> Pipeline:
-    """Add BM25 to the experiment that was written, and open it."""
     yaml = dataset / "experiment.yaml"
     wanted = (
         "chunking: {parts: {strategy: recursive, max_characters: 80, overlap: 0}}\n"
@@ -180,34 +178,6 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "OPENAI_API_KEY is not set" in invoke("ferry", "--out", "x").stderr
 
 
-def test_money_is_asked_for_before_each_batch(ferry: Path, server: Server) -> None:
-    server.forget_rules()
-    server.on("", replies.no_usage("What?"))  # then the most that it can cost is counted
-    prices = {"prompt_price": 1000, "completion_price": 1000, "max_cost": 1.5}
-    configure(ferry, llm={**llm_of(server), **prices})
-    result = invoke("ferry", "--out", "asked")
-    assert result.exit_code == 3
-    assert "stopped before LLM max_cost 1.5 would be passed" in result.stderr
-    assert len(server.received) == 1
-    assert not Path("asked").exists()
-
-
-def test_what_is_asked(ferry: Path, server: Server) -> None:
-    prompt = ferry / "mine.txt"
-    prompt.write_text("version: 3\n[user]\nIn {language}, {n} of {text}\n", encoding="utf-8")
-    asked = {"temperature": 0.5, "seed": 7, "max_tokens": 99}
-    options = {"template": "mine.txt", "language": "Czech", "n": 4, "chunks": 3, "min_words": 1}
-    llm = {**llm_of(server), "model": "other"}
-    configure(ferry, questions={**options, **asked}, llm=llm)
-    result = invoke("ferry", "--sheet", "a.csv")
-    assert result.exit_code == 0, result.output
-    assert len(server.received) == 3
-    for request in server.received:
-        assert request.text.startswith("In Czech, 4 of ")
-        assert {"model": "other", **asked}.items() <= request.body.items()
-    assert "other mine/3" in Path("a.csv").read_text(encoding="utf-8-sig")
-
-
 def test_a_model_that_writes_several_answers_is_refused(ferry: Path, server: Server) -> None:
     """Only one of them would be read."""
     configure(ferry, llm={"type": "transformers", "model": "t5", "beams": 4, "sequences": 4})
@@ -233,30 +203,6 @@ def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None
     assert nothing.exit_code == 1
     assert "review.csv: no row says yes under `keep`; nothing is written" in nothing.stderr
     assert not Path("new").exists()
-
-
-def test_a_document_that_changed_since(ferry: Path, server: Server, tmp_path: Path) -> None:
-    assert invoke("ferry", "--sheet", "review.csv").exit_code == 0
-    judged(tmp_path / "review.csv", "nothing")
-    fares = ferry / "fares.md"
-    fares.write_text(fares.read_text().replace("40", "41"))
-    result = invoke("ferry", "--import", "review.csv", "--out", "asked")
-    assert result.exit_code == 1
-    assert "`quote`: is not what 'fares.md' says from " in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ([], "name what to write: --sheet FILE, --out FOLDER, or both"),
-        (["--import", "a.csv"], "--import reads a sheet and writes a dataset: give --out"),
-    ],
-)
-def test_wrong_usage(ferry: Path, server: Server, options: list[str], problem: str) -> None:
-    result = invoke("ferry", *options)
-    assert result.exit_code == 2
-    assert problem in result.stderr
-    assert not server.received
 
 
 def test_several_chunkings_and_no_model(ferry: Path, server: Server) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from rag_assets import __version__
 from rag_assets.cli import commands_evaluate, commands_files, commands_labels, main
@@ -22,11 +22,10 @@ from rag_assets.judges.check import Rules
 from rag_assets.labels.findings import DEFAULT_THRESHOLD
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import write_beir
+from tests.cli.conftest import Invoke
 from tests.llm.server import serving
 from tests.test_imports import COMMAND, modules_after
 from tests.tiny_experiment import QUERIES, Tiny
-
-Invoke = Callable[..., Result]
 
 BEFORE = ("evaluate data/handbook", "anchor data/handbook", "evaluate data/handbook")
 """What was run before the examples: two evaluations, the first one pinned."""
@@ -48,7 +47,6 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
 
 
 def example(text: str) -> list[str]:
-    """Return the words of the example in a help text; it stands on a line, to be copied."""
     found = re.search(r"^  Example: rag-assets (.+)\n\n", text, re.MULTILINE)
     assert found, text
     return shlex.split(found[1])
@@ -56,14 +54,12 @@ def example(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def model_server() -> Iterator[str]:
-    """The address of a server that always asks the same."""
     with serving(lambda text: '[{"question": "What is it that ferries carry?"}]') as server:
         yield server.base_url
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke, model_server: str) -> Path:
-    """Where the examples run, in any order."""
     folder = tmp_path_factory.mktemp("examples")
     yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
     yaml += "judges: {strict: {type: words}}\n"
@@ -137,17 +133,11 @@ def test_a_command_and_what_it_runs_have_the_same_parameters_and_defaults() -> N
     assert defaults["judged"] == DEFAULT_THRESHOLD
 
 
-def test_help_loads_no_library() -> None:
+def test_help_loads_no_library_and_versions_and_typos_are_told(invoke: Invoke) -> None:
     """Nor tables, models or Dagster: only click, and rich for what is printed."""
     loaded = modules_after(COMMAND, "leaderboard", "--help")
     assert loaded.isdisjoint({"dagster", "duckdb", "numpy", "pyarrow", "pydantic", "scipy"})
-
-
-def test_version(invoke: Invoke) -> None:
     assert invoke("--version").stdout == f"rag-assets, version {__version__}\n"
-
-
-def test_unknown_command(invoke: Invoke) -> None:
     result = invoke("evalute")
     assert result.exit_code == 2
     assert "error: No such command 'evalute'. (Did you mean one of: 'evaluate'," in result.stderr

@@ -6,7 +6,6 @@ import ast
 import json
 import re
 import shutil
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,14 @@ from typing import Any
 import dagster
 import duckdb
 import pytest
-from click.testing import Result
 
 from rag_assets.assets.reports import evaluations
 from rag_assets.checks.check import Check, CheckOutcome, CheckResult
 from rag_assets.plain_text import one_line
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir
+from tests.cli.conftest import Invoke
 from tests.terminal import ESCAPE, written_to_terminal
-
-Invoke = Callable[..., Result]
 
 PACKAGE = Path(__file__).parents[2] / "rag_assets"
 

@@ -6,31 +6,20 @@ import dataclasses
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
-from click.testing import Result
 
 import rag_assets
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements, seconds_per_text
-from rag_assets.errors import UsageError
 from rag_assets.experiment import ExperimentConfig, load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.pipeline.plan import REUSE
 from rag_assets.report.question_hits import Excerpt, excerpt, marks
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
+from tests.cli.conftest import Invoke
 from tests.tiny_experiment import DOCUMENTS
-
-Invoke = Callable[..., Result]
-
-MARKDOWN = {
-    "fares.md": "# Fares\n\nA single ticket costs 40 crowns.\n",
-    "queries.jsonl": '{"query_id": "q1", "text": "what does a ticket cost"}\n',
-    "judgments.jsonl": '{"query_id": "q1", "doc_id": "fares.md", "quote": "costs 40 crowns"}\n',
-}
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -79,31 +68,6 @@ def test_every_format_gets_a_file_that_means_the_default(
     assert f"next: rag-assets evaluate {file}" in result.stderr
     assert "4 documents" in result.stdout
     assert_means_the_default(data, file)
-
-
-def test_markdown_is_cut_and_says_so(invoke: Invoke, tmp_path: Path) -> None:
-    data = write(tmp_path / "ferry", MARKDOWN)
-    result = invoke("init", data)
-    assert result.stdout == (
-        f"{data / 'experiment.yaml'}: 1 documents, 1 queries, 1 judgments\n"
-        "characters       33; a document has 33 to 33, median 33\n"
-        "language         standard (BM25 splits text into words by it)\n"
-        "near-duplicates  none\n"
-        "chunks           1 (sections_200)\n"
-        "evaluate takes   less than a minute\n"
-    )
-    text = (data / "experiment.yaml").read_text(encoding="utf-8")
-    assert yaml.safe_load(text)["dataset"] == {"path": ".", "format": "markdown"}
-    assert "sections_200: {strategy: recursive, max_tokens: 200, overlap: 30}" in text
-    assert_means_the_default(data, data / "experiment.yaml")
-
-
-def test_without_labels_no_metric_is_written(invoke: Invoke, tmp_path: Path) -> None:
-    data = write(tmp_path / "ferry", {n: t for n, t in MARKDOWN.items() if "judg" not in n})
-    assert invoke("init", data).exit_code == 0
-    text = (data / "experiment.yaml").read_text(encoding="utf-8")
-    assert "metrics" not in yaml.safe_load(text)
-    assert "rag-assets pool" in text
 
 
 def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
@@ -219,7 +183,6 @@ top_k: [1, 3]
 
 @pytest.fixture
 def pages(tmp_path: Path) -> Path:
-    """Documents, and nothing that is asked."""
     return write(tmp_path / "ferry", {**DOCUMENTS, "experiment.yaml": YAML})
 
 
@@ -298,32 +261,14 @@ def test_what_cannot_be_asked(
     assert problem in result.stderr
 
 
-def test_in_python(pages: Path, tmp_path: Path) -> None:
-    hits = rag_assets.ask(pages, "life jackets", ["bm25"], 2, store=tmp_path / "store")
-    assert "There is one life jacket for" in repr(hits)
-    assert "[1] safety/jackets.md" in repr(hits)
-    assert hits.to_arrow().column("rank").to_pylist() == [1, 2]
-    (pages / "x.md").write_text("# <b>x</b>\n\nlife & limb <script>\n")
-    html = rag_assets.ask(pages, "limb", ["bm25"], store=tmp_path / "store")._repr_html_()
-    assert "<script>" not in html
-    with pytest.raises(UsageError, match="unknown retriever"):
-        rag_assets.ask(pages, "dog", ["none"], store=tmp_path / "store")
-
-
-def test_words_that_only_ask_are_not_marked() -> None:
+def test_marked_words_and_excerpts() -> None:
     text = "You do what you can to return a part."
     found = [text[a:b] for a, b in marks(text, "What do I do to return a part?", "standard")]
     assert found == ["return", "part"]
     assert marks("What is that", "what is that", "standard")  # nothing else is asked
-
-
-def test_marks_are_of_words_as_the_analyzer_reads_them() -> None:
     text = "The dog and its DOGS, hot-dog; dogma."
     found = [text[a:b] for a, b in marks(text, "the dogs", "english")]
     assert found == ["dog", "DOGS", "dog"]
-
-
-def test_an_excerpt_is_where_most_marked_words_are() -> None:
     text = f"dog {'x ' * 300}a dog barks at a dog {'y ' * 300}"
     shown = excerpt(text, marks(text, "dog barks", "standard"), 100)
     assert [shown.text[a:b] for a, b in shown.marks] == ["dog", "barks", "dog"]

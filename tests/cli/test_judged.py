@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from click.testing import Result
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
+from tests.cli.conftest import Invoke
 from tests.judges.judged_experiment import (
     N,
     answers_of,
@@ -27,8 +27,6 @@ from tests.judges.judged_experiment import (
     with_judged,
 )
 from tests.tiny_experiment import Tiny
-
-Invoke = Callable[..., Result]
 
 EQUAL = answers_of({"plain": 0.6, "fancy": 0.6})
 
@@ -91,48 +89,6 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     assert "no labels of people, so its verdicts count nowhere" in page
 
 
-def test_from_a_sheet_to_labels(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path)
-    again(tiny)
-    run = runner(tiny, invoke)
-    sheet = tmp_path / "sheet.csv"
-    said = run("judge sheet", "--questions", 60, "--out", sheet)
-    assert said.exit_code == 0, said.output
-    assert "120 answers of 60 drawn questions to label" in said.stderr
-    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
-    for row in rows[1:]:
-        row[-1] = "yes" if is_right(row[-2]) else "no"
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(rows)
-    added = invoke(
-        *("judge", "import", tiny.folder, sheet, "--by", "anna", "--store", tiny.root / "store")
-    )
-    assert "120 labels added" in added.stderr
-    first = json.loads((tiny.folder / "answer_labels.jsonl").read_text().splitlines()[0])
-    assert (first["probability"], first["by"]) == (60 / N, "anna")
-    again(tiny)
-    more = run("judge sheet", "--questions", 60)
-    assert "0 answers of 60" in more.stderr
-    (row, _) = parsed(run("leaderboard", "--answers", "--format", "json"))
-    assert row["judged_correct:strict_labels"] == 60
-    assert row["judged_correct:strict_low"] < row["judged_correct:strict"]
-
-
-def test_a_table_of_judge_calibrated_interval_and_labels(run: Invoke, tiny: Tiny) -> None:
-    shown = run("leaderboard", "--answers").stdout
-    assert "judged_correct by strict, 160 questions" in shown
-    headings = next(line for line in shown.splitlines() if "calibrated" in line)
-    assert headings.split()[:3] == ["answerer", "judge", "calibrated"]
-    table = EvaluationTable.current(tiny.artifacts)
-    rows = {row["name"]: row for row in table.judged.to_pylist()}
-    truth = sum(map(is_right, EQUAL["plain"].values())) / N
-    assert rows["plain@-"]["low"] < truth < rows["plain@-"]["high"]
-    assert rows["plain@-"]["n_labels"] == 80
-    shown = table._repr_html_()
-    assert "labels alone" in shown
-    assert "judged_correct" in shown
-
-
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
     (pair,) = parsed(run("compare", "--metric", "judged_correct", "--format", "json"))
     assert (pair["name_a"], pair["name_b"], pair["by"]) == ("plain@-", "fancy@-", "strict")
@@ -160,15 +116,6 @@ def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
             "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
         ).fetchall()
     assert found == [(4, 2, 80)]
-
-
-def test_the_report_has_a_section(tiny: Tiny) -> None:
-    page = render(EvaluationTable.current(tiny.artifacts))
-    section = page.split('<section id="judged"')[1].split("</section>")[0]
-    assert "Can the judge be believed?" in section
-    assert "no difference shown between plain@- and fancy@-" in section
-    assert "PPI++ with two pseudo-disagreements" in section
-    assert "is not shown" not in section  # the column judge has the mean of the verdicts
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +164,6 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
 
 
 def board(run: Any) -> list[dict[str, Any]]:
-    """Return the leaderboard without what names the evaluation."""
     rows = json.loads(run("leaderboard", "--format", "json").stdout)
     return [{**row, "evaluation_id": None, "started": None} for row in rows]
 

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.experiment_pool import labelling_pipeline, sampled_pool
@@ -32,6 +31,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
 from rag_assets.sources.formats import LABELLING_LOG, unread_labels
 from rag_assets.sources.stage import QUERIES_KEY
+from tests.cli.conftest import Invoke
 from tests.cli.test_sampled import METRIC, evaluated, judge, made
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
@@ -51,7 +51,6 @@ def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
 
 @contextmanager
 def labelling(tiny: Tiny) -> Iterator[Client]:
-    """Run the command until Ctrl-C."""
     command = [sys.executable, "-m", "rag_assets.cli", "label", str(tiny.folder), "--no-browser"]
     with subprocess.Popen(
         [*command, "--store", str(tiny.settings.store)],
@@ -111,18 +110,6 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     assert read_judgments(log) == lines
 
 
-def test_labels_of_the_dataset_are_known_before(tiny: Tiny) -> None:
-    tiny.write_rows(
-        "judgments.jsonl",
-        [{"query_id": "q1", "doc_id": "fares.md", "quote": "A dog needs a ticket of 10 crowns."}],
-    )
-    tiny.run()
-    known = sampled_pool(sampled(tiny), 5).earlier
-    assert {(one.unit.query_id, one.unit.document_id, one.grade) for one in known} == {
-        ("q1", "fares.md", 1)
-    }
-
-
 def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
     other = tiny.folder / "other.yaml"
     other.write_text((tiny.folder / "experiment.yaml").read_text(), encoding="utf-8")
@@ -136,9 +123,6 @@ def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
     ]
     assert {path.parent for path in paths} == {tiny.folder}
     assert design_file(paths[1]).name == "other.labelling.design.jsonl"
-
-
-Invoke = Callable[..., Result]
 
 
 def pipeline_of(tiny: Tiny) -> Pipeline:

@@ -41,40 +41,6 @@ def graded(sheet: Path, grades: dict[str, str]) -> None:
         writer.writerows(rows)
 
 
-def test_from_no_labels_to_a_leaderboard(tiny: Tiny, tmp_path: Path) -> None:
-    store = ("--store", tiny.root / "store")
-    first = invoke("evaluate", tiny.folder, *store)
-    assert first.exit_code == 0, first.output
-    assert first.stdout.startswith("tiny: no labels yet, so no metric; 6 queries\n")
-    assert "rank-biased overlap (p = 0.9) by top_k" in first.stdout
-    assert "ndcg" not in first.stdout
-    assert "rag-assets pool" in first.stderr
-    rows = json.loads(invoke("evaluate", tiny.folder, *store, "--format", "json").stdout)
-    assert [(r["retriever_a"], r["retriever_b"], r["top_k"]) for r in rows] == [
-        ("bm25", "okapi", k) for k in (1, 3, 5)
-    ]
-    board = invoke("leaderboard", tiny.folder, *store)
-    assert (board.exit_code, board.stdout) == (1, "")
-
-    sheet = tmp_path / "sheet.csv"
-    assert invoke("pool", tiny.folder, *store, "--out", sheet).exit_code == 0  # as deep as runs are
-    pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)
-    assert pooled.exit_code == 0, pooled.output
-    assert "bm25" not in sheet.read_text(encoding="utf-8")
-    graded(sheet, {"A dog": "2", "In winter": "1"})
-    imported = invoke("pool", tiny.folder, "--import", sheet)
-    assert imported.exit_code == 0, imported.output
-    assert " judgments added to " in imported.stderr.replace("\n", " ")
-
-    second = invoke("evaluate", tiny.folder, *store)
-    assert second.exit_code == 0, second.output
-    assert "ndcg*" in second.stdout
-    again = invoke("pool", tiny.folder, *store, "--depth", 3)
-    assert again.stdout.count("\n") == 1  # the header: everything is judged
-    board = json.loads(invoke("leaderboard", tiny.folder, *store, "--format", "json").stdout)
-    assert {row["judged"] for row in board if row["top_k"] == 3} == {1.0}
-
-
 def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path) -> None:
     """Whole documents hold all parts: of each query and document there is one row."""
     whole = {"type": "bm25", "chunking": "whole", "analyzer": "english"}
@@ -129,20 +95,6 @@ def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
     assert "rag-assets evaluate" in missing.stderr
-
-
-def test_without_queries_the_missing_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("# Fares\n", encoding="utf-8")
-    result = invoke("pool", tmp_path / "docs", "--store", tmp_path / "store")
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {tmp_path}/docs/queries.jsonl: there are no questions")
-
-
-def test_ways_that_exclude_each_other(tiny: Tiny) -> None:
-    result = invoke("pool", tiny.folder, "--out", "a.csv", "--import", "b.csv")
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: --out, --import and --feedback exclude each other")
 
 
 def test_feedback(tiny: Tiny, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from tests.cli.conftest import Invoke
+
 pytestmark = pytest.mark.real_data
 
-Invoke = Callable[..., Result]
 SharedData = Callable[[str], Path]
 
 
@@ -25,19 +26,6 @@ def write_yaml(folder: Path, text: str) -> Path:
     folder.mkdir()
     (folder / "experiment.yaml").write_text(text, encoding="utf-8")
     return folder
-
-
-def test_cranfield(invoke: Invoke, shared_data: SharedData, tmp_path: Path) -> None:
-    yaml = (
-        f"dataset: {{path: '{shared_data('cranfield')}'}}\n"
-        "retrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [10, 100]\n"
-    )
-    folder = write_yaml(tmp_path / "cranfield", yaml)
-    result = invoke("evaluate", folder, "--format", "json", "--store", tmp_path / "store")
-    rows = rows_by_top_k(result)
-    assert rows[10]["ndcg"] >= 0.365
-    assert rows[10]["precision"] >= 0.232
-    assert rows[100]["map"] >= 0.295
 
 
 def test_cranfield_by_default(invoke: Invoke, shared_data: SharedData, tmp_path: Path) -> None:
@@ -65,19 +53,6 @@ def test_seed_doc_qa(invoke: Invoke, shared_data: SharedData, tmp_path: Path) ->
     for name in ("hit_rate", "mrr", "recall"):
         values = [rows[k][name] for k in range(1, 6)]
         assert values == sorted(values), f"{name} never falls as k grows"
-
-
-@pytest.mark.slow
-def test_one_file_without_any_configuration(
-    invoke: Invoke, shared_data: SharedData, tmp_path: Path
-) -> None:
-    """The values are what the same command printed with all default retrievers."""
-    file = shared_data("seed_doc_qa") / "pg_eval_dataset.json"
-    options = ("--retriever", "bm25", "--format", "json", "--store", tmp_path / "store")
-    rows = rows_by_top_k(invoke("evaluate", file, *options))
-    assert list(rows) == [1, 3, 5, 10, 100]
-    assert (rows[10]["n_queries"], rows[10]["n_unreachable"]) == (114, 0)
-    assert rows[10]["ndcg"] == pytest.approx(0.7787, abs=5e-5)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,11 @@ from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.html import render
 from rag_assets.sources.formats import LABELLING_LOG
+from tests.cli.conftest import Invoke
 from tests.labels.sampling.made_pool import DCG
 from tests.tiny_experiment import JUDGMENTS, Tiny
 
-Invoke = Callable[..., Result]
-SAMPLED = ("sampled_passages", "sampled_labels", "sampled_estimates")
 METRIC = DCG._replace(cutoff=5)
 RELEVANT = {(row["query_id"], row["doc_id"]) for row in JUDGMENTS}
 
@@ -158,14 +155,6 @@ def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
     assert len(by_id) == 2
     now = {name: one.value for name, one in estimator(tiny).estimates().items()}
     assert list(by_id.values())[-1] == pytest.approx(now)
-
-
-def test_the_report_and_python_have_them(tiny: Tiny) -> None:
-    table = EvaluationTable.current(tiny.settings.store / "tiny")
-    assert table.sampled.num_rows == 6
-    page = render(table)
-    assert "What a sample of labels says" in page
-    assert "questions like these" in page
 
 
 def test_a_new_judgment_makes_exactly_the_estimates_stale(tmp_path: Path, invoke: Invoke) -> None:

@@ -8,8 +8,6 @@ import io
 import json
 import math
 import re
-import subprocess
-from collections.abc import Callable
 from math import log2
 from pathlib import Path
 
@@ -18,11 +16,8 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.evaluation.dialects import DIALECTS
-from rag_assets.sources import open_dataset
 from tests.beir_folder import write_beir
-
-Invoke = Callable[..., Result]
-RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
+from tests.cli.conftest import Invoke, RunProcess
 
 RUN = "q1 Q0 d2 1 3.0 t\nq1 Q0 d1 2 2.0 t\nq1 Q0 d3 3 1.0 t\nq9 Q0 d1 1 1.0 t\n"
 QRELS = "q1 0 d1 1\nq1 0 d3 1\nq2 0 d1 1\nq3 0 d1 0\n"
@@ -55,25 +50,9 @@ def test_means_and_what_they_are_over(invoke: Invoke, files: tuple[object, ...])
         "2 queries averaged; 1 without a relevant document; 1 missing from the run (count 0); "
         "1 of the run not in the qrels (not scored)"
     )
-
-
-def test_trec_mean(invoke: Invoke, files: tuple[object, ...]) -> None:
     result = invoke(*files, "--metrics", "mrr@10", "--trec-mean", "--format", "json")
     assert json.loads(result.stdout) == pytest.approx({"mrr@10": 1 / 6})
     assert result.stderr.startswith("3 queries averaged")
-
-
-def test_default_metrics_as_a_table(invoke: Invoke, files: tuple[object, ...]) -> None:
-    lines = invoke(*files).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "ndcg@10",
-        "recall@100",
-        "map@100",
-        "mrr@100",
-        "precision@10",
-        "hit_rate@10",
-    ]
-    assert lines[3] == "mrr@100       0.2500"
 
 
 def test_per_query(invoke: Invoke, files: tuple[object, ...]) -> None:
@@ -93,25 +72,15 @@ def test_per_query(invoke: Invoke, files: tuple[object, ...]) -> None:
         "q2        0.0000",
         "q3             -",
     ]
-
-
-def test_trec_mean_of_each_query_is_what_the_mean_counts(
-    invoke: Invoke, files: tuple[object, ...]
-) -> None:
     asked = (*files, "--metrics", "mrr@10", "--trec-mean", "--per-query", "--format", "csv")
     assert invoke(*asked).stdout == "query_id,mrr@10\nq1,0.5\nq2,0.0\nq3,0.0\n"
-
-
-def test_a_mean_over_nothing_is_empty(invoke: Invoke, files: tuple[object, ...]) -> None:
     Path(str(files[4])).write_text("q1 0 d1 0\n", encoding="utf-8")
     base = (*files, "--metrics", "mrr@10,P@2")
     assert invoke(*base).stdout == "mrr@10  -\nP@2     -\n"
     assert json.loads(invoke(*base, "--format", "json").stdout) == {"mrr@10": None, "P@2": None}
 
 
-def test_an_echoed_name_has_the_parameters_that_tools_differ_in(
-    invoke: Invoke, files: tuple[object, ...]
-) -> None:
+def test_names_and_parameters_that_are_echoed(invoke: Invoke, files: tuple[object, ...]) -> None:
     names = "rbp,RBP@5,rbp(rel=2),RBP(p=0.9)@3,ERR@2,P@2"
     asked = (*files, "--metrics", names, "--format")
     shown = ["rbp(p=0.8)", "rbp(p=0.8)@5", "rbp(p=0.8,rel=2)", "RBP(p=0.9)@3"]
@@ -119,20 +88,8 @@ def test_an_echoed_name_has_the_parameters_that_tools_differ_in(
     assert list(json.loads(invoke(*asked, "json").stdout)) == shown
     rows = json.loads(invoke(*asked, "json", "--per-query").stdout)
     assert list(rows[0]) == ["query_id", *shown]
-
-
-@pytest.mark.parametrize("option", ["--qrels", "--metrics", "--format"])
-def test_an_option_of_one_value_is_given_once(
-    invoke: Invoke, files: tuple[object, ...], option: str
-) -> None:
-    given = (*files, "--metrics", "mrr", "--format", "json")
-    result = invoke(*given, option, given[given.index(option) + 1])
-    told = f"error: {option} is given 2 times; it takes one value\n"
-    assert (result.exit_code, result.stdout, result.stderr) == (2, "", told)
-
-
-def test_csv_of_the_means(invoke: Invoke, files: tuple[object, ...]) -> None:
-    assert invoke(*files, "--metrics", "mrr@10", "--format", "csv").stdout == "mrr@10\n0.25\n"
+    result = invoke(*files, "--metrics", "RBP(p=0.5,rel=1)@2,Judged@2", "--format", "json")
+    assert json.loads(result.stdout) == {"RBP(p=0.5,rel=1)@2": 0.125, "Judged@2": 0.5}
 
 
 def test_compressed_run_and_beir_qrels(invoke: Invoke, tmp_path: Path) -> None:
@@ -211,11 +168,6 @@ def test_latex(invoke: Invoke, files: tuple[object, ...]) -> None:
     assert "metric & mean \\\\\n\\midrule\nmrr@10 & 0.2500 \\\\\n" in text
 
 
-def test_parameters_with_commas(invoke: Invoke, files: tuple[object, ...]) -> None:
-    result = invoke(*files, "--metrics", "RBP(p=0.5,rel=1)@2,Judged@2", "--format", "json")
-    assert json.loads(result.stdout) == {"RBP(p=0.5,rel=1)@2": 0.125, "Judged@2": 0.5}
-
-
 PAGE = Path(__file__).parents[2] / "docs" / "dialects.md"
 DIALECT_RUN = "q1 Q0 a 1 3.0 t\nq1 Q0 x 2 2.0 t\nq2 Q0 x 1 1.0 t\nq9 Q0 a 1 1.0 t\n"
 DIALECT_QRELS = "q1 0 a 2\nq1 0 b 1\nq2 0 a 1\nq3 0 a 1\n"
@@ -262,21 +214,6 @@ def test_ragas_comes_with_a_warning(invoke: Invoke, dialect_files: tuple[object,
     said = " ".join(result.stderr.split())
     assert "divides by what is relevant among the retrieved" in said
     assert "Without a reference the answer is taken for the truth" in said
-
-
-def test_values_of_each_query(invoke: Invoke, dialect_files: tuple[object, ...]) -> None:
-    metrics = "retrieval_recall,retrieval_precision@2"
-    asked = ("--dialect", "autorag", "--metrics", metrics, "--per-query")
-    result = invoke(*dialect_files, *asked, "--format", "csv")
-    rows = list(csv.reader(io.StringIO(result.stdout)))
-    assert rows == [
-        ["query_id", *metrics.split(",")],
-        ["q1", "0.5", "0.5"],
-        ["q2", "0.0", "0.0"],
-        ["q3", "", ""],
-    ]
-    means = invoke(*dialect_files, *asked[:-1], "--format", "csv").stdout
-    assert means == f"{metrics}\n0.25,0.25\n"
 
 
 def test_a_number_that_the_tool_does_not_give(
@@ -466,30 +403,6 @@ def source(tmp_path: Path) -> Path:
     for name, content in FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
     return folder
-
-
-@pytest.mark.parametrize(
-    ("to", "file", "losses"),
-    [
-        ("jsonl", "", 0),
-        ("beir", "", 1),
-        ("trec", "", 2),
-        ("llamaindex", "dataset.json", 3),
-    ],
-)
-def test_every_format_can_be_read_again(
-    source: Path, tmp_path: Path, to: str, file: str, losses: int
-) -> None:
-    folder = tmp_path / "out"
-    result = CliRunner().invoke(main, ["convert", str(source), "--to", to, "--out", str(folder)])
-    assert result.exit_code == 0, result.output
-    assert result.stdout == f"{folder}: documents 1, queries 1, qrels 1\n"
-    said = " ".join(result.stderr.split())
-    assert said.count(f"note: {to}: ") == losses
-    assert (f"note: {to}: spans, written as their whole documents: 1" in said) == (to != "jsonl")
-    dataset = open_dataset(folder / file)
-    assert dataset.format == to
-    assert dataset.read_documents().table.column("document_id").to_pylist() == ["d.md"]
 
 
 def test_refusals(source: Path, tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from rag_assets.cli import main
 from rag_assets.cli.progress_bars import (
@@ -19,6 +16,7 @@ from rag_assets.cli.progress_bars import (
     work_board,
 )
 from tests.beir_folder import write_beir
+from tests.cli.conftest import Invoke, RunProcess
 from tests.terminal import ESCAPE, written_to_terminal
 
 LONG = "what_the_search_in_production_returned_in_november"
@@ -30,7 +28,7 @@ NUMBER = re.compile(r"[+-]?\d+\.\d+")
 
 
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory, invoke: Callable[..., Result]) -> Path:
+def wide(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Path:
     folder = tmp_path_factory.mktemp("wide")
     write_beir(folder / "tiny", {"experiment.yaml": YAML})
     done = invoke("evaluate", folder / "tiny", "--store", folder / "store")
@@ -55,21 +53,6 @@ def test_a_table_fits_and_every_number_in_it_is_whole(wide: Path, command: str) 
         assert max(map(len, text.splitlines())) <= columns
         assert "…" not in text
         assert set(NUMBER.findall(text)) <= whole
-
-
-def test_what_a_narrow_terminal_leaves_out_is_said(wide: Path) -> None:
-    text = piped(wide, "leaderboard", "40")
-    told = "not shown, the terminal is too narrow: recall, precision, map, tokens@10, ms/query"
-    assert told in " ".join(text.split())
-    head = next(line for line in text.splitlines() if line.startswith("# "))
-    assert head.split() == [
-        "#",
-        "retriever",
-        "ndcg*",
-        "hit_rate",
-        "mrr",
-    ]  # the primary metric stays
-    assert "not shown" not in piped(wide, "leaderboard", None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -102,10 +85,6 @@ def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path
     (title,) = [n for n, line in enumerate(lines) if line.startswith("tiny: top_k 10, mean over")]
     assert max(map(len, lines[:title])) <= 80
     assert title > max(number for number, line in enumerate(lines) if " computed  " in line)
-
-
-Invoke = Callable[..., Result]
-RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_quiet_prints_the_result_and_nothing_else(
@@ -142,25 +121,11 @@ def test_verbose_says_each_partition_and_how_long_it_took(
     assert len(re.findall(r"reuse +lexical_runs\[", again)) == 3
 
 
-def test_what_is_logged_goes_nowhere_afterwards(
-    invoke: Invoke, evaluated: tuple[Path, Path]
-) -> None:
-    root = logging.getLogger()
-    before = (root.level, list(root.handlers), logging.getLogger("rag_assets").level)
-    assert invoke("-v", "leaderboard", evaluated[0], "--store", evaluated[1]).exit_code == 0
-    assert (root.level, root.handlers, logging.getLogger("rag_assets").level) == before
-
-
 @pytest.mark.parametrize("words", [("-q", "score", "-v"), ("-qv", "score"), ("score", "-q", "-v")])
 def test_both_are_refused(invoke: Invoke, words: tuple[str, ...]) -> None:
     result = invoke(*words)
     assert result.exit_code == 2
     assert "--quiet and --verbose exclude each other" in result.stderr
-
-
-def test_below_a_group_they_are_options_too(invoke: Invoke, store: Path) -> None:
-    result = invoke("warehouse", "rebuild", "--quiet", "--store", store)
-    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_what_a_users_code_warns_and_logs_is_not_obeyed(

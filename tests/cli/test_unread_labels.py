@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from click.testing import Result
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources import open_dataset
 from rag_assets.sources.formats import unread_labels
-
-Invoke = Callable[..., Result]
+from tests.cli.conftest import Invoke
 
 CONFIG = "name: tiny\nretrievers: {a: {type: bm25}, b: {type: bm25, k1: 0.9}}\ntop_k: [1]\n"
 PROMPT = "version: 1\n\n[user]\n{question}\n{context}\n"

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from click.testing import Result
 
 from rag_assets import api
 from rag_assets.component import RetrievalExperiment
@@ -19,8 +17,7 @@ from rag_assets.errors import UsageError
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
-
-Invoke = Callable[..., Result]
+from tests.cli.conftest import Invoke
 
 YAML = "dataset: {path: DATA}\nretrievers: {bm25: {type: bm25, analyzer: english}}\ntop_k: [1, 3]\n"
 
@@ -107,19 +104,6 @@ def test_dagster_refuses_it_before_it_runs(
     assert isinstance(found, dg.Definitions)
     (job,) = [job for job in found.jobs or () if job.name == "g_evaluate"]
     assert str(mine) in str(job.description)
-
-
-def test_two_of_one_name_below_data_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    data = write_beir(tmp_path / "beir")
-    (tmp_path / "data").mkdir()
-    first, second = (write(tmp_path / "data" / one, data, name="g") for one in ("a", "b"))
-    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "store"))
-    monkeypatch.chdir(tmp_path)
-    with caplog.at_level(logging.WARNING):
-        defs()
-    assert f"experiment left out: {second}: 'g' and 'g' of {first} are one name" in caplog.text
 
 
 def test_yaml_files_of_one_folder_are_experiments_of_their_own(

@@ -20,8 +20,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load(folder: Path) -> Load:
-    """Return a function that loads the tiny folder with this text as its experiment.yaml."""
-
     def load_text(text: str | bytes) -> Experiment:
         content = text.encode() if isinstance(text, str) else text
         (folder / "experiment.yaml").write_bytes(content)
@@ -32,8 +30,6 @@ def load(folder: Path) -> Load:
 
 @pytest.fixture
 def problem(load: Load, folder: Path) -> Problem:
-    """Return a function that gives the error message without the path of the file."""
-
     def find(text: str | bytes) -> str:
         with pytest.raises(ConfigError) as caught:
             load(text)

@@ -14,8 +14,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import NAME_RULE
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
-
-Problem = Callable[[str | bytes], str]
+from tests.experiment.conftest import Problem
 
 TOP_KEYS = (
     "name, dataset, chunking, questions, query_sets, llm, llms, retrievers, generators, answers, "
@@ -324,12 +323,9 @@ def test_name_of_the_experiment_follows_the_rule(problem: Problem) -> None:
     assert problem("name: 5\n") == ":1: `name`: should be a valid string; found 5"
 
 
-def test_dataset_path_that_does_not_exist(problem: Problem, folder: Path) -> None:
+def test_places_of_data_that_do_not_exist(problem: Problem, folder: Path) -> None:
     expected = f":2: `dataset.path`: {folder / 'nowhere'}: no such file or folder"
     assert problem("dataset:\n  path: nowhere\n") == expected
-
-
-def test_subset_that_does_not_exist(problem: Problem, folder: Path) -> None:
     expected = f":1: `dataset.subset`: {folder / 'qrels'}: no subset 'dev'; allowed: test"
     assert problem("dataset: {subset: dev}\n") == expected
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,14 @@ from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.chunking.windows import NoneChunking
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.experiment import Experiment, load_experiment
+from rag_assets.experiment import load_experiment
 from rag_assets.experiment.names import checked_name, name_from
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.fusion.methods import RRF
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.reranking.local import MaxSim
-
-Load = Callable[[str | bytes], Experiment]
+from tests.experiment.conftest import Load
 
 DEFAULT_METRICS = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
 
@@ -83,18 +81,16 @@ def test_default_experiment_of_a_file(tmp_path: Path) -> None:
     assert experiment.chunkings == {"whole": NoneChunking(strategy="none")}
 
 
-def test_folder_and_file_are_the_same_experiment(load: Load, folder: Path) -> None:
+def test_a_folder_and_its_yaml_file(load: Load, folder: Path) -> None:
     by_folder = load("top_k: [2]\n")
     by_file = load_experiment(folder / "experiment.yaml")
     by_text = load_experiment(str(folder / "experiment.yaml"))
     assert by_folder == by_file == by_text
-
-
-def test_yaml_of_another_name(folder: Path) -> None:
     other = folder / "small.yml"
     other.write_text("top_k: [2]\n", encoding="utf-8")
     experiment = load_experiment(other)
     assert (experiment.name, experiment.top_k) == ("small", (2,)), "two in a folder are two"
+    (folder / "experiment.yaml").unlink()
     assert not load_experiment(folder).has_file
 
 
@@ -130,12 +126,9 @@ def test_a_folder_of_no_known_format(tmp_path: Path) -> None:
         load_experiment(tmp_path)
 
 
-def test_top_k_is_sorted_and_unique(load: Load) -> None:
+def test_cut_offs(load: Load) -> None:
     experiment = load("top_k: [10, 3, 3, 1]\n")
     assert experiment.top_k == experiment.listed_top_k == (1, 3, 10)
-
-
-def test_metric_with_a_cut_off_adds_one_cell(load: Load) -> None:
     experiment = load("top_k: [1, 10]\nmetrics: [ndcg, recall@30, P@10]\n")
     assert experiment.metrics == ("ndcg",)
     assert experiment.extra_metrics == (Metric("recall", 30), Metric("precision", 10))
@@ -177,17 +170,11 @@ def test_primary(load: Load, text: str, expected: str) -> None:
     assert experiment.primary.column in experiment.measures_at(experiment.primary.cutoff or 0)
 
 
-def test_the_only_chunking_need_not_be_named(load: Load) -> None:
+def test_what_yaml_may_hold(load: Load) -> None:
     experiment = load("chunking: {w: {strategy: none}}\nretrievers: {a: {type: bm25}}\n")
     assert experiment.chunking_of("a") == "w"
-
-
-def test_anchors_and_merges(load: Load) -> None:
     experiment = load("retrievers:\n  a: &a {type: bm25, k1: 2}\n  b: {<<: *a, b: 0}\n")
     assert experiment.retrievers["b"] == BM25(type="bm25", chunking="whole", k1=2, b=0)
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_key(load: Load) -> None:
     assert load("name: marked\n".encode("utf-8-sig")).name == "marked"
 
 

@@ -193,15 +193,12 @@ def test_the_largest_grid(load: Load, problem: Problem) -> None:
     )
 
 
-def test_checks_are_read(load: Load) -> None:
+def test_checks_are_read_and_no_configuration_of_an_evaluation_holds_them(load: Load) -> None:
     text = "checks: {regression: error, drift: {psi: 0.1, far_below: {bm25: 2}}}\n"
     found = load(f"retrievers: {{bm25: {{type: bm25}}}}\n{text}")
     drift = DriftConfig(psi=0.1, far_below={"bm25": 2})
     assert found.config.checks == ChecksConfig(regression="error", drift=drift)
     assert load("top_k: [3]\n").config.checks.drift.severity == "warning"
-
-
-def test_no_configuration_of_an_evaluation_holds_them(load: Load) -> None:
     plain, strict = load("top_k: [3]\n"), load("top_k: [3]\nchecks: {drift: {psi: 0.1}}\n")
     assert configuration_of(plain) == configuration_of(strict)
 
@@ -257,13 +254,10 @@ def test_every_fusion_can_be_tuned(load: Load, kind: str) -> None:
     assert experiment.tuned == {"h"}
 
 
-def test_what_reranks_a_tuned_fusion_is_tuned_too(load: Load) -> None:
+def test_what_reranks_a_tuned_fusion_is_tuned_too_and_inputs_are_as_deep(load: Load) -> None:
     more = "  m: {type: mmr, input: h}\n  n: {type: mmr, input: x}\n"
     assert load(fused("weights: tuned") + more).tuned == {"h", "m"}
     assert load(fused("weights: [1, 2]") + more).tuned == set()
-
-
-def test_the_inputs_are_ranked_as_deep_as_tuning_reads(load: Load) -> None:
     assert load(fused("candidates: top_k, tune: {metric: ndcg@3}")).tuning_depth("h") == 3
     experiment = load(fused("candidates: 70, tune: {metric: ndcg@3}"))
     assert experiment.tuning_depth("h") == 70

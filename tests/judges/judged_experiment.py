@@ -24,7 +24,6 @@ def is_right(answer: str) -> bool:
 
 
 def answers_of(shares: Mapping[str, float], seed: int = 0) -> dict[str, dict[str, str]]:
-    """Return answers of each system of which about a share is right."""
     drawn = random.Random(seed)
     return {
         name: {
@@ -70,7 +69,6 @@ def with_judged(tiny: Tiny, answers: Answers, **changes: Any) -> Tiny:
 
 
 def judge(tiny: Tiny, answers: Answers, says: Any = fair, name: str = "strict") -> None:
-    """Write what a judge says of all answers."""
     rows = [
         {"query_id": one, "answer": own[one], "correct": says(own[one], number)}
         for own in answers.values()

@@ -396,7 +396,7 @@ def asked(query_id: str, answer: str) -> AskedAnswer:
     return AskedAnswer(query_id, f"what is {query_id}", ("yes", "it is"), answer)
 
 
-def test_a_larger_draw_holds_the_smaller_one_and_new_questions_move_nobody() -> None:
+def test_draws_nest_and_take_whole_clusters() -> None:
     fifty, hundred = drawn_questions(ALONE, 50), drawn_questions(ALONE, 100)
     assert (len(fifty), len(hundred)) == (50, 100)
     assert hundred[:50] == fifty
@@ -404,6 +404,17 @@ def test_a_larger_draw_holds_the_smaller_one_and_new_questions_move_nobody() -> 
     assert [one for one in drawn_questions(more, 101) if one != "new"][:50] == fifty
     assert drawn_questions(ALONE, 1000) == drawn_questions(ALONE, 400)
     assert drawn_questions({}, 5) == []
+    clusters = {f"q{number}": f"c{number // 5}" for number in range(100)}
+    drawn = drawn_questions(clusters, 12)
+    assert len(drawn) == 15
+    assert {clusters[one] for one in drawn}.isdisjoint(
+        clusters[one] for one in clusters if one not in drawn
+    )
+    assert drawn_so_far(clusters, [drawn[-1]]) == set(drawn)
+    drawn = drawn_questions(ALONE, 30)
+    assert drawn_so_far(ALONE, [drawn[0], drawn[29]]) == set(drawn)
+    assert drawn_so_far(ALONE, []) == frozenset()
+    assert drawn_so_far(ALONE, ["of another experiment"]) == frozenset()
 
 
 def test_every_question_is_drawn_as_often() -> None:
@@ -415,23 +426,6 @@ def test_every_question_is_drawn_as_often() -> None:
     assert counts.sum() == 20_000
     # A binomial of 2,000 draws at 1/4 has a standard deviation of 19.4.
     assert abs(counts - 500).max() < 4 * 19.4
-
-
-def test_a_cluster_is_drawn_as_a_whole() -> None:
-    clusters = {f"q{number}": f"c{number // 5}" for number in range(100)}
-    drawn = drawn_questions(clusters, 12)
-    assert len(drawn) == 15
-    assert {clusters[one] for one in drawn}.isdisjoint(
-        clusters[one] for one in clusters if one not in drawn
-    )
-    assert drawn_so_far(clusters, [drawn[-1]]) == set(drawn)
-
-
-def test_a_question_left_open_before_the_last_labelled_one_was_drawn_too() -> None:
-    drawn = drawn_questions(ALONE, 30)
-    assert drawn_so_far(ALONE, [drawn[0], drawn[29]]) == set(drawn)
-    assert drawn_so_far(ALONE, []) == frozenset()
-    assert drawn_so_far(ALONE, ["of another experiment"]) == frozenset()
 
 
 def test_a_sheet_asks_once_for_what_has_no_label_and_tells_no_system() -> None:

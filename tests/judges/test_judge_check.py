@@ -318,7 +318,7 @@ def test_another_number_is_another_one_as_long(text: str) -> None:
         assert sum(a != b for a, b in zip(text, changed, strict=True)) == 1
 
 
-def test_padding_shares_no_word() -> None:
+def test_padding_and_planted_instructions() -> None:
     about_bees = item("six legs", question="how many legs have honey bees")
     for number in range(len(PADDING)):
         text = padded("six legs", about_bees, number)
@@ -327,9 +327,6 @@ def test_padding_shares_no_word() -> None:
         assert "bees" not in text
     every = item(" ".join(PADDING))
     assert padded("x", every, 0) is None
-
-
-def test_planted_instructions_ask_for_the_best_score() -> None:
     for number in (0, 1):
         assert "final score: 3" in planted("text", item("text"), number, highest=3)
     passage = RelevanceItem("q", "?", "d", 0, 4, "text")

@@ -51,7 +51,7 @@ def of_dog(**row: Any) -> dict[str, Any]:
     return {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 20, **row}
 
 
-def test_the_reply_is_read_again_whatever_the_grade_beside_it(tmp_path: Path) -> None:
+def test_replies_and_grades_that_are_read_again(tmp_path: Path) -> None:
     judge = recorded(
         tmp_path,
         of_dog(reply="It names the price.\n##final score: 3", grade=1),
@@ -61,29 +61,25 @@ def test_the_reply_is_read_again_whatever_the_grade_beside_it(tmp_path: Path) ->
     assert verdicts == [Verdict(3, None, "line 1"), Verdict(None, ABSENT)]
     assert notes == ["1 recorded grades are not what their replies say; the replies count"]
     assert judged(judge, RIGHT) == ([Verdict(1, None, "line 2")], [])
-
-
-def test_a_grade_without_a_reply_counts_and_null_is_missing(tmp_path: Path) -> None:
     rows = [of_dog(grade=2), {"query_id": "q1", "answer": "10 crowns", "correct": False}]
     assert judged(recorded(tmp_path, *rows), DOG)[0] == [Verdict(2)]
     assert judged(recorded(tmp_path, *rows), RIGHT)[0] == [Verdict(0)]
     judge = recorded(tmp_path, of_dog(grade=None, problem="timed out"))
     assert judged(judge, DOG)[0] == [Verdict(None, "timed out")]
-
-
-def test_an_unparsed_reply_stays_unparsed(tmp_path: Path) -> None:
     judge = recorded(tmp_path, of_dog(reply="I cannot say", grade=0))
     assert judged(judge, DOG)[0] == [Verdict(None, UNPARSED, "line 1")]
     scale = {"query_id": "q1", "answer": "10 crowns", "reply": "##final score: 2"}
     assert judged(recorded(tmp_path, scale), RIGHT)[0] == [Verdict(None, UNPARSED, "line 1")]
 
 
-def test_a_verdict_on_a_text_that_was_edited_is_missing(tmp_path: Path) -> None:
+def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
     judge = recorded(tmp_path, of_dog(grade=3, digest=item_digest(DOG)))
     edited = DOG._replace(passage="A dog costs 12 crowns.")
     assert judged(judge, DOG)[0] == [Verdict(3)]
     assert judged(judge, edited)[0] == [Verdict(None, EDITED)]
     assert judged(judge, DOG._replace(question="and a cat?"))[0] == [Verdict(None, EDITED)]
+    with pytest.raises(DataError, match=r"jsonl:2: `query_id`: was already judged on line 1"):
+        judged(recorded(tmp_path, of_dog(grade=1), of_dog(grade=1)), DOG)
 
 
 @pytest.mark.parametrize(
@@ -107,11 +103,6 @@ def test_what_breaks_the_format_is_named(tmp_path: Path, row: dict[str, Any], pr
         judged(judge, DOG)
     assert "verdicts.jsonl:2: " in str(error.value)
     assert problem in str(error.value)
-
-
-def test_an_item_stands_once(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"jsonl:2: `query_id`: was already judged on line 1"):
-        judged(recorded(tmp_path, of_dog(grade=1), of_dog(grade=1)), DOG)
 
 
 def test_words_grade_by_quarters_of_the_question() -> None:

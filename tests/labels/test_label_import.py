@@ -122,15 +122,12 @@ def test_nothing_is_written_when_one_cannot_be(folder: MarkdownDataset) -> None:
     assert not folder.has_qrels
 
 
-def test_a_format_that_cannot_be_added_to(tmp_path: Path) -> None:
+def test_formats_that_cannot_be_added_to(tmp_path: Path) -> None:
     write_lines(tmp_path / "corpus.jsonl", [{"_id": "d", "text": TEXT}])
     write_lines(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "?"}])
     (tmp_path / "qrels").mkdir()
     with pytest.raises(UsageError, match="cannot be added to a dataset of format beir; allowed: m"):
         add(BeirDataset.open(tmp_path), ("d", 0, 1, 1))
-
-
-def test_labels_in_csv_are_not_mixed_with_lines(tmp_path: Path) -> None:
     write_lines(tmp_path / "documents.jsonl", [{"doc_id": "d", "text": "t"}])
     write_lines(tmp_path / "queries.jsonl", [{"query_id": "q1", "text": "?"}])
     (tmp_path / "judgments.csv").write_text("query_id,doc_id\nq1,d\n", encoding="utf-8")
@@ -228,7 +225,6 @@ def votes(dataset: Dataset, *rows: dict[str, Any]) -> Votes:
 
 
 def send(dataset: Dataset, *rows: dict[str, Any], judge: str = "evidence") -> tuple[Added, int]:
-    """Read feedback into the labels; return conflicts too."""
     conflicts: list[Exception] = []
     found = votes(dataset, *rows)
     documents, queries = dataset.read_documents().table, dataset.read_queries().table
@@ -268,7 +264,7 @@ def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> 
     assert qrels(dataset) == [("a/0", 0, 6, 1), ("a/1", 0, 5, 0)]
 
 
-def test_a_changed_vote_changes_the_grade(folder: MarkdownDataset) -> None:
+def test_votes_that_change(folder: MarkdownDataset) -> None:
     """The quote of the second unit stands twice, so it is found by its start."""
     first, second = {**SECOND, "vote": "up"}, {**DOGS, "vote": "up"}
     assert counts(send(folder, first, second)[0]) == (2, 0, 0, 0)
@@ -278,29 +274,18 @@ def test_a_changed_vote_changes_the_grade(folder: MarkdownDataset) -> None:
         ("Dogs travel free.", None, 1, "feedback: 1 up, 0 down"),
         ("Fares rise.", 12, 0, "feedback: 0 up, 1 down"),
     ]
-
-
-def test_the_same_again_changes_nothing(folder: MarkdownDataset) -> None:
-    rows = ({**DOGS, "vote": "up", "user": "a"}, {**SECOND, "vote": "down"})
-    send(folder, *rows)
-    before = (folder.root / "judgments.jsonl").read_bytes()
-    assert counts(send(folder, *rows)[0]) == (0, 2, 0, 0)
-    assert (folder.root / "judgments.jsonl").read_bytes() == before
-
-
-def test_more_votes_with_the_same_grade_are_kept_as_the_source(folder: MarkdownDataset) -> None:
-    send(folder, {**DOGS, "vote": "up"})
-    assert counts(send(folder, {**DOGS, "vote": "up", "count": 2})[0]) == (0, 0, 1, 0)
-    assert lines(folder)[0][2:] == (1, "feedback: 2 up, 0 down")
-
-
-def test_undecided_takes_the_label_back_and_the_others_stay(folder: MarkdownDataset) -> None:
     send(folder, {**DOGS, "vote": "up"}, {**SECOND, "vote": "up"})
     again = send(folder, {**DOGS, "vote": "up"}, {**DOGS, "vote": "down"})[0]
     assert counts(again) == (0, 0, 0, 1)
     assert [line[1] for line in lines(folder)] == [12]
     send(folder, {**SECOND, "vote": "up"}, {**SECOND, "vote": "down"})
     assert not folder.has_qrels
+
+
+def test_more_votes_with_the_same_grade_are_kept_as_the_source(folder: MarkdownDataset) -> None:
+    send(folder, {**DOGS, "vote": "up"})
+    assert counts(send(folder, {**DOGS, "vote": "up", "count": 2})[0]) == (0, 0, 1, 0)
+    assert lines(folder)[0][2:] == (1, "feedback: 2 up, 0 down")
 
 
 def test_what_people_judged_stays_and_is_a_conflict(folder: MarkdownDataset) -> None:

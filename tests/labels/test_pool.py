@@ -137,14 +137,11 @@ def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, str], problem: s
     assert str(caught.value) == f"{sheet}:2: {problem}; nothing was imported"
 
 
-def test_several_bad_rows_are_counted(tmp_path: Path) -> None:
+def test_sheets_with_several_bad_rows_or_without_a_column(tmp_path: Path) -> None:
     units = [PooledUnit("q1", "d", 0, 5)] * 3
     sheet = filled(tmp_path, units, {"grade": "a"}, {"grade": "1"}, {"grade": "2"})
     with pytest.raises(DataError, match=r":2: .*\(and 1 more rows\); nothing was imported"):
         read_sheet(sheet, documents(), queries())
-
-
-def test_a_sheet_without_a_column(tmp_path: Path) -> None:
     sheet = tmp_path / "s.csv"
     sheet.write_text("query_id,grade\nq1,1\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"s\.csv:1: lacks the columns query, document_id"):

@@ -68,7 +68,6 @@ async def awaited(query: str) -> list[tuple[str, int, int]]:
 
 @pytest.fixture(scope="module")
 def result() -> EvaluationTable:
-    """One evaluation of a retriever of every kind."""
     of = {text: query_id for query_id, text in QUERIES.items()}
     return evaluated(
         {
@@ -141,6 +140,8 @@ def test_a_retriever_that_fails_counts_as_failed_and_not_as_0() -> None:
 def test_without_labels_retrievers_are_compared() -> None:
     found = evaluated({"a": first_of_all, "b": {"type": "bm25"}}, judgments=None)
     assert not found.has_metrics
+    with pytest.raises(NotEvaluated, match="no labels"):
+        found.plot()
     assert repr(found).startswith("live: no labels\nWithout labels no metric exists; this is how")
     one = evaluated({"a": first_of_all}, judgments=None)
     said = "live: no labels\nWithout labels no metric exists; one retriever is alone."
@@ -345,7 +346,7 @@ def test_what_is_no_list_of_hits_is_refused(answer: object) -> None:
         hits_of(answer, 5)
 
 
-def test_it_is_known_by_its_source_or_asked_each_time() -> None:
+def test_what_is_known_of_an_object_and_what_is_stored() -> None:
     own = retriever(retrieve)
     assert own.revision is None
     assert set(own.versions()) == {"called_source"}
@@ -353,9 +354,6 @@ def test_it_is_known_by_its_source_or_asked_each_time() -> None:
     assert (made.revision, dict(made.versions())) == (ALWAYS, {})
     said = retriever(retrieve, revision="2")
     assert (said.revision, dict(said.versions())) == ("2", {})
-
-
-def test_the_object_is_no_part_of_what_is_stored() -> None:
     own = retriever(retrieve)
     assert own.load() is retrieve
     assert own.ranking_config()["call"] == "mine:retrieve"

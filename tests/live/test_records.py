@@ -146,7 +146,7 @@ def test_judgments_of_every_form_are_the_same(tmp_path: Path, form: str) -> None
     ]
 
 
-def test_relevant_ids_have_grade_1_and_quotes_are_located(tmp_path: Path) -> None:
+def test_relevant_ids_quotes_tags_and_what_is_forgotten(tmp_path: Path) -> None:
     *_, qrels = tables(tmp_path, ["a ferry", "a harbour"], ["x", "y"], {0: [1], "1": {0}})
     assert [(row["query_id"], row["document_id"], row["grade"]) for row in qrels] == [
         ("0", "1", 1),
@@ -155,9 +155,6 @@ def test_relevant_ids_have_grade_1_and_quotes_are_located(tmp_path: Path) -> Non
     quoted = [{"query_id": "0", "doc_id": 1, "quote": "harbour"}]
     *_, qrels = tables(tmp_path, ["a ferry", "a harbour"], ["x"], quoted)
     assert [(row["start"], row["end"]) for row in qrels] == [(2, 9)]
-
-
-def test_metadata_and_tags_are_kept_and_an_id_is_that_of_a_query(tmp_path: Path) -> None:
     frame = pd.DataFrame({"id": [7], "query": ["x"], "tags": [["a", "b"]], "team": ["sales"]})
     _, queries = tables(tmp_path, ["a"], frame, None)
     assert queries == [

@@ -20,7 +20,6 @@ def asking(text: str, **settings: Any) -> ChatRequest:
 
 
 def served(base_url: str, **settings: Any) -> ServedModelOptions:
-    """The options of a model named tiny at an address."""
     quick = {"model": "tiny", "base_url": base_url, "timeout": 5.0, "backoff": 0.01}
     return ServedModelOptions.model_validate({**quick, **settings})
 
@@ -58,7 +57,6 @@ def untimed(answers: Sequence[Answer]) -> list[Answer]:
 def store_replies(
     folder: Path, identity: Mapping[str, str], replies: Sequence[tuple[ChatRequest, Completion]]
 ) -> None:
-    """Store what was never asked."""
     with ReplyStore(folder).journal(identity) as journal:
         for request, reply in replies:
             journal.add(request, reply)

@@ -38,8 +38,6 @@ class Reply:
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came in."""
-
     path: str
     headers: dict[str, str]
     body: Body
@@ -58,7 +56,6 @@ def json_reply(value: object, status: int = 200, **headers: str) -> Reply:
 
 
 def says(text: str | None, finish_reason: str = "stop", **message: object) -> Reply:
-    """Return a proper answer; tokens are counted as words."""
     usage = {"prompt_tokens": 10, "completion_tokens": len((text or "").split())}
     choice = {
         "index": 0,
@@ -70,7 +67,6 @@ def says(text: str | None, finish_reason: str = "stop", **message: object) -> Re
 
 
 def cut_off(text: str) -> Reply:
-    """Return an answer that reached ``max_tokens``."""
     return says(text, "length")
 
 
@@ -102,7 +98,6 @@ def half_answer(text: str = "lost on the way") -> Reply:
 
 
 def page() -> Reply:
-    """Return what a proxy says in place of the server."""
     return Reply(200, b"<html><body>Welcome</body></html>", {"Content-Type": "text/html"})
 
 
@@ -119,8 +114,6 @@ def hangs(seconds: float = 30.0) -> Reply:
 
 
 class Server:
-    """The server; ``received`` holds every request in the order of arrival."""
-
     def __init__(self, write: Writer) -> None:
         self.write = write
         self.received: list[Received] = []
@@ -198,7 +191,6 @@ def serving(write: Writer = lambda text: f"answer to: {text}") -> Iterator[Serve
 
 
 def vector(text: str) -> list[float]:
-    """Return the vector that the server gives to a text."""
     return [byte / 255 for byte in hashlib.sha256(text.encode()).digest()[:DIMENSION]]
 
 

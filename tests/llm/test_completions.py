@@ -192,13 +192,10 @@ def after(limits: Limits, answer: Answer) -> Budget:
     return budget
 
 
-def test_without_limits_it_counts() -> None:
+def test_calls_are_counted_and_limited() -> None:
     assert reserved(Limits()) == 5
     budget = after(Limits(), Completion("a", 5, 5, "stop"))
     assert (budget.calls, budget.cost, budget.tokens) == (1, 0.0, 10)
-
-
-def test_calls() -> None:
     assert reserved(Limits(max_calls=3)) == 3
     assert reserved(Limits(max_calls=0)) == 0
     for answer in (Completion("a", 1, 1, "stop"), Failed("no", retryable=True)):
@@ -221,15 +218,12 @@ def test_unknown_cost_counts_as_the_most(answer: Completion | Failed, cost: floa
     assert budget.cost == pytest.approx(cost, abs=1e-15)
 
 
-def test_only_what_surely_fits_is_sent() -> None:
+def test_what_surely_fits_is_counted_in_bytes() -> None:
     assert reserved(limited(max_cost=2.5 * MOST)) == 2
     assert reserved(limited(max_cost=0.9 * MOST)) == 0
     assert reserved(limited(max_calls=1, max_cost=9.0)) == 1
     cheap = after(limited(max_cost=2.5 * MOST), Completion("a", 0, 0, "stop"))
     assert [cheap.reserve(ONE) for _ in range(3)] == [True, True, False]
-
-
-def test_bytes_are_counted_not_characters() -> None:
     limits = PRICED
     plain, chinese = (limits.cost_at_most(asking(text, max_tokens=1)) for text in ("ab", "日本"))
     assert chinese - plain == pytest.approx(4 * 2e-6, abs=1e-15)

@@ -7,8 +7,6 @@ import hmac
 import json
 import logging
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -187,15 +185,12 @@ def test_a_block_is_read_back(texts: list[str], nonce: str) -> None:
     assert read_back(passages_block(texts, nonce)) == texts
 
 
-def test_worked_example() -> None:
+def test_a_mark_by_hand_is_of_the_whole_request() -> None:
     key = json.dumps(["Who?|7", 0], separators=(",", ":")).encode()
     mark = hmac.new(key, b'["One.","Two\\n[3] no"]', hashlib.sha256).hexdigest()[:32]
     assert passages_block(["One.", "Two\n[3] no"], "Who?|7") == (
         f"<{mark}> [1]\nOne.\n<{mark}> [2]\nTwo\n[3] no\n<{mark}> end"
     )
-
-
-def test_the_mark_is_of_the_whole_request() -> None:
     marks = {
         passages_mark(texts, nonce)
         for texts in (["a", "b"], ["b", "a"], ["ab"], ["a", "b", ""], [])
@@ -234,16 +229,13 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_reads_version_and_messages(tmp_path: Path) -> None:
+def test_prompts_are_read_and_filled_once(tmp_path: Path) -> None:
     text = "version: 2b\n# why\n\n[system]\nBe {adjective}.\n\n[user]\n\n{query}\n# kept\n\n"
     template = read_template(write(tmp_path, text), ["query"], ["adjective"])
     messages = (Message("system", "Be {adjective}."), Message("user", "{query}\n# kept"))
     assert template == Template("mine", "2b", messages)
     assert template.label == "mine/2b"
     assert template.places == {"adjective", "query"}
-
-
-def test_values_are_put_in_once() -> None:
     template = Template("t", "1", (Message("user", '{query} {n} {"a": 1} {other}'),))
     filled = template.filled({"query": "what is {n}?", "n": 3})
     assert filled == (Message("user", 'what is {n}? 3 {"a": 1} {other}'),)
@@ -280,27 +272,6 @@ def test_every_packaged_prompt_can_be_read() -> None:
     assert len(names) >= 6
     for name in names:
         assert packaged_template(name, [], PLACES).label == f"{name}/1"
-
-
-SCRIPT = (
-    "import importlib, json, sys; importlib.import_module(sys.argv[1]); "
-    "print(json.dumps(list(sys.modules)))"
-)
-HEAVY = {"dagster", "torch", "transformers"}
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "rag_assets.llm.openai_server",
-        "rag_assets.labels.question_generation",
-    ],
-)
-def test_import_loads_no_heavy_library(module: str) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, module], capture_output=True, text=True, check=True
-    )
-    assert HEAVY.isdisjoint(json.loads(result.stdout))
 
 
 @pytest.mark.parametrize("usage", [None, [1], "many", 3, {}])

@@ -31,7 +31,6 @@ ANSWER = Completion("4 \N{SNOWMAN}\r\x85\n", 3, None, "stop", 0.5, "tiny-2", "20
 
 
 def journal_left(folder: Path, *replies: tuple[ChatRequest, Completion]) -> Path:
-    """Return the journal of a process that was killed."""
     with ReplyStore(folder).journal(MODEL) as journal:
         for request, reply in replies:
             journal.add(request, reply)
@@ -180,41 +179,12 @@ def test_the_name_of_the_served_model(tmp_path: Path) -> None:
         assert store.served_models(MODEL) == ["tiny-1", "tiny-0"]
 
 
-def _write(folder: Path, writer: int) -> None:
-    store = ReplyStore(folder)
-    for half in (range(10), range(10, 20)):
-        with store.journal(MODEL) as journal:
-            for number in half:
-                for name in (f"q{number}", f"of {writer}: {number}"):
-                    journal.add(asking(name), ANSWER._replace(text=f"{name} by {writer}"))
-                    assert store.get(MODEL, [asking(name)])[0] is not None
-
-
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_write, args=(tmp_path, number)) for number in (1, 2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    names = [f"{own}{i}" for own in ("q", "of 1: ", "of 2: ") for i in range(20)]
-    found = ReplyStore(tmp_path).get(MODEL, [asking(name) for name in names])
-    texts = [reply.text.rpartition(" by ") for reply in found if reply is not None]
-    assert [name for name, _, _ in texts] == names
-    assert [own for _, _, own in texts[20:]] == ["1"] * 20 + ["2"] * 20
-    assert not list(tmp_path.glob("*.jsonl"))
-    rows = [pq.read_metadata(path).num_rows for path in tmp_path.iterdir()]
-    assert all(one <= 20 for one in rows)
-
-
 KILLS, REQUESTS, CONCURRENCY = 50, 400, 4
 SLOW = 0.005
 """Seconds for an answer, so that kills meet requests on their way."""
 
 
 def child(server: Server, folder: Path) -> ForkServerProcess:
-    """Start a process that asks; its modules are loaded once for all of them."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.llm.asking_child"])
     process = context.Process(target=answer_all, args=(server.base_url, folder, REQUESTS))
@@ -235,14 +205,12 @@ def killed_after(
 
 
 def output(process: ForkServerProcess, folder: Path) -> str:
-    """Return what a process made of its answers."""
     process.join(60)
     assert process.exitcode == 0
     return folder.with_suffix(f".{process.pid}").read_text()
 
 
 def stored(folder: Path, server: Server) -> set[str]:
-    """Return the texts of the requests whose reply is stored."""
     asked = [asking(f"q{i}.") for i in range(REQUESTS)]
     known = ReplyStore(folder).get({"model": "tiny", "server": server.base_url}, asked)
     return {one.messages[0].content for one, reply in zip(asked, known, strict=True) if reply}

@@ -29,7 +29,7 @@ from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
-from tests.assets.test_answers_and_labels import check_edges
+from tests.assets.test_graph import check_edges
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, materialize
 
 LABELLED = {

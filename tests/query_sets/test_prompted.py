@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.client import Completion
-from rag_assets.llm.completions import Budget, BudgetReached, Completions, Limits
+from rag_assets.llm.completions import Budget, Completions, Limits
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import (
     Unusable,
@@ -25,7 +25,6 @@ from rag_assets.query_sets.query_set import (
     PromptedVariants,
     Strategy,
     prompted_variants,
-    requests_for,
 )
 from rag_assets.query_sets.rewriting import (
     HydeQuerySet,
@@ -134,35 +133,6 @@ def test_hyde_samples_have_seeds_of_their_own(server: Server, tmp_path: Path) ->
     assert list(found.failures) == ["q3"]
     assert [row["failure"] is None for row in found.answers.to_pylist()].count(False) == 3
     assert sorted(r.body["seed"] for r in server.received) == [5, 5, 5, 6, 6, 6]
-
-
-def test_a_stopped_run_resumes(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(BudgetReached):
-        made(server, tmp_path, paraphrasing(2), Limits(max_calls=2))
-    found = made(server, tmp_path, paraphrasing(2), Limits(max_calls=1))
-    assert len(server.received) == 3
-    again = made(server, tmp_path, paraphrasing(2), Limits(max_calls=0))
-    assert again.variants.equals(found.variants)
-    assert again.answers.equals(found.answers)
-
-
-def test_every_setting_is_asked_anew(server: Server, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.txt"
-    mine.write_text("version: 7\n[user]\nSay {query} anew.\n")
-    strategies = [
-        paraphrasing(2),
-        paraphrasing(3),
-        paraphrasing(2, language="German"),
-        paraphrasing(2, seed=1),
-        paraphrasing(2, template=mine),
-    ]
-    for number, strategy in enumerate(strategies, start=1):
-        made(server, tmp_path / "cache", strategy)
-        assert len(server.received) == 3 * number
-    assert server.received[-3].text.startswith("Say ")
-    requests = requests_for(QUERIES, strategies[4])
-    assert {request.template for request in requests} == {"mine/7"}
-    assert requests[1].messages[0].content == "Say Who was {n}? anew."
 
 
 def test_wrong_settings(tmp_path: Path) -> None:

@@ -85,11 +85,15 @@ def test_json_lines(tmp_path: Path) -> None:
     assert found.notes == [f"1 {WITHOUT}", f"1 {OF_OTHERS}"]
 
 
-def test_llamaindex(tmp_path: Path) -> None:
+def test_by_llamaindex_and_by_the_word_queries(tmp_path: Path) -> None:
     content = {"queries": {"1": "Who is the author?", "8": "x"}, "corpus": {}, "relevant_docs": {}}
     found = read_variants(write(tmp_path, "rewritten.json", content), QUERIES)
     assert texts_of(found.table)["1"] == ["Who wrote it?", "Who is the author?"]
     assert found.notes == [f"2 {WITHOUT}", f"1 {OF_OTHERS}"]
+    found = read_variants(
+        write(tmp_path, "a.json", {"queries": ["x"]}), queries_of({"1": "queries"})
+    )
+    assert texts_of(found.table) == {"1": ["queries", "x"]}
 
 
 def test_by_text(tmp_path: Path) -> None:
@@ -101,13 +105,6 @@ def test_by_text(tmp_path: Path) -> None:
         "3": ["When?", "Which year?"],
     }
     assert found.notes == [f"1 {OF_OTHERS}"]
-
-
-def test_a_query_may_be_the_word_queries(tmp_path: Path) -> None:
-    found = read_variants(
-        write(tmp_path, "a.json", {"queries": ["x"]}), queries_of({"1": "queries"})
-    )
-    assert texts_of(found.table) == {"1": ["queries", "x"]}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +179,6 @@ class Hit(NamedTuple):
 
 
 def runs(hits: list[Hit]) -> pa.Table:
-    """Return rankings: the hits of a variant in the order in which they are given."""
     ranks: dict[tuple[str, int], int] = defaultdict(int)
     rows: list[dict[str, object]] = []
     for hit in hits:
@@ -249,13 +245,10 @@ def test_ties_go_by_id_in_utf8_bytes_descending() -> None:
     assert [item for item, _ in scores(cut)] == sorted(names, key=str.encode, reverse=True)[:2]
 
 
-def test_a_unit_twice_in_a_ranking_counts_once_at_its_best_rank() -> None:
+def test_repeated_units_and_their_chunks() -> None:
     hits = [Hit("q", 0, "a", 3.0), Hit("q", 0, "b", 2.0), Hit("q", 0, "a", 1.0)]
     assert scores(fuse_variants(runs(hits), "sum", depth=9)) == [("a", 3.0), ("b", 2.0)]
     assert scores(fuse_variants(runs(hits), "rrf", depth=9, k=1)) == [("a", 0.5), ("b", 1 / 3)]
-
-
-def test_chunk_of_the_variant_that_ranks_the_unit_highest() -> None:
     chunks = fuse_variants(runs(TWO), "sum", depth=9).to_pylist()
     assert {row["unit_id"]: row["chunk_id"] for row in chunks if row["query_id"] == "q"} == {
         "a": "a#0",

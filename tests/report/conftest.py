@@ -10,7 +10,6 @@ from tests.tiny_experiment import Tiny
 
 @pytest.fixture(scope="session")
 def tiny_result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
-    """The tiny experiment, evaluated without Dagster."""
     tiny = Tiny(tmp_path_factory.mktemp("report_of_tiny"))
     tiny.config["top_k"] = [1, 3, 5]
     tiny.write().run()

@@ -107,7 +107,8 @@ def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tow
     assert "and 7 more unjudged documents that were added or changed" in said
 
 
-def test_worse_chunks_fail_with_the_questions(towns: Towns) -> None:
+def test_worse_chunks_fail(towns: Towns) -> None:
+    """Without the page, a question gets nothing back: its chunks are worse."""
     towns.config["chunking"]["parts"]["max_tokens"] = 15
     towns.write_config()
     towns.evaluate()
@@ -123,10 +124,6 @@ def test_worse_chunks_fail_with_the_questions(towns: Towns) -> None:
     said = " ".join(towns.command("gate", ".", "--against", "anchor", columns=100).stdout.split())
     assert "bm25 lost most on qAro (1.0000 -> 0.0000); qBel" in said
     assert "; and 9 more" in said
-
-
-def test_worse_chunks_fail_in_spite_of_a_new_page(towns: Towns) -> None:
-    """Without the page, a question gets nothing back: its chunks are worse."""
     add_page(towns, "pricing.md", "Aro")
     towns.config["chunking"]["parts"]["max_tokens"] = 15
     towns.write_config()

@@ -85,7 +85,9 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def test_the_page_needs_nothing_else(text: str, page: Page) -> None:
+def test_the_page_needs_nothing_else_and_runs_two_scripts(
+    text: str, page: Page, result: EvaluationResult
+) -> None:
     own = re.sub(r'<script type="text/plain" id="plotly">.*?</script>', "", text, flags=re.DOTALL)
     assert not re.search(r"https?:|//\w|url\(|@import", own)
     assert not set(page.tags) & {"link", "img", "iframe", "object", "base"}
@@ -93,26 +95,21 @@ def test_the_page_needs_nothing_else(text: str, page: Page) -> None:
     assert {href[0] for href in page.attributes["href"]} == {"#"}
     assert page.tags[:2] == ["html", "head"]
     assert len(text.encode()) < 6_000_000
-
-
-def test_the_policy_allows_two_scripts_and_no_connection(page: Page) -> None:
     (policy,) = (one for one in page.attributes["content"] if "script-src" in one)
     assert policy.startswith("default-src 'none';")
     assert "unsafe-inline" not in policy.split("script-src")[1]
     assert policy.count("'sha256-") == 2
     run = [attributes for attributes, _ in page.scripts if not attributes]
     assert len(run) == 1, "all other blocks are data"
+    assert str(Path(result.evaluation.source).parent.parent) not in text
 
 
-def test_text_from_data_is_escaped(text: str, page: Page) -> None:
+def test_text_from_data_is_escaped_and_json(text: str, page: Page) -> None:
     assert HOSTILE_TAG not in text
     assert HOSTILE_TAG in unescape(text)
     assert "<img" not in text.replace("<img>", "")
     (slices,) = (t for t in page.tables if t[0][0] == "tag")
     assert [row[0] for row in slices[1:]] == [HOSTILE_TAG, "safety", "time"]
-
-
-def test_data_of_the_scripts_is_json(page: Page) -> None:
     blocks = {a["id"]: text for a, text in page.scripts if a.get("type") == "application/json"}
     assert set(blocks) == {"data-charts", "data-explorer"}
     explorer = json.loads(blocks["data-explorer"])
@@ -138,13 +135,6 @@ def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Pa
             assert float(cells[-1]) == round(times[cells[1], top_k], 2)
 
 
-def test_every_artifact_is_named(result: EvaluationResult, page: Page) -> None:
-    (artifacts,) = (t for t in page.tables if t[0][0] == "partition")
-    assert [cells[3] for cells in artifacts[1:]] == [
-        entry.digest[:16] for entry in result.evaluation.entries
-    ]
-
-
 def test_the_page_of_an_evaluation_has_the_tables_alone(
     result: EvaluationResult, tmp_path: Path
 ) -> None:
@@ -161,18 +151,6 @@ def test_the_page_of_an_evaluation_has_the_tables_alone(
     file = write_report(result, tmp_path / "page.html")
     write_report(result, file, has_explorer=True)
     assert "<script" in file.read_text(encoding="utf-8"), "the large page is another one"
-
-
-def test_no_path_of_the_machine_is_on_the_page(result: EvaluationResult, text: str) -> None:
-    assert str(Path(result.evaluation.source).parent.parent) not in text
-
-
-def test_a_partial_evaluation_says_so(tmp_path: Path) -> None:
-    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": YAML})
-    done = rag_assets.evaluate(folder, tmp_path / "store", retrievers=["steep"], top_k=[1])
-    text = (done.root / "report.html").read_text(encoding="utf-8")
-    assert [row["retriever"] for row in done.leaderboard.to_pylist()] == ["steep"]
-    assert "<strong>incomplete</strong>" in text
 
 
 def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:

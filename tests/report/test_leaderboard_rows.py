@@ -52,23 +52,17 @@ def board() -> pa.Table:
     return LEADERBOARD.check(pa.Table.from_pylist(rows, schema=schema))
 
 
-def test_only_selected_cells_in_the_order_of_the_board() -> None:
+def test_rows_and_columns_of_the_board() -> None:
     rows = leaderboard_rows(board(), Selection(("worst", "best"), (10,)), "all")
     assert [(row["retriever"], row["top_k"], row["position"]) for row in rows] == [
         ("best", 10, 1),
         ("worst", 10, 3),
     ]
     assert leaderboard_rows(board(), Selection((), (10,)), "all") == []
-
-
-def test_every_stored_column_has_a_place_and_a_help_text() -> None:
     columns = [*accounting_columns(), *measured_columns(5)]
     names = {*LEADING, "weight", *(column.name for column in columns)}
     assert {column.name for column in LEADERBOARD.columns} <= names
     assert all(column.help for column in columns)
-
-
-def test_a_column_that_is_only_stored_stands_in_the_accounting() -> None:
     added = (
         Stored(COUNT, "cut texts", name="n_cut_texts"),
         Stored(FLOAT, "a spread", name="spread"),
@@ -80,14 +74,6 @@ def test_a_column_that_is_only_stored_stands_in_the_accounting() -> None:
         "cut texts",
     )
     assert (spread.title, spread.text({"spread": 0.25})) == ("spread", "0.2500")
-
-
-def test_what_no_row_has_is_left_out() -> None:
-    def shown(*rows: dict[str, float]) -> list[str]:
-        return [column.name for column in Sheet("", measured_columns(5), rows).shown]
-
-    assert shown({"tokens": 0.0, "n_failed": 0}) == ["tokens", "speed", "cost_time"]
-    assert "n_failed" in shown({}, {"n_failed": 1})
 
 
 EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}
@@ -162,19 +148,13 @@ def test_means() -> None:
     ]
 
 
-def test_unanswerable_queries_are_not_counted() -> None:
+def test_slices_of_weights_splits_and_failures() -> None:
+    """q1 counts 3, q2 once, q3 is in the other split: (3 x 1 + 0.5) / 4."""
     found = slices({"r": cell(None, 0.5, 0.0)}, {"all": {"q1", "q2"}, "none": {"q1"}}, "mrr", EQUAL)
     assert [(one.value, one.n_queries, one.means) for one in found] == [("all", 1, {"r": 0.5})]
-
-
-def test_weights_and_only_the_queries_of_the_split() -> None:
-    """q1 counts 3, q2 once, q3 is in the other split: (3 x 1 + 0.5) / 4."""
     weights = {"q1": 3.0, "q2": 1.0}
     (one,) = slices({"r": cell(1.0, 0.5, 0.0)}, {"v": {"q1", "q2", "q3"}}, "mrr", weights)
     assert (one.n_queries, one.means) == (2, {"r": 0.875})
-
-
-def test_a_retriever_that_failed_on_all_queries_has_no_mean() -> None:
     cells = {"r": cell(None, None), "s": cell(0.5, 0.0)}
     (one,) = slices(cells, {"v": {"q1", "q2"}}, "mrr", EQUAL)
     assert one.means == {"r": None, "s": 0.25}
@@ -198,9 +178,16 @@ def test_what_there_is_no_slice_by(by: str, problem: str) -> None:
     assert str(caught.value) == problem
 
 
-def test_a_p_value_is_never_shown_as_0() -> None:
+def test_small_numbers_and_p_values_never_become_0() -> None:
     rows: list[dict[str, object]] = [{"p_randomisation": 0.00001, "p_t": 0.0, "difference": 0.0}]
     assert formatted(rows, "markdown").splitlines()[2] == r"| 1.0e-05 | \<1e-300 | 0.0000 |"
+    rows = [{"p": 7.9e-06}, {"p": -2e-5}, {"p": 0.0}, {"p": 0.0001}]
+    assert formatted(rows, "markdown").splitlines()[2:] == [
+        "| 7.9e-06 |",
+        "| -2.0e-05 |",
+        "| 0.0000 |",
+        "| 0.0001 |",
+    ]
 
 
 def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
@@ -219,7 +206,7 @@ ROWS: list[dict[str, object]] = [
 TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
 
 
-def test_columns_have_one_order_whichever_row_is_first() -> None:
+def test_columns_have_one_order_and_json_keeps_values() -> None:
     rows: list[dict[str, object]] = [
         {"retriever": "a", "ndcg": 1.0, "evaluation_id": "e"},
         {"retriever": "b", "ndcg": 0.9, "cost_time": 2.0, "evaluation_id": "e"},
@@ -228,27 +215,16 @@ def test_columns_have_one_order_whichever_row_is_first() -> None:
     assert columns_of(rows) == columns_of(rows[::-1]) == expected
     assert columns_of(ROWS) == ["retriever", "top_k", "ndcg", "map"]
     assert columns_of([]) == []
-
-
-def test_json_keeps_values_and_letters() -> None:
-    rows: list[dict[str, object]] = [
-        {"name": "caf\u00e9 \U0001f600", "value": 0.1 + 0.2, "n": None}
-    ]
+    rows = [{"name": "caf\u00e9 \U0001f600", "value": 0.1 + 0.2, "n": None}]
     text = formatted(rows, "json")
     assert json.loads(text) == rows
     assert "caf\u00e9 \U0001f600" in text
     assert text.endswith("]\n")
     assert formatted([], "json") == "[]\n"
-
-
-def test_markdown_has_four_places_and_no_number_becomes_0() -> None:
-    rows: list[dict[str, object]] = [{"p": 7.9e-06}, {"p": -2e-5}, {"p": 0.0}, {"p": 0.0001}]
-    assert formatted(rows, "markdown").splitlines()[2:] == [
-        "| 7.9e-06 |",
-        "| -2.0e-05 |",
-        "| 0.0000 |",
-        "| 0.0001 |",
-    ]
+    rows = [{"\x1b": "\x9b\x7f\u202e\U000e0041\u200d"}]
+    text = formatted(rows, "json")
+    assert json.loads(text) == rows
+    assert "\\u009b\\u007f\\u202e\\udb40\\udc41\u200d" in text
 
 
 @given(st.lists(st.fixed_dictionaries({"name": TEXTS, "x": st.floats(0, 1)}), min_size=1))
@@ -306,13 +282,6 @@ def test_markdown_shows_a_text_as_it_is(text: str, cell: str) -> None:
         "| --- |",
         f"| {cell} |",
     ]
-
-
-def test_json_writes_out_what_a_terminal_obeys() -> None:
-    rows: list[dict[str, object]] = [{"\x1b": "\x9b\x7f\u202e\U000e0041\u200d"}]
-    text = formatted(rows, "json")
-    assert json.loads(text) == rows
-    assert "\\u009b\\u007f\\u202e\\udb40\\udc41\u200d" in text
 
 
 @given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.text()}), min_size=1, max_size=5))

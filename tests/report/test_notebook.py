@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from html.parser import HTMLParser
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from rag_assets.errors import NotEvaluated, UsageError
@@ -14,7 +12,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.report import charts as palette
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.history import SCHEMA, MetricHistory
+from rag_assets.report.history import MetricHistory
 from rag_assets.report.notebook import (
     MAX_ROWS,
     Tabular,
@@ -23,7 +21,6 @@ from rag_assets.report.notebook import (
 )
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.report.view import View
-from rag_assets.schemas import COMPARISONS, LEADERBOARD
 from tests.tiny_experiment import Tiny
 
 HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"
@@ -98,15 +95,6 @@ def test_frames_hold_the_rows_of_the_table(changed: EvaluationTable, kind: str) 
     assert frame[numbers].tolist() == table[numbers].to_pylist()
 
 
-def test_tables_are_those_of_the_schemas(
-    changed: EvaluationTable, over_time: MetricHistory
-) -> None:
-    assert changed.to_arrow().equals(changed.leaderboard)
-    assert set(LEADERBOARD.arrow().names) <= set(changed.to_arrow().column_names)
-    assert Comparison.of(changed).to_arrow().schema.equals(COMPARISONS.arrow())
-    assert over_time.to_arrow().schema.equals(SCHEMA)
-
-
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_a_missing_package_is_named_with_its_extra(
     changed: EvaluationTable, package: str, monkeypatch: pytest.MonkeyPatch
@@ -137,7 +125,7 @@ def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None
         changed.plot("recal")
 
 
-def test_a_line_breaks_where_labels_changed(over_time: MetricHistory) -> None:
+def test_lines_and_points_of_figures(over_time: MetricHistory, changed: EvaluationTable) -> None:
     drawn = over_time.plot().to_dict()
     values = {name: [] for name in ("bm25", "bm25-whole")}  # type: dict[str, list[float]]
     for row in over_time.rows:
@@ -157,38 +145,16 @@ def test_figures_are_drawn_as_the_report_is() -> None:
     assert palette.colours("dark")["page"] != "#fff"
 
 
-def test_texts_are_escaped() -> None:
+def test_tables_are_escaped_and_say_what_they_leave_out() -> None:
     columns = (Column("text", HOSTILE, TEXT),)
     text = table_html(Sheet(HOSTILE, columns, [{"text": HOSTILE}], [HOSTILE], [HOSTILE]))
     assert "<script" not in text
     assert Table(text).rows[1] == [HOSTILE]
     assert "<" not in palette.plain(HOSTILE)
-
-
-def test_a_long_table_says_what_it_leaves_out() -> None:
     rows = [{"number": number} for number in range(MAX_ROWS + 3)]
     text = table_html(Sheet("title", (Column("number", "number", "d"),), rows))
     assert len(Table(text).rows) == MAX_ROWS + 1
     assert "3 more rows are left out" in text
-
-
-def test_without_labels_the_overlaps_are_shown(tmp_path: Any) -> None:
-    tiny = Tiny(tmp_path).write()
-    tiny.config["top_k"] = [1, 3, 5]
-    for name in ("metrics", "primary", "baseline"):
-        tiny.config.pop(name)
-    names = ("bm25", "bm25-whole")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
-    tiny.write_config()
-    (tiny.folder / "judgments.jsonl").unlink()
-    tiny.run()
-    result = EvaluationTable(tiny.artifacts, tiny.snapshot())
-    table: pa.Table = result.to_arrow()
-    assert table["top_k"].to_pylist() == [1, 3, 5]
-    assert "how alike the retrievers rank" in result._repr_html_()
-    assert len(Table(result._repr_html_()).rows) == 2
-    with pytest.raises(NotEvaluated, match="no labels"):
-        result.plot()
 
 
 def test_a_table_as_text_has_the_intervals_of_its_first_mean_alone() -> None:

@@ -18,7 +18,7 @@ from rag_assets.report.label_health import labels
 from rag_assets.report.page import explorer as module
 from rag_assets.report.page.environment import _code as code
 from rag_assets.report.page.environment import escaped_json
-from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts
+from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts, explorer
 from rag_assets.report.page.leaderboard import (
     headline,
     milliseconds,
@@ -38,16 +38,6 @@ def view(tiny_result: EvaluationResult) -> View:
 def built(context: Context | None) -> Context:
     assert context is not None
     return context
-
-
-def test_the_headline_names_the_best_and_compares_it(view: View) -> None:
-    board = view.result.leaderboard.to_pylist()
-    best = board[0]["retriever"]
-    head = headline(view)
-    assert head["winner"]["retriever"] == best
-    assert head["facts"][0]["value"] == f"{head['winner']['ndcg']:.4f}"
-    assert head["next"]["other"] == view.retrievers[1]
-    assert head["next"]["difference"] >= 0
 
 
 def test_six_queries_show_nothing(view: View) -> None:
@@ -77,7 +67,7 @@ def test_what_was_not_measured_is_named_and_on_no_front(view: View) -> None:
     assert headline(timed)["answer"].cheapest is None
 
 
-def test_a_comparison_reads_the_same_from_both_sides(view: View) -> None:
+def test_comparisons_and_charts_hold_what_was_computed(view: View) -> None:
     one, other = view.retrievers[0], view.retrievers[-1]
     ahead, behind = built(against(view, one, other)), built(against(view, other, one))
     assert ahead["difference"] == -behind["difference"]
@@ -103,6 +93,11 @@ def test_charts_hold_every_mean_with_its_interval(view: View) -> None:
                 interval = view.intervals[trace["name"], row["top_k"], measure]
                 above = trace["error_y"]["array"][place]
                 assert row[measure] + above == pytest.approx(interval["high"])
+    sheet = labels(view)["sheet"]
+    names = {column.title: column.name for column in sheet.columns}
+    for row in sheet.rows:
+        parts = [row[names[title]] for title in ("with results", "empty", "failed")]
+        assert sum(parts) == row[names["queries"]] == 6
 
 
 POINTS = st.dictionaries(
@@ -125,14 +120,6 @@ def test_the_pareto_front_is_what_nothing_beats(points: dict[str, tuple[int, int
         )
         assert (name in front) == (not beaten)
     assert [cost[name] for name in front] == sorted(cost[name] for name in front)
-
-
-def test_accounting_adds_up(view: View) -> None:
-    sheet = labels(view)["sheet"]
-    names = {column.title: column.name for column in sheet.columns}
-    for row in sheet.rows:
-        parts = [row[names[title]] for title in ("with results", "empty", "failed")]
-        assert sum(parts) == row[names["queries"]] == 6
 
 
 def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -> None:
@@ -255,3 +242,84 @@ def test_nothing_in_it_ends_a_block(value: object) -> None:
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         escaped_json(float("nan"))
+
+
+@pytest.fixture(scope="module")
+def context(tiny_result: EvaluationResult) -> Context:
+    found = explorer(View(tiny_result))
+    assert found is not None
+    return found
+
+
+def test_results_and_texts_are_those_of_run_and_documents(
+    tiny_result: EvaluationResult, context: Context
+) -> None:
+    data = context["data"]
+    for number, name in enumerate(data["retrievers"]):
+        run = tiny_result.table(tiny_result.run_keys(name)[5]).to_pylist()
+        for query in data["queries"]:
+            wanted = [row["document_id"] for row in run if row["query_id"] == query["i"]]
+            units = [data["units"][unit] for unit in query["r"][number]]
+            assert [data["documents"][unit[0]][0] for unit in units] == wanted
+    texts = {
+        row["document_id"]: row["text"] for row in tiny_result.table_of("documents").to_pylist()
+    }
+    data = context["data"]
+    assert context["n_without_text"] == 0
+    for document, start, end, first, text in data["units"]:
+        assert (first, text) == (start, texts[data["documents"][document][0]][start:end])
+    spans = [(document, start, end) for document, start, end, *_ in data["units"]]
+    assert len(spans) == len(set(spans))
+
+
+def test_relevant_results_evidence_and_order(context: Context) -> None:
+    """Without a relevant result the value is 0, with one it is above."""
+    data = context["data"]
+    for query in data["queries"]:
+        for number in range(len(data["retrievers"])):
+            assert (query["v"][number] > 0) == bool(query["h"][number])
+    data = context["data"]
+    (query,) = (query for query in data["queries"] if query["i"] == "q3")
+    assert len(query["e"]) == 2
+    for one in query["e"]:
+        ((_, start, end),) = one["s"]
+        assert start < end
+        for rank, place in zip(one["k"], one["l"], strict=True):
+            if data["places"][place] == "found":
+                assert 1 <= rank <= data["k"]
+    spreads = [max(query["v"]) - min(query["v"]) for query in context["data"]["queries"]]
+    assert spreads == sorted(spreads, reverse=True)
+
+
+def test_queries_that_do_not_fit_are_left_out_and_counted(
+    tiny_result: EvaluationResult, monkeypatch: pytest.MonkeyPatch, context: Context
+) -> None:
+    monkeypatch.setattr(module, "CELLS", 11)
+    found = explorer(View(tiny_result))
+    assert found is not None
+    assert (found["n_shown"], found["n_queries"]) == (2, 6)
+    kept = [query["i"] for query in found["data"]["queries"]]
+    assert kept == [query["i"] for query in context["data"]["queries"][:2]]
+
+
+def test_without_labels_a_judged_document_is_shown_by_its_best_chunk(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    tiny.config["dataset"]["judge"] = "document"
+    tiny.write()
+    (tiny.folder / "judgments.jsonl").unlink()
+    tiny.run()
+    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
+    found = explorer(View(result))
+    assert found is not None
+    data = found["data"]
+    starts = {
+        row["chunk_id"]: row["start"]
+        for entry in result.evaluation.entries_of("chunks")
+        for row in result.table(entry.key).to_pylist()
+    }
+    number = data["retrievers"].index("bm25")
+    run = result.table(result.run_keys("bm25")[5]).to_pylist()
+    for query in data["queries"]:
+        wanted = [starts[row["chunk_id"]] for row in run if row["query_id"] == query["i"]]
+        assert [data["units"][unit][1] for unit in query["r"][number]] == wanted
+    assert any(start > 0 for _, start, *_ in data["units"])

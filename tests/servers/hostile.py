@@ -89,8 +89,6 @@ class Hostile:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Gives every request the same answer."""
-
     protocol_version = "HTTP/1.1"
 
     def __init__(self, hostile: Hostile, *rest: Any) -> None:
@@ -280,7 +278,6 @@ CLIENTS: Mapping[str, Callable[[ServedModelOptions], object]] = {
 
 
 def endpoint_of(base_url: str, timeout: float = 5) -> ServedModelOptions:
-    """Return a server that is asked once, with a key unless the address names a user."""
     return served(base_url, api_key_env=VARIABLE, timeout=timeout, retries=0)
 
 
@@ -298,7 +295,6 @@ def leaked(text: str) -> list[str]:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Fail if a block takes longer."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < seconds

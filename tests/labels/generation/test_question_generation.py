@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.errors import DataError, UsageError
+from rag_assets.errors import DataError
 from rag_assets.labels import question_generation as filters
 from rag_assets.labels.question_generation import (
     QUESTIONS,
@@ -28,13 +28,12 @@ from rag_assets.labels.question_generation import (
     question_words,
 )
 from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.labels.question_tables import read_review, review_sheet, write_folder
+from rag_assets.labels.question_tables import read_review, review_sheet
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS, DOCUMENTS
-from rag_assets.sources.labelled_folder import JsonlDataset
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server
@@ -106,35 +105,6 @@ def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, serve
     assert "Write 3 different questions" in prompt
     assert "Write in English." in prompt
     assert "Title: Facts" in prompt
-
-
-def test_ids_do_not_change_and_nothing_is_asked_twice(
-    found: GeneratedQuestions, server: Server, tmp_path: Path
-) -> None:
-    server.forget_rules()
-    server.on("the end", replies.refuses("No."))
-    n_before = len(server.received)
-    assert generated(server, tmp_path / "cache").questions.equals(found.questions)
-    assert len(server.received) == n_before
-
-
-def test_what_is_written_can_be_read_as_a_dataset(
-    found: GeneratedQuestions, tmp_path: Path
-) -> None:
-    write_folder(found.questions, documents(), tmp_path / "made")
-    dataset = JsonlDataset.open(tmp_path / "made")
-    assert dataset.read_documents().table.equals(documents())
-    queries = dataset.read_queries().table
-    qrels = dataset.read_qrels(dataset.read_documents().table, queries).table
-    assert queries.column("tags").to_pylist() == [["generated"], ["generated"]]
-    assert json.loads(queries.column("metadata")[0].as_py()) == {
-        "answers": ["Ann Lee"],
-        "source": "tiny questions/1",
-        "source_chunk": "mill",
-        "source_document": "d",
-    }
-    assert [(row["start"], row["end"]) for row in qrels.to_pylist()] == [(0, 40), (41, 60)]
-    assert dataset.default_judge == "evidence"
 
 
 def fill(sheet: str, verdicts: list[str], wording: dict[int, str], file: Path) -> Path:
@@ -220,17 +190,6 @@ def rewrite(rows: list[dict[str, str]], file: Path) -> None:
         writer.writerows(rows)
 
 
-def test_nothing_is_replaced(found: GeneratedQuestions, tmp_path: Path) -> None:
-    folder = tmp_path / "made"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("mine")
-    for place in (folder, folder / "notes.txt"):
-        with pytest.raises(UsageError, match="already exists; choose another name, or remove it"):
-            write_folder(found.questions, documents(), place)
-    assert (folder / "notes.txt").read_text() == "mine"
-    assert not list(tmp_path.glob("*.tmp-*"))
-
-
 def test_chosen_chunks() -> None:
     def ids(**options: int) -> tuple[str, ...]:
         chosen = QuestionOptions.model_validate(options).chosen_chunks(chunks())
@@ -304,35 +263,18 @@ def test_faults(question: str, answer: str | None, reason: str | None) -> None:
     assert fault(question, answer, CHUNK, QuestionOptions()) == reason
 
 
-def test_bounds_are_settings() -> None:
+def test_bounds_and_runs_of_words() -> None:
     assert fault("Why mills?", None, CHUNK, QuestionOptions(min_words=2)) is None
     copied = "Paris is the capital of France?"
     assert fault(copied, None, CHUNK, QuestionOptions(max_copied=1.0)) is None
     asked = "What is the capital of France?"
     assert fault(asked, None, CHUNK, QuestionOptions(max_copied=0.5)) == filters.COPIED
-
-
-def test_runs_of_words() -> None:
     text = ["a", "b", "c", "d", "e"]
     assert copied_share(["b", "c", "d", "x"], text, 3) == 0.5
     assert copied_share(["b", "c"], text, 3) == 0.0
     assert contains_words(text, ["d", "e"])
     assert not contains_words(text, ["d", "c"])
     assert not contains_words(text, [])
-
-
-def sets(*texts: str) -> list[frozenset[str]]:
-    return [frozenset(text.split()) for text in texts]
-
-
-def test_near_duplicates_go_by_words() -> None:
-    asked = sets(
-        "who built the mill", "the mill who built", "who built the old mill", "why", "", ""
-    )
-    assert near_earlier(asked, 0.8) == {1: 0, 2: 0}
-    assert near_earlier(asked, 0.9) == {1: 0}
-    years = "what happened at the old mill in the year"
-    assert near_earlier(sets(f"{years} 1812", f"{years} 1813", f"{years} 1812"), 0.8) == {2: 0}
 
 
 WORDS = st.frozensets(st.sampled_from("abcdefgh"), max_size=7)

@@ -27,9 +27,7 @@ from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
-from rag_assets.labels.logs import REFUSED, QuestionMark, append_lines
 from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
@@ -68,7 +66,6 @@ def server() -> Iterator[Server]:
 
 
 def asking(root: Path, server: Server, **options: Any) -> Tiny:
-    """The tiny experiment without queries and labels, with a model that asks."""
     tiny = Tiny(root)
     llm = {"model": "m", "base_url": server.base_url, "api_key_env": None, "retries": 0}
     tiny.config |= {"llm": llm, "questions": {"chunking": "parts", "n": 1, **options}}
@@ -275,27 +272,6 @@ def test_bad_answers_cost_their_chunk_alone(tiny: Tiny, server: Server) -> None:
     assert UNANSWERED not in tiny.pipeline().artifact(QUESTIONS_KEY).manifest.facts
 
 
-def test_where_every_chunk_fails_the_evaluation_says_why(tiny: Tiny, server: Server) -> None:
-    server.on("", replies.says('[{"question": "Why is that?"}]'))
-    with pytest.raises(
-        DataError, match=r"`questions`: no question is left of \d+ chunks: \d+ dropp"
-    ):
-        tiny.run()
-
-
-def test_a_budget_stops_and_the_next_run_goes_on(tiny: Tiny, server: Server) -> None:
-    tiny.config["llm"] |= {"max_calls": 3, "concurrency": 1}
-    tiny.write_config()
-    with pytest.raises(BudgetReached):
-        tiny.run()
-    assert len(server.received) == 3
-    left = planned(tiny).work("llm_calls")
-    tiny.config["llm"]["max_calls"] = 100
-    tiny.write_config()
-    tiny.run()
-    assert len(server.received) == 3 + (left or 0) == len(chunks_of(tiny))
-
-
 def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server: Server) -> None:
     tiny.config["llms"] = {
         "same": {"model": "org/m", "base_url": server.base_url, "api_key_env": None},
@@ -455,15 +431,3 @@ def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
         for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
             reached = CodeVersions().closure(code).definitions
             assert not {one for one in reached if "labels.question" in one.module}, stage.name
-
-
-def test_a_question_that_is_refused_is_left_out(tiny: Tiny, server: Server) -> None:
-    tiny.run()
-    first, *_ = questions_of(tiny)
-    n_requests, file = len(server.received), tiny.pipeline().experiment.question_marks_file
-    append_lines(file, [QuestionMark(first["query_id"], REFUSED)])
-    tiny.run()
-    assert len(server.received) == n_requests
-    asked = set(tiny.pipeline().artifact(QUERIES_KEY).table()["query_id"].to_pylist())
-    assert asked == {row["query_id"] for row in questions_of(tiny)} - {first["query_id"]}
-    assert set(tiny.pipeline().artifact(QRELS_KEY).table()["query_id"].to_pylist()) == asked

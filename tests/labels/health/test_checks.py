@@ -40,7 +40,7 @@ DOCUMENTS = documents({"a.md": "one two", "guides/b.md": "three four"})
 QUERIES = queries({"q1": "t", "q2": "u"})
 
 
-def test_dangling_ids() -> None:
+def test_ids_of_another_level() -> None:
     labels = qrels(
         ("q1", "e", "a.md", None, 1),
         ("q7", "e", "a.md", None, 1),
@@ -58,23 +58,17 @@ def test_dangling_ids() -> None:
     messages = found.column("message").to_pylist()
     assert messages[1].endswith("it is the id of a chunk; probably meant: 'a.md'")
     assert messages[2].endswith("a file name without its end; probably meant: 'guides/b.md'")
-
-
-def test_a_document_where_the_corpus_holds_chunks() -> None:
     found = dangling_ids(
         qrels(("q1", "e", "a.md", None, 1)), documents({"a.md#0-5": "t", "a.md#5-9": "t"}), QUERIES
     )
     assert kinds(found) == [("id_level", "q1", "a.md")]
     assert found.column("message").to_pylist()[0].endswith("probably meant: 'a.md#0-5'")
-
-
-def test_an_ambiguous_stem_names_no_document() -> None:
     corpus = documents({"x/b.md": "t", "y/b.md": "t"})
     found = dangling_ids(qrels(("q1", "e", "b", None, 1)), corpus, QUERIES)
     assert kinds(found) == [("unknown_id", "q1", "b")]
 
 
-def test_quotes() -> None:
+def test_where_quotes_are_located() -> None:
     texts = Quotes(DOCUMENTS)
     assert texts.find("one two", 0) == (0, 7)
     checks = []
@@ -83,9 +77,6 @@ def test_quotes() -> None:
         assert isinstance(found, Unlocated)
         checks.append(found.check)
     assert checks == ["quote_moved", "quote_moved", "quote_vanished", "quote_twice"]
-
-
-def test_a_quote_that_stands_at_its_start_is_located_however_often_it_occurs() -> None:
     texts = Quotes(DOCUMENTS)  # "one two": at 0 and 6, not at 1
     assert [texts.find("o", 0, start) for start in (0, 6)] == [(0, 1), (6, 7)]
     for start in (1, None):
@@ -143,21 +134,15 @@ def test_judged_at_k() -> None:
     assert judged_at_k({"bm25": METRICS_SUMMARY.from_rows(rows)}, 0.0).num_rows == 0
 
 
-def test_duplicate_documents_ignore_white_space_and_blanks() -> None:
+def test_equal_documents_and_queries() -> None:
     corpus = documents({"a": "x y", "b": "x\n y", "c": "X y", "d": " ", "e": ""})
     assert kinds(duplicate_documents(corpus)) == [("duplicate_document", None, "b")]
-
-
-def test_duplicate_queries() -> None:
     asked = queries({"a": "When?", "b": "when?", "c": " When? ", "d": "Where?"})
     labels = qrels(("a", "e", "d1", None, 1), ("b", "other", "d1", None, 1))
     assert kinds(duplicate_queries(asked, labels)) == [
         ("duplicate_query", "b", None),
         ("conflicting_queries", "c", None),
     ]
-
-
-def test_alternatives_and_two_evidences_are_different_judgments() -> None:
     asked = queries({"a": "When?", "b": "When?"})
     labels = qrels(
         ("a", "e", "d1", None, 1),
@@ -260,17 +245,11 @@ def test_equals_the_comparison_of_all_pairs() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_case_and_punctuation_do_not_count_and_blanks_are_alike_to_nothing() -> None:
+def test_texts_that_are_alike_to_nothing() -> None:
     found = near_duplicates(texts("The north quay opens.", "the NORTH quay, opens", "", " ", "..."))
     assert [(p.first, p.second, p.similarity) for p in found] == [(0, 1, 1.0)]
-
-
-def test_no_text_and_one_text() -> None:
     assert near_duplicates(texts()) == []
     assert near_duplicates(texts("a b c")) == []
-
-
-def test_the_window_ends_with_its_text() -> None:
     assert near_duplicates(texts("a b c", "d e f g h", "a b c d e f g h")) == []
 
 
@@ -291,13 +270,10 @@ CORPUS = documents(
 )
 
 
-def test_near_duplicate_documents_leave_equal_ones_out() -> None:
+def test_unjudged_twins_and_near_duplicates() -> None:
     pairs = near_duplicates(CORPUS.column("text"))
     found = near_duplicate_documents(CORPUS, pairs)
     assert kinds(found) == [("near_duplicate_document", None, "b")]
-
-
-def test_the_unjudged_twin_of_a_relevant_document_is_told() -> None:
     pairs = near_duplicates(CORPUS.column("text"))
     labels = qrels(
         ("whole", "e", "a", None, 1),
@@ -310,9 +286,6 @@ def test_the_unjudged_twin_of_a_relevant_document_is_told() -> None:
         ("unjudged_twin", "whole", "b"),
         ("unjudged_twin", "other", "d"),
     ]
-
-
-def test_a_twin_must_hold_the_text_of_a_span() -> None:
     pairs = near_duplicates(CORPUS.column("text"))
     start = len(BASE) + 1
     in_both = qrels(("q", "e", "a", (start, start + 22), 1))

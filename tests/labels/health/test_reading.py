@@ -113,7 +113,7 @@ def read_all(dataset: Dataset) -> tuple[pa.Table, pa.Table]:
     return qrels, reading_problems(problems.collected or [])
 
 
-def test_every_line_of_a_folder(tmp_path: Path) -> None:
+def test_every_line_of_a_folder_or_the_first_is_told(tmp_path: Path) -> None:
     qrels, problems = read_all(write(tmp_path, FOLDER))
     found = problems.to_pylist()
     assert [(r["line"], r["check"], r["query_id"], r["message"]) for r in found] == EXPECTED
@@ -121,9 +121,6 @@ def test_every_line_of_a_folder(tmp_path: Path) -> None:
     assert {r["severity"] for r in found} == {"error"}
     assert [r["evidence_id"] for r in found if r["line"] == 9] == ["e"]
     assert qrels.column("query_id").to_pylist() == ["q1", "q2"]
-
-
-def test_without_a_collector_the_first_is_raised(tmp_path: Path) -> None:
     dataset = write(tmp_path, FOLDER)
     documents, queries = dataset.read_documents().table, dataset.read_queries().table
     with pytest.raises(DataError, match=r"judgments\.jsonl:2: `query_id`: unknown query 'q9'"):

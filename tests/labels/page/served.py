@@ -35,7 +35,6 @@ QUESTIONS = {"q1": "what does a ticket cost", "q2": "how is a fire fought"}
 def tables(
     texts: Mapping[str, str] = TEXTS, questions: Mapping[str, str] = QUESTIONS
 ) -> tuple[pa.Table, pa.Table]:
-    """Return the tables of documents and questions."""
     documents: list[dict[str, object]] = [
         {"document_id": name, "title": name, "text": text, "metadata": "{}"}
         for name, text in texts.items()
@@ -64,7 +63,6 @@ def session_of(
     questions: Mapping[str, str] = QUESTIONS,
     earlier: tuple[Judgment, ...] = (),
 ) -> LabelSession:
-    """Return a session on a log."""
     pool = pool_of(texts, questions)
     design = new_design(pool.items, pool.weights(Metric("dcg", 4)))
     passages = Passages(*tables(texts, questions), "english")
@@ -73,14 +71,11 @@ def session_of(
 
 @dataclass
 class Client:
-    """Sends requests to the page at an address."""
-
     address: str
 
     def raw(
         self, path: str, body: bytes | None = b"{}", method: str = "POST", **headers: str
     ) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body; a path that begins with ``/`` has no token."""
         parts = urlsplit(self.address)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
         target = path if path.startswith("/") else parts.path + path
@@ -92,7 +87,6 @@ class Client:
         return reply.status, {name.lower(): value for name, value in reply.getheaders()}, content
 
     def ask(self, path: str, **body: Any) -> Any:
-        """Return the JSON of a reply that must be fine."""
         status, _, content = self.raw(path, json.dumps(body).encode())
         assert status == 200, content
         return json.loads(content)
@@ -108,11 +102,9 @@ class Client:
 
 @contextmanager
 def serving(session: LabelSession) -> Iterator[Client]:
-    """Serve a session until the block ends."""
     with running(LabelServer(session, "ada")) as server:
         yield Client(server.address)
 
 
 def moment(number: int) -> str:
-    """Return a time."""
     return f"2026-03-01T09:{number // 60:02}:{number % 60:02}.000Z"

@@ -104,18 +104,18 @@ def test_other_pages_are_refused(client: Client, log: Path, headers: dict[str, s
     assert len(read_judgments(log)) == 1
 
 
-def test_its_own_origin_is_served(client: Client) -> None:
+def test_it_serves_its_own_origin_on_loopback_alone(client: Client) -> None:
+    """A form of another page can send text, but no JSON without asking first."""
     host = urlsplit(client.address).netloc
     own = {"Origin": f"http://{host}", "Sec_Fetch_Site": "same-origin"}
     assert client.raw("next", b'{"by": "ada"}', **own)[0] == 200
     assert client.raw("next", None, "GET", **own)[0] == 405
-
-
-def test_it_listens_on_loopback_alone(client: Client) -> None:
     port = urlsplit(client.address).port or 0
     assert urlsplit(client.address).hostname == "127.0.0.1"
     with socket.socket() as other:
         assert other.connect_ex(("127.0.0.2", port)) != 0
+    status, _, _ = client.raw("next", b'{"by": "ada"}', Content_Type="text/plain")
+    assert status == 400
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,6 @@ def test_wrong_answers_are_not_written(
     status, said = client.answer("ada", moment(1), task, **change)
     assert (status, problem in said["problem"]) == (400, True), said
     assert not log.exists()
-
-
-def test_another_content_type_is_refused(client: Client) -> None:
-    """A form of another page can send text, but no JSON without asking first."""
-    status, _, _ = client.raw("next", b'{"by": "ada"}', Content_Type="text/plain")
-    assert status == 400
 
 
 def test_nothing_tells_which_retriever_found_it(client: Client) -> None:

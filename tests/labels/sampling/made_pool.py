@@ -19,7 +19,6 @@ LENGTH = 100
 
 
 def run(rankings: dict[str, list[str]]) -> pa.Table:
-    """Return a run of query -> units."""
     rows = [(q, unit, rank) for q, units in rankings.items() for rank, unit in enumerate(units, 1)]
     query_ids, unit_ids, ranks = zip(*rows, strict=True)
     return pa.table({"query_id": query_ids, "unit_id": unit_ids, "rank": pa.array(ranks)})
@@ -28,7 +27,6 @@ def run(rankings: dict[str, list[str]]) -> pa.Table:
 def passages(
     runs: Mapping[str, pa.Table], spans: Mapping[str, Mapping[str, tuple[str, int, int]]]
 ) -> dict[str, pa.Table]:
-    """Return the passages of runs; a unit without a span has none."""
     names = ("query_id", "rank", "document_id", "start", "end")
     tables = {}
     for system, table in runs.items():
@@ -43,17 +41,14 @@ def passages(
 
 
 def chosen(design: Design, flags: Flags) -> list[PooledUnit]:
-    """Return the items of a design that have a flag."""
     return [design.items[number] for number in np.flatnonzero(flags).tolist()]
 
 
 def drawn_line(unit: PooledUnit, grade: int, seconds: float | None = None) -> LoggedJudgment:
-    """Return the judgment of an item that was drawn."""
     return LoggedJudgment(*unit, grade, probability=0.5, seconds=seconds)
 
 
 def whole(runs: dict[str, dict[str, list[str]]], depth: int = 10) -> LabelPool:
-    """Return the pool of runs over whole documents."""
     units = {unit for one in runs.values() for units in one.values() for unit in units}
     spans = {unit: (unit, 0, LENGTH) for unit in units}
     questions = sorted({query for one in runs.values() for query in one})
@@ -100,5 +95,4 @@ def asked(
 
 
 def item(query: str, document: str, start: int = 0, end: int = LENGTH) -> PooledUnit:
-    """Return an item."""
     return PooledUnit(query, document, start, end)

@@ -75,7 +75,7 @@ def test_ratios_are_refused_by_name(name: str) -> None:
         pool.weights(Metric("dcg"))
 
 
-def test_names_of_metrics() -> None:
+def test_names_of_metrics_and_gains_of_grades() -> None:
     assert estimable_metric("dcg@10") == DCG
     assert estimable_metric("P(rel=2)@5") == Metric("precision", 5, (("rel", 2),))
     assert estimable_metric("pool_recall@3") == Metric("pool_recall", 3)
@@ -85,9 +85,6 @@ def test_names_of_metrics() -> None:
     for name in ("pool_recall", "pool_recall@0", "dgc@10"):
         with pytest.raises(UsageError, match="unknown metric"):
             estimable_metric(name)
-
-
-def test_gains_of_grades() -> None:
     grades = np.array([0.0, 1.0, 3.0, np.nan, -1.0])
     assert gains(DCG, grades) == pytest.approx([0, 1, 3, np.nan, 0], nan_ok=True)
     assert gains(PRECISION, grades) == pytest.approx([0, 1, 1, np.nan, 0], nan_ok=True)

@@ -78,7 +78,6 @@ class Sheet:
             writer.writerows({**row, **cell} for row, cell in zip(self.rows, padded, strict=True))
 
     def read(self) -> list[LoggedJudgment]:
-        """Import the sheet, as the command does."""
         answers, _ = read_sample_sheet(self.file, self.design, self.documents, self.queries)
         new = new_judgments(answers, self.lines(), self.design, by="ada", at=AT)
         append_lines(self.log, new)
@@ -211,24 +210,19 @@ def test_a_wrong_row_is_named_and_nothing_is_written(tmp_path: Path, name: str) 
     assert not sheet.log.exists()
 
 
-def test_a_row_twice_with_two_answers_is_refused(sheet: Sheet) -> None:
-    sheet.rows = [sheet.rows[0], sheet.rows[0]]
+def test_sheets_that_are_refused(sheet: Sheet) -> None:
+    rows = sheet.rows
+    sheet.rows = [rows[0], rows[0]]
     sheet.fill({"grade": "1"}, {"grade": "2"})
     with pytest.raises(DataError, match="says something else than line 2 on the same"):
         sheet.read()
-
-
-def test_a_missing_column_is_named(sheet: Sheet) -> None:
-    sheet.rows = [{k: v for k, v in row.items() if k != "end"} for row in sheet.rows]
+    sheet.rows = [{k: v for k, v in row.items() if k != "end"} for row in rows]
     sheet.fill({"grade": "1"})
     with pytest.raises(DataError, match=r"sheet.csv:1: lacks the columns end"):
         sheet.read()
-
-
-def test_the_sheet_of_another_seed_is_refused(sheet: Sheet) -> None:
-    weights = sheet.pool.weights(Metric("dcg", 6))
+    sheet.rows = rows
     sheet.fill({"grade": "1"})
-    sheet.design = new_design(sheet.pool.items, weights, 7)
+    sheet.design = new_design(sheet.pool.items, sheet.pool.weights(Metric("dcg", 6)), 7)
     with pytest.raises(DataError, match="is not this passage in the sample"):
         sheet.read()
 

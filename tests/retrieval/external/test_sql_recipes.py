@@ -20,7 +20,6 @@ from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
 from tests.retrieval.external.test_http_recipes import HARMFUL
-from tests.test_handbook import FUNCTION_WORDS
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 from tests.walked_page import DOCS
 
@@ -34,6 +33,9 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     for name, options in yaml.safe_load(block)["retrievers"].items()
 }
 """Retriever -> its options as the page has them."""
+
+FUNCTION_WORDS = set(re.findall(r"\w+", "a are does for how in is of on the what when where"))
+"""Those of the queries that Postgres leaves out."""
 
 TEXTS = [str(query["text"]) for query in QUERIES] + HARMFUL
 DIMENSIONS = 64
