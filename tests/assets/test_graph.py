@@ -120,7 +120,7 @@ def recency(tiny: Tiny) -> None:
 
 
 def questions(tiny: Tiny) -> None:
-    tiny.config["questions"] = {"chunking": "parts", "filter": {"season": "winter"}}
+    tiny.config["questions"] = {"chunking": "parts"}
     tiny.write_config()
     experiment = tiny.pipeline().experiment
     assert pool_of(STAGES["generated_questions"], experiment) == SERVER_POOL

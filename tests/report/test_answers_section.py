@@ -144,7 +144,7 @@ def test_the_best_is_no_reference_and_the_test_is_told(
 def test_the_explorer_has_answers_and_contexts(result: EvaluationResult) -> None:
     found = explorer(View(result))
     assert found is not None
-    data = found["data"]
+    data = found["data"]()
     official, gold = (data["answerers"].index(name) for name in ("official@-", "copied_gold@-"))
     queries = {query["i"]: query for query in data["queries"]}
     assert set(queries) == {*GOLDS, "q7"}
@@ -166,7 +166,7 @@ def test_the_explorer_has_answers_and_contexts(result: EvaluationResult) -> None
 def test_hostile_and_missing_answers_are_shown_as_they_are(
     result: EvaluationResult, tiny_result: EvaluationResult
 ) -> None:
-    text = page(result, "x")
+    text = page(result, "x", has_explorer=True)
     assert "alert(1)" in text
     assert "<script>alert" not in text
     assert "<img" not in text

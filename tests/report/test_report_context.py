@@ -248,7 +248,7 @@ def test_what_is_no_json_is_refused() -> None:
 def context(tiny_result: EvaluationResult) -> Context:
     found = explorer(View(tiny_result))
     assert found is not None
-    return found
+    return {**found, "data": found["data"]()}
 
 
 def test_results_and_texts_are_those_of_run_and_documents(
@@ -298,7 +298,7 @@ def test_queries_that_do_not_fit_are_left_out_and_counted(
     found = explorer(View(tiny_result))
     assert found is not None
     assert (found["n_shown"], found["n_queries"]) == (2, 6)
-    kept = [query["i"] for query in found["data"]["queries"]]
+    kept = [query["i"] for query in found["data"]()["queries"]]
     assert kept == [query["i"] for query in context["data"]["queries"][:2]]
 
 
@@ -311,7 +311,7 @@ def test_without_labels_a_judged_document_is_shown_by_its_best_chunk(tmp_path: P
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     found = explorer(View(result))
     assert found is not None
-    data = found["data"]
+    data = found["data"]()
     starts = {
         row["chunk_id"]: row["start"]
         for entry in result.evaluation.entries_of("chunks")
