@@ -56,7 +56,7 @@ UNUSED = {
     ("leaderboard", "--metric", "mrr"): "--metric belongs to --by; the leaderboard shows all ",
     ("attribution", "--answers", "--retriever", "a"): "--retriever does not apply to --answers, ",
     ("attribution", "--queries", "--by", "tag"): "--queries lists evidences one by one; --by does ",
-    ("compare", "a"): "compare takes two retrievers or none, not 1",
+    ("compare", "a"): "compare takes two different retrievers, or none for all pairs: a",
     ("pool", "--out", "a", "--import", "b"): "--out, --import and --feedback exclude each other",
     ("generate",): "name what to write: --sheet FILE, --out FOLDER, or both",
     ("generate", "--import", "a.csv"): "--import reads a sheet and writes a dataset: give --out, ",

@@ -289,7 +289,6 @@ def advised(tmp_path: Path) -> Tiny:
     advised.config["retrievers"] = {
         "plain": bm25,
         "exact": {**bm25, "analyzer": "whitespace"},
-        "codes": {**bm25, "identifiers": True},
     }
     advised.config.pop("baseline", None)
     advised.write()
