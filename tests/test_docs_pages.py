@@ -90,7 +90,7 @@ COMMANDS = {
     "notebook.md": "",
     "plan.md": "evaluate plan",
     "semantics.md": "",
-    "store.md": "cache clean evaluate",
+    "store.md": "clean evaluate",
     "terminal.md": "-v compare evaluate leaderboard leaderbord validate",
     "weightings.md": "",
 }

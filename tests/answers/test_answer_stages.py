@@ -208,19 +208,13 @@ def test_validate_finds_what_is_wrong_with_answerers(answering: Tiny) -> None:
     assert [(r["check"], r["query_id"]) for r in rows if r["check"] == "missing_prediction"] == [
         ("missing_prediction", "q5")
     ]
-    answering.config["answers"]["read"] |= {"budget": 2}
-    answering.config["answers"]["gold"] |= {"budget": 3}
     (answering.folder / "predictions.json").write_text('{"q1": 3}', encoding="utf-8")
-    answering.write_config()
-    messages = [
+    (message,) = [
         row["message"]
         for row in validate(answering.pipeline()).findings.to_pylist()
         if row["check"] == "answers"
     ]
-    assert len(messages) == 3
-    assert "`q1`: is an integer; must be a string" in messages[0]
-    assert "`answers.read.budget`: no unit fits into 2 tokens" in messages[1]
-    assert "`answers.gold.budget`: no unit fits into 3 tokens" in messages[2]
+    assert "`q1`: is an integer; must be a string" in message
 
 
 def test_validate_misses_right_answers(answering: Tiny) -> None:

@@ -198,7 +198,7 @@ def test_sequences_are_variants(tmp_path: Path, t5: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("llm", "problem"),
     [
-        ("{type: transformers}", "needs a model: a folder, or a name at the hub"),
+        ("{type: transformers}", "needs the key 'model'"),
         ("{type: transformers, model: m, beams: 2, sequences: 3}", "3 sequences need as many"),
         ("{type: transformers, model: m, timeout: 3}", "timeout: only for type: openai"),
         ("{model: m, beams: 3}", "beams: only for type: transformers"),

@@ -223,9 +223,8 @@ def test_a_line_breaks_where_means_are_of_other_questions(
     found = built(history(View(opened([at(row, 0), documents, labels, weights]))))
     reasons = ["weight null -> importance", "labels changed", "documents changed", ""]
     assert whats(found) == reasons
-    for theme in ("light", "dark"):
-        shapes = found["data"][theme]["layout"]["shapes"]
-        assert [shape["x0"] for shape in shapes] == [2.5, 3.5]
+    shapes = found["data"]()["history"][""]["layout"]["shapes"]
+    assert [shape["x0"] for shape in shapes] == [2.5, 3.5]
 
 
 def test_values_are_those_of_each_point(
@@ -237,7 +236,7 @@ def test_values_are_those_of_each_point(
     other = at(row, 1, content_digest="1", complete=False, metrics=kept + former)
     view = View(opened([one, other]))
     found = built(history(view))
-    assert [trace["name"] for trace in found["data"]["light"]["data"]][-1] == "bm25"
+    assert [trace["name"] for trace in found["data"]()["history"][""]["data"]][-1] == "bm25"
     values = {(row["evaluation_id"], row["retriever"]): row["value"] for row in found["sheet"].rows}
     assert values == {
         (of["evaluation_id"], name): value
@@ -277,7 +276,7 @@ def test_what_changed_is_escaped(
     result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
     found = built(history(View(result)))
     assert whats(found)[0] == f"weight null -> {attack}"
-    page = render(result)
-    assert attack not in page
-    n_lines = 2 * len(View(result).retrievers)
-    assert page.count("alert(1)") == 1 + n_lines, "in the table, and in the figures of both themes"
+    for has_explorer, n in ((False, 1), (True, 1 + len(View(result).retrievers))):
+        page = render(result, has_explorer=has_explorer)
+        assert attack not in page
+        assert page.count("alert(1)") == n, "in the table, and in the figure"
