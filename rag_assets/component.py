@@ -5,6 +5,9 @@ Without `from __future__ import annotations`: Dagster reads the annotations of t
 
 import logging
 import os
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +15,11 @@ import dagster as dg
 from dagster.components.component.component import ComponentTypeSpec
 from pydantic import BaseModel, Field
 
+from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.experiment_definitions import definitions_of
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.evaluation_names import open_experiment
+from rag_assets.plain_text import markdown
 from rag_assets.store.remote import Address
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -38,7 +43,7 @@ _STORE = dg.Resolver.default(
 _STRICT = dg.Resolver.default(
     description=(
         "Whether an experiment that cannot be loaded stops the whole project from loading. "
-        "Default: false; it is then left out with a warning, and all else is loaded."
+        "Default: false; it is then one asset with a failed check, and all else is loaded."
     ),
 )
 
@@ -89,8 +94,8 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets of the experiment, its checks, job, schedule and sensors.
 
-        An experiment that is not valid, or whose name another one has in the store, is left out
-        with a warning that names file, line and key.
+        Of an experiment that is not valid, or whose name another one has in the store, it is one
+        asset with a failed check, which names file, line and key.
 
         Raises:
             DagsterInvalidDefinitionError: the store cannot be used, or the component is `strict`
@@ -100,13 +105,14 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             settings = self._settings(context)
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
+        load = partial(open_experiment, context.path / self.path, settings)
         try:
-            experiment = open_experiment(context.path / self.path, settings)
+            experiment = load()
         except RagAssetsError as error:
             if self.strict:
                 raise dg.DagsterInvalidDefinitionError(str(error)) from None
             _logger.warning("experiment left out: %s", error)
-            return dg.Definitions()
+            return unloadable([*_place(context), "experiment"], load, str(error))
         return definitions_of(experiment, settings)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
@@ -115,3 +121,52 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
         if Address.of(self.store) is not None:
             return StoreSettings.resolve(self.store)
         return StoreSettings.resolve((context.path / self.store).resolve())
+
+
+def _place(context: dg.ComponentLoadContext) -> list[str]:
+    """Return what no other component of the project has: its folder, and its place in the file."""
+    folder, instance = context.component_path.file_path, context.component_path.instance_key
+    if folder.is_relative_to(context.defs_module_path):
+        folder = folder.relative_to(context.defs_module_path)
+    return [*folder.parts[-3:], *([str(instance)] if instance else [])]  # 0 is the first of a file
+
+
+CHECK = "can_be_loaded"
+
+
+def unloadable(key: Sequence[str], load: Callable[[], object], problem: str) -> dg.Definitions:
+    """Return an asset in place of those of an experiment; the rest of the project is as it was.
+
+    A sensor that is on reports the failed check, so it is red without anybody running it.
+
+    Args:
+        key: of the asset.
+        load: raises what is wrong with the experiment when the check runs.
+        problem: what was wrong when the code location was loaded: one line.
+    """
+    spec = dg.AssetSpec(key, description=f"Cannot be loaded: {markdown(problem)}")
+    name = re.sub(r"\W", "_", "__".join(key), flags=re.ASCII)
+
+    @dg.asset_check(asset=spec.key, name=CHECK, description="The experiment can be loaded.")
+    def check() -> dg.AssetCheckResult:
+        try:
+            load()
+        except RagAssetsError as error:
+            return dg.AssetCheckResult(passed=False, description=markdown(str(error)))
+        return dg.AssetCheckResult(passed=True, description="Reload the code location.")
+
+    @dg.sensor(
+        name=f"{name}_{CHECK}",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=sensor_seconds(),
+        description="Reports that the experiment cannot be loaded.",
+    )
+    def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        if context.cursor == problem:
+            return dg.SkipReason(problem)
+        failed = dg.AssetCheckEvaluation(
+            asset_key=spec.key, check_name=CHECK, passed=False, description=markdown(problem)
+        )
+        return dg.SensorResult(asset_events=[failed], cursor=problem)
+
+    return dg.Definitions(assets=[spec], asset_checks=[check], sensors=[sensor])

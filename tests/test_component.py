@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import subprocess
@@ -131,14 +130,26 @@ def test_mistakes_are_refused_with_file_and_line(project: Project) -> None:
     file.unlink()
 
 
-def test_a_broken_experiment_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
     """And what else the project has is loaded."""
     broken = tmp_path / "experiment.yaml"
     broken.write_text("name: broken\ntop_kk: [1]\n", encoding="utf-8")
-    with caplog.at_level(logging.WARNING):
-        definitions = dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
-    assert f"{broken}:2: `top_kk`: unknown key" in caplog.text
-    assert not definitions.resolve_asset_graph().get_all_asset_keys()
+    problem = f"{broken}:2: `top_kk`: unknown key"
+    definitions = dg.build_defs_for_component(RetrievalExperiment(path=str(broken)))
+    (key,) = definitions.resolve_asset_graph().get_all_asset_keys()
+    (sensor,) = definitions.sensors or ()
+    assert isinstance(sensor, dg.SensorDefinition)
+    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(instance=instance, definitions=definitions)
+        (event,) = sensor.evaluate_tick(context).asset_events
+        assert isinstance(event, dg.AssetCheckEvaluation)
+        assert (event.asset_key, event.passed) == (key, False)
+        assert problem in str(event.description).replace("\\", "")
+        job = definitions.resolve_implicit_global_asset_job_def()
+        (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert not found.passed
+    assert problem in str(found.description).replace("\\", "")
 
 
 def test_what_dg_tells_of_the_type() -> None:

@@ -225,17 +225,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def test_all_is_fresh_though_one_experiment_has_a_typo(project: str, browser: Browser) -> None:
+def test_all_else_is_fresh_and_the_typo_is_one_red_check(project: str, browser: Browser) -> None:
     pictures = os.environ.get("RAG_ASSETS_SCREENSHOTS")
     ui = DagsterPage(browser, project, Path(pictures) if pictures else None)
-    page = ui.open(
-        "/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9"
-    )
+    page = ui.open("/assets/typo/experiment", view="checks", checkDetail="can_be_loaded")
+    page.get_by_text("top_kk").first.wait_for()
+    page.get_by_text("Failed", exact=True).first.wait_for(timeout=120_000)
+    ui.picture("typo")
+    ui.open("/assets/ferry/leaderboard", view="lineage", lineageScope="upstream", lineageDepth="9")
     ui.sees("raw_docs", "documents", "leaderboard")
     ui.picture("project")
     reply = page.request.post(f"{project}/graphql", data={"query": STALE}, timeout=120_000).json()
     status = {"/".join(one["assetKey"]["path"]): one for one in reply["data"]["assetNodes"]}
-    assert {"raw_docs", "ferry/documents"} <= status.keys()
+    assert {"raw_docs", "ferry/documents", "typo/experiment"} <= status.keys()
     assert [one for one in status.values() if one["staleStatus"] != "FRESH"] == []
     assert ui.wrong == []
 
