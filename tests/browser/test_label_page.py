@@ -234,7 +234,6 @@ def test_a_screen_reader_is_told_what_everything_is(opened: Labelling) -> None:
         ("group", "Your judgment"),
         ("group", "About the question"),
         ("button", "0 not relevant"),
-        ("textbox", "Words"),
         ("textbox", "You"),
     ):
         assert opened.page.get_by_role(role, name=name, exact=True).count() == 1, name  # type: ignore[arg-type]
