@@ -139,12 +139,8 @@ def test_questions_that_a_model_writes(tmp_path: Path) -> None:
     asked = {"question": "What is 1 thing that everybody knows?", "answer": "this"}
     with serving(lambda text: json.dumps([asked, {"question": "No"}])) as server:
         tiny.config["llm"] = {"base_url": server.base_url, "model": "m", "api_key_env": None}
-        questions = {"chunking": "parts", "chunks": 3, "spread": "heading", "reviewed": "sheet.csv"}
-        tiny.config["questions"] = {**questions, "filter": {"page": 1}}
+        tiny.config["questions"] = {"chunking": "parts", "chunks": 3, "spread": "heading"}
         tiny.write()
-        tiny.replace("crew.md", "# Crew", "---\npage: 1\n---\n# Crew")
-        columns = "keep,question,answer,quote,document_id,start,end,chunk_id,query_id,source"
-        (tiny.folder / "sheet.csv").write_text(f"{columns}\nno,a,b,c,d,0,1,e,gen-1,m\n")
         tracer = Tracer()
         with tracer.watching():
             tiny.run()
