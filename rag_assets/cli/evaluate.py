@@ -108,7 +108,7 @@ def run_evaluation(
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
-        _print_places(settings, report, work, path)
+        _print_places(settings, report, work, path if labelled else None)
     failed = unfinished(pipeline, selection.retrievers)
     answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
     if failed or answers or texts:
@@ -181,10 +181,12 @@ def _print_places(
     settings: StoreSettings,
     report: Path,
     work: EvaluationSummary,
-    path: Path,
+    labelled: Path | None,
 ) -> None:
+    """Say where results are; without labels there is no leaderboard to show more of."""
+    more = f"rag-assets leaderboard {shlex.quote(str(labelled))}"
     lines = {
-        "more": f"rag-assets leaderboard {shlex.quote(str(path))}",
+        **({"more": more} if labelled else {}),
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
         "report": shown_path(report),
