@@ -273,6 +273,7 @@ def test_what_cannot_be_told_is_no_failure(
     evaluated: tuple[Tiny, Server],
 ) -> None:
     tiny, _ = evaluated
+    tiny.run()
     tiny.config["judges"]["late"] = {"type": "llm"}
     tiny.config["llm"]["model"] = "late"
     tiny.write_config()
