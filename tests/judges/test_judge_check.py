@@ -273,9 +273,10 @@ def test_what_cannot_be_told_is_no_failure(
     evaluated: tuple[Tiny, Server],
 ) -> None:
     tiny, _ = evaluated
+    tiny.config["llm"]["model"] = "late"
+    tiny.write_config()
     tiny.run()
     tiny.config["judges"]["late"] = {"type": "llm"}
-    tiny.config["llm"]["model"] = "late"
     tiny.write_config()
     command = ["judge", "check", str(tiny.folder), "--store", str(tiny.settings.store), "--judge"]
     for name, code in (("late", 3), ("nobody", 2)):
