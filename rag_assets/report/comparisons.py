@@ -29,7 +29,6 @@ from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 
-
 MIN_UNITS = 5
 """Of fewer independent queries the spread is a guess: nobody says what they can show."""
 
