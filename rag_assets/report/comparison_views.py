@@ -8,8 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.evaluation.metric_names import highest_value
-from rag_assets.report.comparisons import Compared, answer_text, power_text, right_text
+from rag_assets.report.comparisons import (
+    Compared,
+    answer_text,
+    least_shown,
+    power_text,
+    right_text,
+)
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular
@@ -131,8 +136,8 @@ def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, s
     yield "other tests", f"t-test {p_text(row['p_t'])}, Wilcoxon {p_text(row['p_wilcoxon'])}"
     effect = "-" if row["effect_size"] is None else f"{row['effect_size']:+.3f}"
     yield "effect size", f"{effect} (Cohen's d_z)"
-    smallest = row["detectable"]
-    if smallest is not None and smallest <= highest_value(row["metric"]):
+    smallest = least_shown(row)
+    if smallest is not None:
         yield "detectable", f"{smallest:.4f} at level {ALPHA} with power {POWER}"
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"

@@ -29,6 +29,9 @@ from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
 
+MIN_UNITS = 5
+"""Of fewer independent queries the spread is a guess: nobody says what they can show."""
+
 
 def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
     """Return the sentence.
@@ -65,17 +68,25 @@ def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
 
 
 def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
-    """Return which difference the queries of a pair can show; empty where that is not known.
+    """Return which difference the queries of a pair can show; empty where that is not known."""
+    if row["detectable"] is None:
+        return ""
+    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
+    smallest = least_shown(row)
+    if smallest is None:
+        return f"; {row['n']} {noun}{clusters} are too few to show any difference"
+    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more"
+
+
+def least_shown(row: Mapping[str, Any]) -> float | None:
+    """Return the smallest difference that the queries of a pair can show; None: they show none.
 
     No difference is larger than the highest value of the metric.
     """
-    smallest = row["detectable"]
-    if smallest is None:
-        return ""
-    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
-    if smallest > highest_value(row["metric"]):
-        return f"; {row['n']} {noun}{clusters} are too few to show any difference"
-    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more"
+    smallest: float | None = row["detectable"]
+    if smallest is None or row["n_clusters"] < MIN_UNITS:
+        return None
+    return smallest if smallest <= highest_value(row["metric"]) else None
 
 
 _CLUSTER = "`statistics: {cluster: document}`"

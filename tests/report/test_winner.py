@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+import rag_assets
 from rag_assets import api
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.comparisons import verdict
+from rag_assets.report.comparisons import least_shown, power_text, verdict
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.gate import Rules, gate
 from rag_assets.report.html import write_report
@@ -209,6 +210,35 @@ def test_what_is_not_claimed_and_not_said() -> None:
     assert verdict({**ROW, "difference": 0.0, "won": 0, "lost": 0}, 3) == (
         "hybrid and bm25 do the same on every query by ndcg@10 (216 queries)"
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "n_clusters", "who"), [(4, 4, "4 questions"), (9, 4, "9 questions in 4 clusters")]
+)
+def test_few_independent_questions_show_no_difference(n: int, n_clusters: int, who: str) -> None:
+    """Their spread is a guess, however small the difference that follows from it."""
+    row = {**ROW, "n": n, "n_clusters": n_clusters}
+    assert power_text(row, "questions") == f"; {who} are too few to show any difference"
+    assert least_shown(row) is None
+    assert least_shown({**row, "n": 5, "n_clusters": 5}) == 0.0305
+
+
+def test_of_four_questions_the_winner_claims_no_difference() -> None:
+    pets = ["cat", "dog", "cow", "pig"]
+    result = rag_assets.evaluate(
+        documents=[f"a {pet}" for pet in pets],
+        queries=pets,
+        judgments={place: [place] for place in range(4)},
+        retrievers={
+            "good": lambda query: [pets.index(query), 0],
+            "bad": lambda query: [1] if query == "dog" else [0],
+        },
+        settings={"metrics": ["mrr"]},
+    )
+    found = winner_of(View(result))
+    assert found is not None
+    assert not found.proven
+    assert found.power == "4 questions are too few to show any difference"
 
 
 def test_clusters_and_limits_stand_beside_the_claim() -> None:
