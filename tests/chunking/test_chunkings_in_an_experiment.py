@@ -150,10 +150,6 @@ def windows(size: int, overlap: int = 0) -> dict[str, object]:
     return {"strategy": "fixed", "max_characters": size, "overlap": overlap}
 
 
-def chunks_of(*texts: str) -> pa.Table:
-    return cut_documents(documents(*texts), cutter("parent", child=ONE, parent=windows(20)))
-
-
 def test_children_know_their_parent() -> None:
     by_section = {"strategy": "markdown", "max_characters": 100}
     chunks = cut_documents(documents(TEXT), cutter("parent", child=ONE, parent=by_section))

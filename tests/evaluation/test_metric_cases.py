@@ -301,7 +301,6 @@ def test_the_example_of_autorags_page() -> None:
 IMAGES = [str(image) for image in range(1, 9)]
 RELEVANT = {"cat in a box": "2457", "second": "1457", "third": "58"}
 EIGHT = {query: dict.fromkeys(images, 1) for query, images in RELEVANT.items()}
-EIGHT_RUN = dict.fromkeys(RELEVANT, IMAGES)
 PLAIN = [
     ("ours", "recall@{k}", "map@{k}", "mrr@{k}"),
     ("llamaindex", "recall@{k}", "ap@{k}", "mrr@{k}"),

@@ -24,11 +24,6 @@ TOP_KEYS = (
     "schedule, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
-BM25_KEYS = (
-    "type, expand, chunking, query_set, variants, variant_weights, variant_candidates, filters, "
-    "recency, analyzer, variant, "
-    "k1, b, delta"
-)
 ANALYZER_NAMES = ", ".join(("auto", *ANALYZERS))
 TWO = "x: {type: bm25}, y: {type: bm25}"
 MEASURES = ", ".join(ALL_MEASURES)

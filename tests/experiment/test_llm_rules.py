@@ -154,7 +154,6 @@ metrics: [ndcg@5]
 answers:
   a: """
 
-ANSWERER_KEYS = "generator, retriever, context, chunking, top_k, order, budget, seed"
 
 WRONG_ANSWERERS = {
     "{generator: span, retriever: words}": (

@@ -423,19 +423,3 @@ def test_what_runs_without_is_warned_about(e5: Path) -> None:
     assert served.note is None
     assert served_prompts("BAAI/bge-base-en", "find: ", "").warning("BAAI/bge-base-en") is None
     assert served_prompts("thenlper/gte-base", "", "").warning("thenlper/gte-base") is None
-
-
-HANDBOOK = Path(__file__).resolve().parents[2] / "data" / "handbook"
-
-LENGTH = 120
-
-
-def handbook_sentences(n: int) -> list[str]:
-    """Return the beginnings of the first ``n`` paragraphs, of all files in the order of names."""
-    lines = (
-        line[:LENGTH]
-        for file in sorted(HANDBOOK.rglob("*.md"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-        if len(line) > 40
-    )
-    return list(dict.fromkeys(lines))[:n]

@@ -227,13 +227,6 @@ def test_scores_are_one_through_the_rank(tmp_path: Path) -> None:
     assert again.tobytes() == scores.tobytes()
 
 
-TOKENS_OF = [
-    "The southern harbour closes when the wind exceeds 25 metres per second.",
-    "A dog needs a ticket of 10 crowns.",
-    "",
-]
-
-
 def vectors(*rows: list[float]) -> TokenVectors:
     return np.array(rows, dtype=np.float16).reshape(len(rows), -1)
 
