@@ -60,7 +60,6 @@ class Server:
         timeout: seconds for a whole request, from the connection to the last byte of the answer.
         silence: seconds within them in which nothing comes; None: all of them.
         most_bytes: of an answer; with 0 its content is not read.
-        hidden_path: whether the path is a credential too, as a webhook's is.
         headers: further ones that hold credentials.
         hidden: the credentials in them.
     """
@@ -71,7 +70,6 @@ class Server:
     timeout: float = 60.0
     silence: float | None = None
     most_bytes: int = 256 * MEBIBYTE
-    hidden_path: bool = False
     headers: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
 
@@ -79,8 +77,8 @@ class Server:
     def place(self) -> str:
         """The address as it may be shown: without user, password and query."""
         parts = urlsplit(self.address)
-        path = "" if self.hidden_path else parts.path.rstrip("/")
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
     @cached_property
     def secrets(self) -> Secrets:
@@ -91,8 +89,6 @@ class Server:
         words += [value for _, value in parse_qsl(parts.query)]
         if any(self._user):
             words.append(":".join(self._user))  # this is sent, in base64
-        if self.hidden_path:
-            words += [parts.path.strip("/"), *(w for w in parts.path.split("/") if len(w) > 2)]
         return Secrets(words)
 
     @property
