@@ -59,7 +59,7 @@ class Server:
         header: which one holds the key.
         timeout: seconds for a whole request, from the connection to the last byte of the answer.
         silence: seconds within them in which nothing comes; None: all of them.
-        most_bytes: of an answer; with 0 its content is not read.
+        most_bytes: of an answer.
         headers: further ones that hold credentials.
         hidden: the credentials in them.
     """
@@ -163,8 +163,7 @@ class Transport:
             ServerFailure: there is none within the bounds, or it is an error.
         """
         parts = urlsplit(self._server.address)
-        # A webhook's path is as it was given.
-        whole = f"{parts.path.rstrip('/')}{path}" if path else parts.path
+        whole = f"{parts.path.rstrip('/')}{path}"
         headers = {"content-type": "application/json", "accept": "application/json"}
         return self.send("POST", whole, headers, json.dumps(content).encode())
 
@@ -225,11 +224,11 @@ class Transport:
         return answer
 
     def _read(self, response: Any, *, check: bool) -> tuple[int, dict[str, str], bytes]:  # noqa: ANN401
-        status, most = int(response.status), self._server.most_bytes
+        status = int(response.status)
         headers = {n.decode("latin-1").lower(): t.decode("latin-1") for n, t in response.headers}
         if check and not 200 <= status < 300:
             raise self._refused(response, headers, status)
-        return status, headers, _content(headers, response.stream, most) if most else b""
+        return status, headers, _content(headers, response.stream, self._server.most_bytes)
 
     def _refused(self, response: Any, headers: Mapping[str, str], status: int) -> ServerFailure:  # noqa: ANN401
         secrets = self._server.secrets
