@@ -16,7 +16,6 @@ from rag_assets.errors import DataError, UsageError
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
     from rag_assets.experiment import Experiment
-    from rag_assets.pipeline.plan import Plan
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.gate import Gate
@@ -113,28 +112,28 @@ def evaluate(
         raise UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
     if isinstance(top_k, int):
         raise _unexpected("top_k", top_k, f"a list, such as [{top_k}]")
-    if path is None:
-        data = {"documents": documents, "queries": queries, "retrievers": retrievers}
-        for what, given in data.items():
-            if given is None or (isinstance(given, tuple) and not given):
-                raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
-        if not isinstance(retrievers, Mapping) or not retrievers:
-            raise _unexpected("retrievers", retrievers, "a dict of name to retriever, at least one")
-        from rag_assets.live import Records
-        from rag_assets.live import evaluate as evaluate_records
+    if path is not None:
+        if documents is not None or queries is not None or isinstance(retrievers, Mapping):
+            raise UsageError("give a path, or documents, queries and retrievers, not both")
+        if isinstance(retrievers, str):
+            raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
+        return _evaluate_path(path, store, retrievers, top_k)
+    data = {"documents": documents, "queries": queries, "retrievers": retrievers}
+    for what, given in data.items():
+        if given is None or (isinstance(given, tuple) and not given):
+            raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
+    if not isinstance(retrievers, Mapping) or not retrievers:
+        raise _unexpected("retrievers", retrievers, "a dict of name to retriever, at least one")
+    from rag_assets.live import Records
+    from rag_assets.live import evaluate as evaluate_records
 
-        cutoffs = {"top_k": list(top_k)} if top_k else {}
-        records = Records.of(documents, queries, judgments)
-        chosen = {**(settings or {}), **cutoffs, "name": name}
-        try:
-            return evaluate_records(records, retrievers, chosen, store)
-        except (DataError, UsageError) as error:
-            raise error.with_traceback(None) from None  # the mistake is in what was given
-    if documents is not None or queries is not None or isinstance(retrievers, Mapping):
-        raise UsageError("give a path, or documents, queries and retrievers, not both")
-    if isinstance(retrievers, str):
-        raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
-    return _evaluate_path(path, store, retrievers, top_k)
+    cutoffs = {"top_k": list(top_k)} if top_k else {}
+    records = Records.of(documents, queries, judgments)
+    chosen = {**(settings or {}), **cutoffs, "name": name}
+    try:
+        return evaluate_records(records, retrievers, chosen, store)
+    except (DataError, UsageError) as error:
+        raise error.with_traceback(None) from None  # the mistake is in what was given
 
 
 def _unexpected(name: str, given: object, expected: str) -> UsageError:
@@ -150,17 +149,13 @@ def _evaluate_path(
     from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.compute.compute import release_workers
-    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.selection import Selection
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.html import write_report
-    from rag_assets.store.settings import StoreSettings
 
-    settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
-    selection = Selection.of(experiment, retrievers, top_k)
-    pipeline = Pipeline(experiment, settings)
+    pipeline = Pipeline.open(path, store)
+    selection = Selection.of(pipeline.experiment, retrievers, top_k)
     try:
         with as_in_a_script():
             work = bring_up_to_date(pipeline, selection, trigger="Python")
@@ -199,14 +194,11 @@ def ask(
         RagAssetsError: invalid configuration or data, or a store that cannot be written.
     """
     from rag_assets.compute.compute import release_workers
-    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.report.question_hits import QuestionHits
     from rag_assets.retrieval.ask import ask as hits_of
-    from rag_assets.store.settings import StoreSettings
 
-    settings = StoreSettings.resolve(store)
-    pipeline = Pipeline(open_experiment(path, settings), settings)
+    pipeline = Pipeline.open(path, store)
     try:
         return QuestionHits(question, hits_of(pipeline, question, retrievers, top_k))
     finally:
@@ -225,12 +217,11 @@ def leaderboard(path: Path | str, store: Path | str | None = None) -> Evaluation
         UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be read.
     """
-    from rag_assets.pipeline.evaluation_names import open_to_read
+    from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.report.evaluation_table import EvaluationTable
-    from rag_assets.store.settings import StoreSettings
 
-    settings = StoreSettings.resolve(store)
-    return EvaluationTable.current(settings.store / open_to_read(path, settings).name)
+    _, names = open_evaluations(path, store)
+    return EvaluationTable.current(names.root)
 
 
 def compare(
@@ -290,14 +281,11 @@ def history(
         NotEvaluated: no evaluation, or none with the metric.
         UsageError: an unknown metric or retriever.
     """
-    from rag_assets.pipeline.evaluation_names import open_to_read
-    from rag_assets.pipeline.history import History
+    from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.report.history import MetricHistory
-    from rag_assets.store.settings import StoreSettings
 
-    settings = StoreSettings.resolve(store)
-    found = History(settings.store / open_to_read(path, settings).name, settings.locks)
-    return MetricHistory.of(found, metric, retrievers, split, last)
+    _, names = open_evaluations(path, store)
+    return MetricHistory.of(names.history(), metric, retrievers, split, last)
 
 
 def gate(
@@ -335,17 +323,15 @@ def gate(
         NotEvaluated: there is nothing to compare, or nothing to compare with.
         UsageError: the evaluations are not comparable, or a name is unknown.
     """
-    from rag_assets.pipeline.evaluation_names import EvaluationNames, open_to_read
+    from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.report.gate import Rules
     from rag_assets.report.gate import gate as judge
     from rag_assets.report.result import EvaluationResult
-    from rag_assets.store.settings import StoreSettings
 
-    settings = StoreSettings.resolve(store)
-    root = settings.store / open_to_read(path, settings).name
+    _, names = open_evaluations(path, store)
     return judge(
-        EvaluationResult.current(root),
-        EvaluationNames(settings, root.name),
+        EvaluationResult.current(names.root),
+        names,
         against,
         Rules(max_drop, alpha),
         metric=metric,
@@ -353,38 +339,6 @@ def gate(
         retrievers=retrievers,
         intersection=intersection,
     )
-
-
-def plan(
-    path: Path | str,
-    store: Path | str | None = None,
-    retrievers: Sequence[str] = (),
-    top_k: Sequence[int] = (),
-) -> Plan:
-    """Say what :func:`evaluate` would do now, and why, as ``rag-assets plan`` does.
-
-    Nothing is computed or written but the digests of source files that are remembered.
-
-    Args:
-        path: as for :func:`load_experiment`.
-        store: as for :func:`evaluate`; so are the next two.
-        retrievers: names of those to evaluate; all if empty.
-        top_k: the cut-offs to evaluate; all if empty.
-
-    Raises:
-        UsageError: nothing at ``path``, or a retriever or cut-off is not the experiment's.
-        RagAssetsError: invalid configuration or data, or a model that cannot be had.
-    """
-    from rag_assets.pipeline.evaluation_names import open_experiment
-    from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.pipeline.plan import plan as plan_of
-    from rag_assets.pipeline.selection import Selection
-    from rag_assets.store.settings import StoreSettings
-
-    settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
-    selection = Selection.of(experiment, retrievers, top_k)
-    return plan_of(Pipeline(experiment, settings), selection)
 
 
 def score(

@@ -10,7 +10,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,6 @@ from pydantic import Field, ValidationError
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.load import SOURCE, experiment_in_code
 from rag_assets.experiment.yaml_file import refused
 from rag_assets.pipeline.evaluation_record import record
@@ -102,13 +101,11 @@ def evaluate(
         DataError: a row breaks the format, or contradicts another.
     """
     if store is not None:
-        settings_of_store = StoreSettings.resolve(store)
-        source = settings_of_store.store / str(settings["name"]) / SOURCE
-        return _evaluated(records, retrievers, settings, source, Pipeline, settings_of_store)
+        return _evaluated(records, retrievers, settings, Pipeline, StoreSettings.resolve(store))
     folder = Path(tempfile.mkdtemp(prefix="rag_assets_"))
     try:
-        own = StoreSettings.resolve(folder / "store")
-        result = _evaluated(records, retrievers, settings, folder / "source", _UsedOnce, own)
+        place = StoreSettings.resolve(folder)
+        result = _evaluated(records, retrievers, settings, _UsedOnce, place)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -128,15 +125,18 @@ def _evaluated(
     records: Records,
     retrievers: Mapping[str, object],
     settings: Mapping[str, Any],
-    source: Path,
-    opened: Callable[[Experiment, StoreSettings], Pipeline],
-    store: StoreSettings,
+    opened: type[Pipeline],
+    place: StoreSettings,
 ) -> EvaluationTable:
+    if "retrievers" in settings:
+        raise UsageError("settings has retrievers; give them only as `retrievers`")
+    source = place.store / str(settings["name"]) / SOURCE
     source.mkdir(parents=True, exist_ok=True)
     records.write(source)
-    experiment = _experiment(source, retrievers, settings)
+    given = {name: _retriever(name, one) for name, one in retrievers.items()}
+    experiment = experiment_in_code(source, settings, given)
     started = datetime.now(UTC)
-    pipeline = opened(experiment, store)
+    pipeline = opened(experiment, place)
     selection = Selection.of(experiment)
     try:
         with records.errors(), pipeline.evaluating():
@@ -149,17 +149,6 @@ def _evaluated(
     finally:
         release_workers()
     return EvaluationTable(pipeline.root, evaluation)
-
-
-def _experiment(
-    source: Path, retrievers: Mapping[str, object], settings: Mapping[str, Any]
-) -> Experiment:
-    if "retrievers" in settings:
-        raise UsageError("settings has retrievers; give them only as `retrievers`")
-    given = {name: _retriever(name, one) for name, one in retrievers.items()}
-    blocks = {name: one for name, one in given.items() if not isinstance(one, Retriever)}
-    made = {name: one for name, one in given.items() if isinstance(one, Retriever)}
-    return experiment_in_code(source, {**settings, "retrievers": blocks}, made, list(given))
 
 
 def _retriever(name: str, given: object) -> Retriever | Mapping[str, Any]:
@@ -192,24 +181,19 @@ def _live(name: str, options: Mapping[str, Any]) -> LiveRetriever:
 
 DOCUMENTS = "documents"
 
-TEXTS = (
+_TEXTS = (
     "a list of texts, whose ids are 0, 1, ...; a dict of id to text; or a list of dicts or a data "
-    "frame with {keys}"
+    "frame with"
 )
-"""What documents and queries are."""
-
-LABELS = (
-    "a dict of query id to a dict of document id to grade, or to a list of relevant ids; a list of "
-    "(query id, document id) or (query id, document id, grade); or a list of dicts or a data frame "
-    "with {keys}"
-)
-"""What judgments are."""
-
-_KEYS = {
-    DOCUMENTS: "doc_id and text, and if wanted title; all else is metadata",
-    QUERIES: "query_id and text, and if wanted tags; all else is metadata",
-    JUDGMENTS: "query_id, doc_id, and if wanted quote, start, relevance, evidence_id",
+_EXPECTED = {
+    DOCUMENTS: f"{_TEXTS} doc_id and text, and if wanted title; all else is metadata",
+    QUERIES: f"{_TEXTS} query_id and text, and if wanted tags; all else is metadata",
+    JUDGMENTS: "a dict of query id to a dict of document id to grade, or to a list of relevant "
+    "ids; a list of (query id, document id) or (query id, document id, grade); or a list of dicts "
+    "or a data frame with query_id, doc_id, and if wanted quote, start, relevance, evidence_id",
 }
+"""In which forms each table may be given."""
+
 _JUDGMENT_KEYS = ("query_id", "doc_id", "quote", "start", "relevance", "evidence_id", "source")
 
 Row = dict[str, Any]
@@ -272,6 +256,10 @@ class Records(NamedTuple):
             raise DataError(problem, file=place, key=error.key) from error
 
 
+def _refused(place: str, value: object, expected: str) -> UsageError:
+    return UsageError(f"{place} is {_what(value)}; expected {expected}")
+
+
 def _queries(given: object) -> list[Placed]:
     """Return queries; an ``id`` is one of a query."""
     return [
@@ -282,33 +270,29 @@ def _queries(given: object) -> list[Placed]:
     ]
 
 
-def _judgments(given: object) -> list[Placed]:
-    if isinstance(given, Mapping):
-        return [one for query_id, own in given.items() for one in _judged(query_id, own)]
-    return [_judgment(place, value) for place, value in _items(JUDGMENTS, given, LABELS)]
-
-
 def _texts(name: str, given: object, key: str) -> list[Placed]:
-    expected = TEXTS.format(keys=_KEYS[name])
     if isinstance(given, Mapping):
-        return [
-            Placed(place, {key: text_id, **_text_row(place, value, expected)})
-            for text_id, value in given.items()
-            for place in [f"{name}[{text_id!r}]"]
+        items = [
+            (f"{name}[{text_id!r}]", {key: text_id}, value) for text_id, value in given.items()
+        ]
+    else:
+        items = [
+            (place, {key: number} if isinstance(value, str) else {}, value)
+            for number, (place, value) in enumerate(_items(name, given))
         ]
     placed = []
-    for number, (place, value) in enumerate(_items(name, given, TEXTS)):
-        row = _text_row(place, value, expected)
-        placed.append(Placed(place, {key: number, **row} if isinstance(value, str) else row))
+    for place, row_id, value in items:
+        if not isinstance(value, str | Mapping):
+            raise _refused(place, value, _EXPECTED[name])
+        row = {"text": value} if isinstance(value, str) else _row(value)
+        placed.append(Placed(place, {**row_id, **row}))
     return placed
 
 
-def _text_row(place: str, value: object, expected: str) -> Row:
-    if isinstance(value, str):
-        return {"text": value}
-    if isinstance(value, Mapping):
-        return _row(value)
-    raise UsageError(f"{place} is {_what(value)}; expected {expected}")
+def _judgments(given: object) -> list[Placed]:
+    if isinstance(given, Mapping):
+        return [one for query_id, own in given.items() for one in _judged(query_id, own)]
+    return [_judgment(place, value) for place, value in _items(JUDGMENTS, given)]
 
 
 def _judged(query_id: object, own: object) -> Iterator[Placed]:
@@ -319,57 +303,45 @@ def _judged(query_id: object, own: object) -> Iterator[Placed]:
             yield Placed(f"{place}[{document_id!r}]", row)
         return
     if isinstance(own, str) or not isinstance(own, Iterable):
-        problem = f"{place} is {_what(own)}; expected a dict of document id to grade, or a list"
-        raise UsageError(f"{problem} of ids of relevant documents")
+        expected = "a dict of document id to grade, or a list of ids of relevant documents"
+        raise _refused(place, own, expected)
     for number, document_id in enumerate(own):
-        row = {"query_id": query_id, "doc_id": document_id}
-        yield Placed(f"{place}[{number}]", row)
+        yield Placed(f"{place}[{number}]", {"query_id": query_id, "doc_id": document_id})
 
 
 def _judgment(place: str, value: object) -> Placed:
-    if isinstance(value, Mapping):
-        row = _row(value)
-        if "doc_id" not in row and "document_id" in row:
-            row = {"doc_id": row["document_id"], **_without(row, "document_id")}
-        unknown = [key for key in row if key not in _JUDGMENT_KEYS]
-        if unknown:
-            raise UsageError(f"{place}: unknown key {allowed_names(unknown[0], _JUDGMENT_KEYS)}")
-        return Placed(place, row)
     if isinstance(value, tuple) and len(value) in {2, 3}:
         keys = ("query_id", "doc_id", "relevance")
         return Placed(place, dict(zip(keys, value, strict=False)))
-    expected = LABELS.format(keys=_KEYS[JUDGMENTS])
-    raise UsageError(f"{place} is {_what(value)}; expected {expected}")
+    if not isinstance(value, Mapping):
+        raise _refused(place, value, _EXPECTED[JUDGMENTS])
+    row = _row(value)
+    if "doc_id" not in row and "document_id" in row:
+        row = {"doc_id": row["document_id"], **_without(row, "document_id")}
+    for key in row:
+        if key not in _JUDGMENT_KEYS:
+            raise UsageError(f"{place}: unknown key {allowed_names(key, _JUDGMENT_KEYS)}")
+    return Placed(place, row)
 
 
-def _items(name: str, given: object, form: str) -> Iterator[tuple[str, object]]:
+_FRAMES = {"to_dicts": (), "to_dict": ("records",), "to_pylist": ()}
+"""Method that gives the rows of a data frame of polars, pandas or pyarrow -> its arguments."""
+
+
+def _items(name: str, given: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401 (of a user)
     """Yield each item of a list, or row of a data frame, with its place."""
-    to_rows = _frame(given)
-    if to_rows is not None:
-        for number, row in enumerate(to_rows()):
-            yield f"{name}, row {number}", row
-        return
+    if hasattr(given, "columns") or hasattr(given, "schema"):
+        for method, arguments in _FRAMES.items():
+            if hasattr(given, method):
+                for number, row in enumerate(getattr(given, method)(*arguments)):
+                    yield f"{name}, row {number}", row
+                return
     if isinstance(given, str | bytes | Path) or not isinstance(given, Iterable):
-        hint = (
-            "; a folder or file is evaluate(path)"
-            if name == DOCUMENTS and isinstance(given, str | Path)
-            else ""
-        )
-        expected = form.format(keys=_KEYS[name])
-        raise UsageError(f"{name} is {_what(given)}; expected {expected}{hint}")
+        is_path = name == DOCUMENTS and isinstance(given, str | Path)
+        hint = "; a folder or file is evaluate(path)" if is_path else ""
+        raise _refused(name, given, f"{_EXPECTED[name]}{hint}")
     for number, value in enumerate(given):
         yield f"{name}[{number}]", value
-
-
-def _frame(given: Any) -> Callable[[], list[Row]] | None:  # noqa: ANN401
-    """Return what gives the rows of a data frame of polars, pandas or pyarrow, if it is one."""
-    if hasattr(given, "columns") and hasattr(given, "to_dicts"):
-        return lambda: list(given.to_dicts())
-    if hasattr(given, "columns") and hasattr(given, "to_dict"):
-        return lambda: list(given.to_dict("records"))
-    if hasattr(given, "schema") and hasattr(given, "to_pylist"):
-        return lambda: list(given.to_pylist())
-    return None
 
 
 def _row(value: Mapping[Any, Any]) -> Row:

@@ -1,11 +1,14 @@
-"""The main job."""
+"""What an evaluation computes, what it would compute, and whether the data is sound."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+import click
 
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
@@ -13,21 +16,23 @@ from rag_assets.checks.retriever_warnings import (
     narrow_search_warnings,
     prompt_warnings,
 )
+from rag_assets.checks.validation import Validation, validate
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
     Verbosity,
-    messages,
     output,
     print_data,
     print_line,
+    print_message,
     print_note,
+    print_rows,
     shown_path,
     verbosity,
 )
 from rag_assets.errors import Incomplete
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
-from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.failed_queries import (
     failed_answers,
     failed_index_texts,
@@ -36,20 +41,23 @@ from rag_assets.pipeline.failed_queries import (
     unfinished,
 )
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import headline_sheets
-from rag_assets.report.label_health import pooling_advice
+from rag_assets.report.label_health import FINDING_STYLES, findings_sheet, pooling_advice
 from rag_assets.report.leaderboard import result_rows, summary_sheet
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
+from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
 from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
+from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
@@ -65,15 +73,12 @@ def run_evaluation(
     allow_code: bool,
 ) -> None:
     """Compute what is out of date, then print the leaderboard."""
-    settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    pipeline = Pipeline.open(path, store, progress_bar, allow_code=allow_code)
+    experiment = pipeline.experiment
     selection = Selection.of(experiment, retrievers, top_k)
-    pipeline = Pipeline(experiment, settings, progress_bar, allow_code=allow_code)
     if retry_failed:
-        messages().print(f"asked again: {try_again(pipeline)} queries that failed")
-    notes = (*narrow_search_warnings(experiment), *prompt_warnings(experiment))
-    for line in (*notes, *circle_warnings(experiment), *host_notes(clients(experiment))):
-        messages().print(f"warning: {line}", soft_wrap=True)
+        print_message(f"asked again: {try_again(pipeline)} queries that failed")
+    _print_warnings(experiment)
     total = sum(map(len, required_partitions(experiment, selection).values()))
     with work_board(
         lambda: f"{pipeline.n_computed} of at most {total} computed  {pipeline.at_work}"
@@ -108,11 +113,24 @@ def run_evaluation(
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
-        _print_places(settings, report, work, path if labelled else None)
+        _print_places(pipeline.settings, report, work, path if labelled else None)
     failed = unfinished(pipeline, selection.retrievers)
     answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
     if failed or answers or texts:
         raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
+
+
+def _print_warnings(experiment: Experiment, more: Iterable[str] = ()) -> None:
+    """Print what is odd about an experiment, before anything is computed."""
+    warnings = (
+        *more,
+        *narrow_search_warnings(experiment),
+        *prompt_warnings(experiment),
+        *circle_warnings(experiment),
+        *host_notes(clients(experiment)),
+    )
+    for line in warnings:
+        print_message(f"warning: {line}")
 
 
 def _incomplete(
@@ -133,7 +151,7 @@ def _incomplete(
 def _print_notes(pipeline: Pipeline) -> None:
     """Print what the readers found odd; nothing is dropped without a word."""
     for line in pipeline.experiment.unread_files:
-        messages().print(f"note: {DOCUMENTS_KEY.asset}: {line}", soft_wrap=True)
+        print_note(f"{DOCUMENTS_KEY.asset}: {line}")
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
         told: set[Path] = set()
@@ -146,7 +164,7 @@ def _print_notes(pipeline: Pipeline) -> None:
             for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
-            messages().print(f"note: {line}")
+            print_note(f"{line}")
     print_note(pipeline.experiment.unread_labels)
 
 
@@ -155,7 +173,7 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
     advice = pooling_advice(result)
     if advice is not None:
         command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
-        messages().print(f"note: {advice}: {command}", soft_wrap=True)
+        print_note(f"{advice}: {command}")
 
 
 def _print_unanswered(pipeline: Pipeline) -> None:
@@ -163,7 +181,7 @@ def _print_unanswered(pipeline: Pipeline) -> None:
     for key, number in unanswered(pipeline).items():
         what = "chunks" if key.asset == "index_texts" else "queries"
         line = f"note: {key}: no answer for {number} {what}; --retry-failed asks for them again"
-        messages().print(line, soft_wrap=True)
+        print_message(line)
 
 
 def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
@@ -213,3 +231,84 @@ def _ui_command(settings: StoreSettings) -> str:
         )
     )
     return f"RAG_ASSETS_STORE={store} DAGSTER_HOME={home} {dagster} dev -m rag_assets.definitions"
+
+
+def print_plan(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    top_k: tuple[int, ...],
+    form: str,
+    each: bool,
+) -> None:
+    """Say what `evaluate` would compute, and why, without computing anything."""
+    pipeline = Pipeline.open(path, store)
+    selection = Selection.of(pipeline.experiment, retrievers, top_k)
+    _print_warnings(pipeline.experiment, _examples(pipeline.experiment))
+    with work_board(lambda: "comparing the sources with the store"):
+        steps = plan(pipeline, selection)
+    rows = plan_rows(steps) if form == "json" else flat_plan_rows(steps)
+    print_rows(rows, form, lambda: [plan_sheet(steps, each=each)], styles=ACTION_STYLES)
+
+
+def _examples(experiment: Experiment) -> Iterator[str]:
+    """Yield a line where questions are still those that `init` wrote."""
+    dataset = experiment.dataset
+    if isinstance(dataset, LabelledFolder) and (n := examples_left(dataset.root / QUERIES_FILE)):
+        questions = "example question" if n == 1 else "example questions"
+        yield f"{QUERIES_FILE} still has {n} {questions} of `init`; `evaluate` asks for your own"
+
+
+SHOWN = 10
+"""So many findings of a kind are drawn for a terminal; the other formats hold all."""
+
+
+def print_findings(path: Path, store: Path | None, judged: float, form: str) -> None:
+    """Check documents, queries and labels of PATH. Exit with 1 if there is an error."""
+    pipeline = Pipeline.open(path, store, progress_bar)
+    with work_board(lambda: "looking at documents, queries and labels"):
+        validation = validate(pipeline, judged_threshold=judged)
+    findings = _located(validation.findings.to_pylist(), pipeline.experiment.dataset.root)
+    if form != "table":
+        print_data(formatted(findings, form))
+    elif findings:
+        output().print(sheet_view(findings_sheet(findings, SHOWN), FINDING_STYLES))
+        output().print("")
+    for note in validation.notes:
+        print_note(note)
+    for reason in validation.skipped:
+        print_message(f"not checked: {reason}")
+    _print_summary(validation, form)
+    if validation.n_errors:
+        click.get_current_context().exit(1)
+
+
+def _located(findings: list[Row], root: Path) -> list[Row]:
+    """Name files as people see them: relative to the dataset."""
+    for row in findings:
+        file = Path(str(row["file"])) if row["file"] is not None else None
+        if file is not None and file.is_relative_to(root):
+            row["file"] = file.relative_to(root).as_posix()
+    return findings
+
+
+def _print_summary(validation: Validation, form: str) -> None:
+    """Print one line: after the table, or on stderr where stdout is for a program."""
+    kinds = Counter(validation.findings.column("check").to_pylist())
+    listed = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
+    rows = validation.rows
+    errors = _counted(validation.n_errors, "error")
+    warnings = _counted(validation.n_warnings, "warning")
+    line = (
+        f"{errors}, {warnings} in "
+        f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
+    )
+    text = f"{line}: {listed}" if listed else line
+    if form == "table":
+        print_line(text)
+    else:
+        print_message(text)
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"

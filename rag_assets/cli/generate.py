@@ -8,7 +8,7 @@ from pathlib import Path
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_line
+from rag_assets.cli.terminal import print_line, print_message
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import host_notes, llm_client
@@ -20,11 +20,9 @@ from rag_assets.labels.question_tables import (
     write_folder,
 )
 from rag_assets.labels.questions_stage import needed_requests
-from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
 from rag_assets.store.atomic import write_text
-from rag_assets.store.settings import StoreSettings
 
 
 def asking(path: Path, store: Path | None) -> Pipeline:
@@ -36,8 +34,8 @@ def asking(path: Path, store: Path | None) -> Pipeline:
         UsageError: it has no language model, several chunkings of which none is chosen, or the
             model's answers are lists of texts, of which a question is only one.
     """
-    settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    pipeline = Pipeline.open(path, store, progress_bar)
+    experiment = pipeline.experiment
     names = list(experiment.chunkings)
     options = experiment.questions
     if options is None and len(names) > 1:
@@ -50,12 +48,13 @@ def asking(path: Path, store: Path | None) -> Pipeline:
     if llm.sequences > 1:
         problem = f"`llm` writes {llm.sequences} `sequences`, and `generate` reads one"
         raise UsageError(f"{problem}; give `sequences: 1`")
-    pipeline = Pipeline(replace(experiment, questions=options), settings, progress_bar)
+    asking = replace(experiment, questions=options)
+    pipeline = Pipeline(asking, pipeline.settings, progress_bar)
     for key in (DOCUMENTS_KEY, chunks_key(str(options.chunking))):
         pipeline.materialize(key.asset, [key])
     client = llm_client(experiment, options.llm)
     for line in host_notes([client] if client is not None and not client.is_local else []):
-        messages().print(f"warning: {line}", soft_wrap=True)
+        print_message(f"warning: {line}")
     return pipeline
 
 

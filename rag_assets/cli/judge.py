@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, output, print_data, print_line
+from rag_assets.cli.terminal import output, print_data, print_line, print_message
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
@@ -43,7 +43,6 @@ from rag_assets.labels.logs import (
 )
 from rag_assets.labels.sheets import read_sheet as read_passage_sheet
 from rag_assets.labels.sheets import sheet_text as passage_sheet_text
-from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.judged import check_sheets
@@ -52,7 +51,6 @@ from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.row_files import read_csv
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
-from rag_assets.store.settings import StoreSettings
 
 FAILED, CANNOT_TELL = 1, 3
 
@@ -81,7 +79,7 @@ def write_sheet(
         write_text(out, text)
     where = f", in {out}" if out is not None else ""
     what = "passages" if passages else "answers"
-    _say(f"{n_rows} {what} of {len(drawn)} drawn questions to label{where}")
+    print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{where}")
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
@@ -108,7 +106,7 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
     new = [replace(label, probability=chances[label.query_id], by=by, at=at) for label in labels]
     append_lines(file, new)
     n_unknown = sum(label.correct is None for label in labels)
-    _say(
+    print_message(
         f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
         "without a label"
     )
@@ -130,7 +128,7 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
         for row, _ in graded
     ]
     append_lines(file, new)
-    _say(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
+    print_message(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
 
 
 def check(
@@ -143,8 +141,7 @@ def check(
     store: Path | None,
 ) -> None:
     """Test the judges of PATH: do they notice changed texts, and agree with people?"""
-    settings = StoreSettings.resolve(store)
-    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    pipeline = Pipeline.open(path, store, progress_bar)
     rules = Rules(items, at_least, seed)
     try:
         names = judges_to_check(pipeline, judge)
@@ -165,14 +162,12 @@ def check(
 
 def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
     """Write the verdicts of a judge with its replies, word for word."""
-    settings = StoreSettings.resolve(store)
-    pipeline = Pipeline(open_experiment(path, settings), settings)
+    pipeline = Pipeline.open(path, store)
     print_line(f"{out}: {export_verdicts(pipeline, judge, out)} verdicts of {judge}")
 
 
 def _opened(path: Path, store: Path | None) -> Pipeline:
-    settings = StoreSettings.resolve(store)
-    pipeline = Pipeline(open_experiment(path, settings), settings, progress_bar)
+    pipeline = Pipeline.open(path, store, progress_bar)
     if not pipeline.experiment.judges:
         raise UsageError(f"{path} has no `judges`, so there is nothing to calibrate")
     return pipeline
@@ -193,7 +188,3 @@ def _labels(experiment: Experiment) -> pa.Table:
     if not experiment.has_answer_labels:
         return ANSWER_LABELS.empty()
     return read_answer_labels(_file(experiment.answer_labels, experiment))
-
-
-def _say(text: str) -> None:
-    messages().print(text, soft_wrap=True)

@@ -10,7 +10,7 @@ from rag_assets.cli.terminal import print_note, print_rows
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.evaluation_names import open_to_read
+from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_rows, answer_sheets
 from rag_assets.report.attribution import (
@@ -31,7 +31,6 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
-from rag_assets.store.settings import StoreSettings
 
 Table = tuple[Rows, Sequence[Sheet]]
 """Rows for programs, and what people read."""
@@ -76,10 +75,9 @@ def print_leaderboard(
             refuse_given(*_REFUSED[option])
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
-    settings = StoreSettings.resolve(store)
-    experiment = open_to_read(path, settings)
+    experiment, names = open_evaluations(path, store)
     selection = Selection.of(experiment, retrievers, top_k)
-    result = EvaluationResult.current(settings.store / experiment.name)
+    result = EvaluationResult.current(names.root)
     if latency:
         table = _latency(result, experiment, selection)
     elif answers:
@@ -180,10 +178,9 @@ def print_attribution(
         refuse_given(others, "does not apply to --answers, which is of all answerers and questions")
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
-    settings = StoreSettings.resolve(store)
-    experiment = open_to_read(path, settings)
+    experiment, names = open_evaluations(path, store)
     selection = Selection.of(experiment, retrievers)
-    result = EvaluationResult.current(settings.store / experiment.name)
+    result = EvaluationResult.current(names.root)
     if answers:
         lines = checked_rows(result, result.chosen_split(split))
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)

@@ -10,15 +10,9 @@ from typing import IO, Any
 import click
 
 from rag_assets import __version__
-from rag_assets.cli import commands_evaluate as evaluating
-from rag_assets.cli import commands_files as files
-from rag_assets.cli import commands_labels as labelling
-from rag_assets.cli import commands_results as results
-from rag_assets.cli.terminal import (
-    log_to_stderr,
-    printable_messages,
-    with_verbosity,
-)
+from rag_assets.cli import data_commands as data
+from rag_assets.cli import evaluation_commands as evaluations
+from rag_assets.cli.terminal import log_to_stderr, printable_messages, verbosity_options
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
@@ -124,29 +118,29 @@ def _shown(error: click.UsageError) -> click.UsageError:
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"]},
     commands=[
-        evaluating.INIT,
-        evaluating.ASK,
-        evaluating.EVALUATE,
-        evaluating.PLAN,
-        evaluating.VALIDATE,
-        results.LEADERBOARD,
-        results.COMPARE,
-        results.STATUS,
-        results.HISTORY,
-        results.DIFF,
-        results.GATE,
-        results.ANCHOR,
-        results.ATTRIBUTION,
-        results.REPORT,
-        files.SCORE,
-        labelling.POOL,
-        labelling.LABEL,
-        labelling.JUDGE,
-        labelling.GENERATE,
-        files.CONVERT,
-        files.EXPORT_RUN,
-        files.CLEAN,
-        files.WAREHOUSE,
+        evaluations.INIT,
+        evaluations.ASK,
+        evaluations.EVALUATE,
+        evaluations.PLAN,
+        evaluations.VALIDATE,
+        evaluations.LEADERBOARD,
+        evaluations.COMPARE,
+        evaluations.STATUS,
+        evaluations.HISTORY,
+        evaluations.DIFF,
+        evaluations.GATE,
+        evaluations.ANCHOR,
+        evaluations.ATTRIBUTION,
+        evaluations.REPORT,
+        data.SCORE,
+        data.POOL,
+        data.LABEL,
+        data.JUDGE,
+        data.GENERATE,
+        data.CONVERT,
+        data.EXPORT_RUN,
+        data.CLEAN,
+        data.WAREHOUSE,
     ],
 )
 @click.version_option(__version__, prog_name="rag-assets")
@@ -160,4 +154,4 @@ def main() -> None:
     """
 
 
-with_verbosity(main)
+main.params += verbosity_options()

@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rag_assets.cli.terminal import with_verbosity
+from rag_assets.cli.terminal import verbosity_options
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
 
@@ -143,11 +143,20 @@ EXPLORER = flag(
 DRY_RUN = flag("--dry-run", "Say how many requests it takes, and send none.")
 
 
-class DeclaredCommand(click.Command):
+class Command(click.Command):
     """A command; what it does is imported when it is run."""
 
-    def __init__(self, name: str, runs: str, text: str, parameters: list[click.Parameter]) -> None:
-        super().__init__(name, params=parameters, help=text, callback=self._run)
+    def __init__(self, name: str, runs: str, text: str, *parameters: click.Parameter) -> None:
+        """Declare a command.
+
+        Args:
+            name: as it is typed.
+            runs: ``module:function`` below ``rag_assets.cli``.
+            text: its help.
+            parameters: in the order of the help; the function has them by name.
+        """
+        every = [*parameters, *verbosity_options()]
+        super().__init__(name, params=every, help=text, callback=self._run)
         self.runs = runs
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -163,23 +172,9 @@ class DeclaredCommand(click.Command):
         getattr(import_module(f"rag_assets.cli.{module}"), function)(**values)
 
 
-def command(name: str, runs: str, text: str, *parameters: click.Parameter) -> click.Command:
-    """Return a command.
-
-    Args:
-        name: as it is typed.
-        runs: ``module:function`` below ``rag_assets.cli``.
-        text: its help.
-        parameters: in the order of the help; the function has them by name.
-    """
-    return with_verbosity(DeclaredCommand(name, runs, text, [*parameters]))
-
-
 def group(name: str, text: str, *commands: click.Command) -> click.Group:
     """Return a command that has others below it."""
-    made = click.Group(name, help=text, commands=[*commands])
-    with_verbosity(made)
-    return made
+    return click.Group(name, help=text, commands=[*commands], params=verbosity_options())
 
 
 def refuse_given(names: Collection[str], why: str) -> None:

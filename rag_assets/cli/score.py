@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
-from rag_assets.cli.commands_files import DEFAULT_METRICS, SQUAD
-from rag_assets.cli.terminal import messages, print_data, print_line, print_note, print_rows
+from rag_assets.cli.data_commands import DEFAULT_METRICS, SQUAD
+from rag_assets.cli.terminal import print_data, print_line, print_message, print_note, print_rows
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.tools import (
@@ -70,7 +70,7 @@ def _print_accounting(scores: Scores, more: Sequence[str]) -> None:
     parts = [f"{scores.n_queries} queries averaged"]
     if scores.n_unanswerable:
         parts.append(f"{scores.n_unanswerable} without a relevant document")
-    messages().print("; ".join([*parts, *more]))
+    print_message("; ".join([*parts, *more]))
 
 
 def _left_out(scores: Scores) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _print_squad(
     if scores.missing:
         named = ", ".join(scores.missing[:SHOWN_REPETITIONS])
         parts.append(f"without a prediction, and in no mean of all: {named}")
-    messages().print("; ".join(parts), soft_wrap=True)
+    print_message("; ".join(parts))
 
 
 def _names_in(metrics: str) -> Sequence[str]:
@@ -177,24 +177,24 @@ def _print_repetitions(data: ToolInput) -> None:
     repeated = list(repetitions(data))
     for query_id, item, count in repeated[:SHOWN_REPETITIONS]:
         say = f"query '{query_id}': document '{item}' stands {count} times"
-        messages().print(say, soft_wrap=True)
+        print_message(say)
     if len(repeated) > SHOWN_REPETITIONS:
         more = len(repeated) - SHOWN_REPETITIONS
-        messages().print(f"... and {more} more repeated documents")
+        print_message(f"... and {more} more repeated documents")
 
 
 def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]) -> None:
     for name, outcome in outcomes.items():
         if outcome.mean is None:
             problem = outcome.problem or "no query has a value"
-            messages().print(f"{name} has no value: {problem}", soft_wrap=True)
+            print_message(f"{name} has no value: {problem}")
     averaged = sum(any(_has(o, q.query_id) for o in outcomes.values()) for q in data.judged)
     parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
     if data.strangers:
         parts.append(f"{len(data.strangers)} of the run not in the qrels")
-    messages().print("; ".join(parts))
+    print_message("; ".join(parts))
     if dialect.warning is not None:
-        messages().print(f"{dialect.name}: {dialect.warning}", soft_wrap=True)
+        print_message(f"{dialect.name}: {dialect.warning}")
 
 
 def _has(outcome: Outcome, query_id: str) -> bool:

@@ -16,7 +16,14 @@ from rich.console import Group
 from rag_assets.chunking.chunker import Chunker, cut_documents
 from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.cli.progress_bars import progress_bar, rate_text, work_board
-from rag_assets.cli.terminal import messages, output, print_data, print_line, print_note, shown_path
+from rag_assets.cli.terminal import (
+    output,
+    print_data,
+    print_line,
+    print_message,
+    print_note,
+    shown_path,
+)
 from rag_assets.engine.measurements import (
     MEASUREMENTS,
     Measurements,
@@ -32,7 +39,6 @@ from rag_assets.labels.duplicates import Pair, near_duplicates
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
-from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import formatted
 from rag_assets.report.question_hits import QuestionHits
@@ -161,13 +167,10 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
         written = shlex.quote(str(shown_path(dataset.root / QUERIES_FILE)))
-        messages().print(f'next: rag-assets ask {place} "your question"', soft_wrap=True)
-        messages().print(
-            f"then: replace the examples in {written}, and rag-assets evaluate {place}",
-            soft_wrap=True,
-        )
+        print_message(f'next: rag-assets ask {place} "your question"')
+        print_message(f"then: replace the examples in {written}, and rag-assets evaluate {place}")
     else:
-        messages().print(f"next: rag-assets evaluate {place}", soft_wrap=True)
+        print_message(f"next: rag-assets evaluate {place}")
 
 
 def _seen_from(folder: Path, path: Path) -> str:
@@ -259,13 +262,12 @@ def ask_retrievers(
     form: str,
 ) -> None:
     """Show what each retriever of PATH finds for one question."""
-    settings = StoreSettings.resolve(store)
-    experiment = open_experiment(path, settings)
+    pipeline = Pipeline.open(path, store, progress_bar)
+    experiment = pipeline.experiment
     for line in host_notes(clients(experiment)):
-        messages().print(f"warning: {line}", soft_wrap=True)
+        print_message(f"warning: {line}")
     for line in question_like(experiment.dataset, experiment.named_files.values()):
-        messages().print(f"note: {line}", soft_wrap=True)
-    pipeline = Pipeline(experiment, settings, progress_bar)
+        print_note(line)
     hits = QuestionHits(question)
     console = output()
     with work_board(lambda: pipeline.at_work):

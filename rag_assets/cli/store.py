@@ -8,7 +8,15 @@ from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
-from rag_assets.cli.terminal import messages, output, print_data, print_line, print_rows, shown_path
+from rag_assets.cli.terminal import (
+    output,
+    print_data,
+    print_line,
+    print_message,
+    print_note,
+    print_rows,
+    shown_path,
+)
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
@@ -111,7 +119,7 @@ def _rebuild(settings: StoreSettings) -> None:
         rebuild(settings)
     except StoreError as error:
         remove(settings.warehouse)
-        messages().print(f"warning: the warehouse was removed: {error}")
+        print_message(f"warning: the warehouse was removed: {error}")
 
 
 def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
@@ -139,7 +147,7 @@ def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
             "warehouses and Dagster instances are not touched, delete their state directories"
         )
     for note in notes:
-        messages().print(f"note: {note}", soft_wrap=True)
+        print_note(note)
 
 
 def _roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
@@ -165,4 +173,4 @@ def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
     else:
         print_line("nothing to remove")
     if rows and not done:
-        messages().print("nothing was removed; --yes does it")
+        print_message("nothing was removed; --yes does it")

@@ -113,10 +113,15 @@ def messages() -> Console:
     return _stderr(quiet=verbosity() is Verbosity.QUIET)
 
 
+def print_message(line: str) -> None:
+    """Print one line on stderr, however long; nothing with ``--quiet``."""
+    messages().print(line, soft_wrap=True)
+
+
 def print_note(line: str | None) -> None:
     """Print one line of a note on stderr; nothing for None."""
     if line is not None:
-        messages().print(f"note: {line}", soft_wrap=True)
+        print_message(f"note: {line}")
 
 
 def _stderr(*, quiet: bool) -> Console:
@@ -189,45 +194,34 @@ class _Lines:
         return getattr(self._stream, name)
 
 
-def with_verbosity(command: click.Command) -> click.Command:
-    """Add both options to a command and to those below it, once."""
-    if isinstance(command, click.Group):
-        for below in command.commands.values():
-            with_verbosity(below)
-    if not any(option.name == Verbosity.QUIET.value for option in command.params):
-        command.params += _options()
-    return command
+_TEXTS = {
+    Verbosity.QUIET: "Print results and errors only: no notes, no progress.",
+    Verbosity.VERBOSE: "Say on stderr what is computed, how long it takes, and what libraries log.",
+}
 
 
-def _options() -> list[click.Option]:
+def verbosity_options() -> list[click.Option]:
+    """Return the options that every command has, and the program itself."""
     return [
         click.Option(
-            ["-q", f"--{Verbosity.QUIET.value}"],
+            [f"-{level.value[0]}", f"--{level.value}"],
             is_flag=True,
             expose_value=False,
-            callback=_asked(Verbosity.QUIET),
-            help="Print results and errors only: no notes, no progress.",
-        ),
-        click.Option(
-            ["-v", f"--{Verbosity.VERBOSE.value}"],
-            is_flag=True,
-            expose_value=False,
-            callback=_asked(Verbosity.VERBOSE),
-            help="Say on stderr what is computed, how long it takes, and what libraries log.",
-        ),
+            callback=_set_verbosity,
+            help=text,
+        )
+        for level, text in _TEXTS.items()
     ]
 
 
-def _asked(wanted: Verbosity) -> Any:  # noqa: ANN401 (click's callback)
-    def callback(context: click.Context, option: click.Parameter, value: bool) -> None:
-        if not value or context.resilient_parsing:
-            return
-        if context.meta.setdefault(_KEY, wanted) is not wanted:
-            raise UsageError("--quiet and --verbose exclude each other; give one of them")
-        if context.parent is not None:
-            log_to_stderr(context.find_root())
-
-    return callback
+def _set_verbosity(context: click.Context, option: click.Parameter, value: bool) -> None:
+    if not value or context.resilient_parsing:
+        return
+    wanted = Verbosity(option.name)
+    if context.meta.setdefault(_KEY, wanted) is not wanted:
+        raise UsageError("--quiet and --verbose exclude each other; give one of them")
+    if context.parent is not None:
+        log_to_stderr(context.find_root())
 
 
 def log_to_stderr(root: click.Context) -> None:

@@ -7,16 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.cli.terminal import messages, print_line, print_note, shown_path
+from rag_assets.cli.terminal import print_line, print_note, shown_path
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.run_files import write_run
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.evaluation_names import open_to_read
+from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.result import EvaluationResult
 from rag_assets.sources.writers import Tables, write_dataset
-from rag_assets.store.settings import StoreSettings
 
 
 def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None) -> None:
@@ -25,9 +24,8 @@ def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None)
 
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file, such as {out / 'report.html'}")
-    settings = StoreSettings.resolve(store)
-    experiment = open_to_read(path, settings)
-    result = EvaluationResult.current(settings.store / experiment.name)
+    _, names = open_evaluations(path, store)
+    result = EvaluationResult.current(names.root)
     print_line(shown_path(write_report(result, out, has_explorer=explorer)))
 
 
@@ -35,10 +33,9 @@ def write_run_file(
     path: Path, retriever: str, top_k: int | None, split: str | None, out: Path, store: Path | None
 ) -> None:
     """Write what a retriever returned in the last evaluation of PATH."""
-    settings = StoreSettings.resolve(store)
-    experiment = open_to_read(path, settings)
+    experiment, names = open_evaluations(path, store)
     Selection.of(experiment, (retriever,))
-    result = EvaluationResult.current(settings.store / experiment.name)
+    result = EvaluationResult.current(names.root)
     keys = result.run_keys(retriever)
     if not keys:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
@@ -53,7 +50,7 @@ def write_run_file(
         run = run.filter(pc.is_in(run["query_id"], pa.array(list(weights), pa.string())))
         failures = {name: reason for name, reason in failures.items() if name in weights}
     for note_on_file in write_run(run, out, tag=retriever, failures=failures):
-        messages().print(f"note: {out}: {note_on_file}")
+        print_note(f"{out}: {note_on_file}")
     n_queries = len(run.column("query_id").unique())
     print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")
     print_note(note)
@@ -82,8 +79,8 @@ def convert(path: Path, to: str, folder: Path) -> None:
     odd["documents"] = [*experiment.unread_files, *documents.notes]
     for name, notes in odd.items():
         for note in notes:
-            messages().print(f"note: {name}: {note}")
+            print_note(f"{name}: {note}")
     for note in lost:
-        messages().print(f"note: {to}: {note}")
+        print_note(f"{to}: {note}")
     counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
     print_line(f"{folder}: {counts}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
-from rag_assets.experiment.names import checked_name, name_from
+from rag_assets.experiment.names import name_from
 from rag_assets.experiment.retriever_rules import (
     check_tuning,
     tuned_retrievers,
@@ -133,16 +133,15 @@ def validate(yaml_file: YamlFile) -> ExperimentConfig:
 def experiment_in_code(
     source: Path,
     data: Mapping[str, Any],
-    made: Mapping[str, RetrieverConfig],
-    order: Sequence[str],
+    retrievers: Mapping[str, RetrieverConfig | Mapping[str, Any]],
 ) -> Experiment:
     """Return an experiment whose configuration is given in code; errors name keys alone.
 
     Args:
         source: folder of the data.
-        data: what would stand in an ``experiment.yaml``.
-        made: further retrievers, as options.
-        order: names of all retrievers; the first is the baseline unless ``data`` names one.
+        data: what would stand in an ``experiment.yaml``, without retrievers.
+        retrievers: as options, or as their blocks; the first is the baseline unless ``data`` names
+            one.
 
     Raises:
         ConfigError: the data is not valid; names the key.
@@ -152,18 +151,12 @@ def experiment_in_code(
     dataset = data.get("dataset", {})
     if isinstance(dataset, Mapping):
         dataset = {**dataset, "path": source}
+    data = {**data, "dataset": dataset, "retrievers": retrievers}
     try:
-        config = ExperimentConfig.model_validate({**data, "dataset": dataset})
+        config = ExperimentConfig.model_validate(data)
     except ValidationError as error:
         raise refused(error, data) from error
-    for name in made:
-        try:
-            checked_name(name)
-        except ValueError as error:
-            raise ConfigError(f"{error}", key=f"retrievers.{name}") from error
-    retrievers = {**config.retrievers, **made}
-    ordered = {name: retrievers[name] for name in order}
-    return complete(source, None, config.model_copy(update={"retrievers": ordered}))
+    return complete(source, None, config)
 
 
 def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:

@@ -52,19 +52,16 @@ def first_problem(
     return first, f"{text} (and {len(elsewhere)} more)" if elsewhere else text
 
 
-def refused(
-    error: ValidationError, data: Mapping[str, Any], above: Location = (), n_hidden: int = 0
-) -> ConfigError:
+def refused(error: ValidationError, data: Mapping[str, Any], above: Location = ()) -> ConfigError:
     """Return the error for data in code that is not valid.
 
     Args:
         error: what pydantic says.
         data: what was validated, from the top of an experiment.
         above: where the part is that was validated.
-        n_hidden: so many keys above it are not told.
     """
     location, text = first_problem(error, data, above)
-    return ConfigError(text, key=dotted(location[n_hidden:]))
+    return ConfigError(text, key=dotted(location))
 
 
 def _location(problem: Mapping[str, Any]) -> Location:

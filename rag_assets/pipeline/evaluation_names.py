@@ -82,6 +82,15 @@ def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
     return experiment
 
 
+def open_evaluations(
+    path: Path | str, store: Path | str | None = None
+) -> tuple[Experiment, EvaluationNames]:
+    """Open an experiment and its evaluations, in the store in force; as :func:`open_to_read`."""
+    settings = StoreSettings.resolve(store)
+    experiment = open_to_read(path, settings)
+    return experiment, EvaluationNames(settings, experiment.name)
+
+
 def register(experiment: Experiment, settings: StoreSettings) -> None:
     """Add the experiment to the list; its name must be free, or its own."""
     with locked(settings.locks / "experiments.lock"):

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import check_unchanged, code_versions
@@ -34,6 +34,7 @@ from rag_assets.engine.stage import (
 from rag_assets.engine.stage_context import StoredRankings
 from rag_assets.errors import DataError, MissingArtifact, RagAssetsError, StoreError, UsageError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import fetch_experiments
 from rag_assets.pipeline.stages import STAGES, stages_in_order
 from rag_assets.progress import Progress, no_progress
@@ -112,6 +113,19 @@ class Pipeline:
         self._current: dict[ArtifactKey, Artifact] = {}
         self._caches: set[str] = set()
         self._told: set[ArtifactKey] = set()
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        store: Path | str | None = None,
+        progress: Progress = no_progress,
+        *,
+        allow_code: bool = False,
+    ) -> Self:
+        """Bind the experiment at ``path`` to the store in force; raises as `open_experiment`."""
+        settings = StoreSettings.resolve(store)
+        return cls(open_experiment(path, settings), settings, progress, allow_code=allow_code)
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:

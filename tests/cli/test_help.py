@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner
 
 from rag_assets import __version__
-from rag_assets.cli import commands_evaluate, commands_files, commands_labels, main
+from rag_assets.cli import data_commands, evaluation_commands, main
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.judges.check import Rules
 from rag_assets.labels.findings import DEFAULT_THRESHOLD
@@ -123,13 +123,13 @@ def test_a_command_and_what_it_runs_have_the_same_parameters_and_defaults() -> N
         runs = inspect.signature(getattr(import_module(f"rag_assets.cli.{module}"), function))
         given = {one.name for one in command.params if one.expose_value}
         assert given == set(runs.parameters)
-    assert (*DIALECTS, squad_v2_official.NAME) == commands_files.DIALECTS
-    assert tuple(WRITERS) == commands_files.WRITTEN_FORMATS
+    assert (*DIALECTS, squad_v2_official.NAME) == data_commands.DIALECTS
+    assert tuple(WRITERS) == data_commands.WRITTEN_FORMATS
     defaults: dict[str | None, Any] = {
-        one.name: one.default for one in commands_labels.JUDGE.commands["check"].params
+        one.name: one.default for one in data_commands.JUDGE.commands["check"].params
     }
     assert Rules() == Rules(*(defaults[name] for name in ("items", "at_least", "seed")))
-    defaults = {one.name: one.default for one in commands_evaluate.VALIDATE.params}
+    defaults = {one.name: one.default for one in evaluation_commands.VALIDATE.params}
     assert defaults["judged"] == DEFAULT_THRESHOLD
 
 

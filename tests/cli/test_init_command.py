@@ -14,7 +14,9 @@ import rag_assets
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements, seconds_per_text
 from rag_assets.experiment import ExperimentConfig, load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.pipeline.plan import REUSE
+from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.plan import REUSE, plan
+from rag_assets.pipeline.selection import Selection
 from rag_assets.report.question_hits import Excerpt, excerpt, marks
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
@@ -218,9 +220,8 @@ def test_the_hits_are_those_of_an_evaluation(tmp_path: Path) -> None:
     (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
     other = tmp_path / "other"
     rag_assets.ask(folder, "harbour", store=other)
-    from rag_assets.api import plan
-
-    steps = plan(folder, other).steps
+    pipeline = Pipeline.open(folder, other)
+    steps = plan(pipeline, Selection.of(pipeline.experiment)).steps
     actions = {step.key.asset: step.action for step in steps}
     assert (actions["lexical_index"], actions["chunks"]) == (REUSE, REUSE)
 

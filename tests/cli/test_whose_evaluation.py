@@ -76,7 +76,7 @@ def test_the_evaluation_of_another_experiment_is_not_opened(
 
 def test_from_python_neither(two: tuple[Path, Path, Path]) -> None:
     _, other, store = two
-    for call in (api.leaderboard, api.compare, api.history, api.plan, api.evaluate):
+    for call in (api.leaderboard, api.compare, api.history, api.evaluate):
         with pytest.raises(UsageError, match=r"the name 'g' of .*other.* is taken by .*mine"):
             call(other, store=store)
 

@@ -1,4 +1,4 @@
-"""Commands that read evaluations and compute nothing anew."""
+"""Commands that evaluate data, and those that read evaluations and compute nothing anew."""
 
 from __future__ import annotations
 
@@ -19,15 +19,138 @@ from rag_assets.cli.options import (
     SPLIT,
     STORE,
     TOP_KS,
+    Command,
     Integer,
     Number,
     choice,
-    command,
     flag,
     option,
 )
 
-LEADERBOARD = command(
+INIT = Command(
+    "init",
+    "start:init",
+    """Write a commented experiment.yaml for the data at PATH.
+
+    The data may have any format that `evaluate` reads. The file holds the defaults, for you to
+    change. A file that exists already is left alone. A folder without questions gets a
+    queries.jsonl with examples to replace, beside its documents also with --out: questions are
+    read there.
+
+    It says what it found, how long an evaluation takes, and what to do next.
+
+    Example: rag-assets init data/handbook --out handbook.yaml
+    """,
+    PATH,
+    option(
+        "--out",
+        type=FILE,
+        help="File to write  [default: experiment.yaml in or beside PATH]",
+    ),
+    STORE,
+)
+
+ASK = Command(
+    "ask",
+    "start:ask_retrievers",
+    """Show what each retriever of PATH finds for one question.
+
+    You need no queries.jsonl and no labels. Cheap retrievers come first, and each is printed as
+    soon as it is ready. Words of the question are marked. The table at the end says which retriever
+    found which passage, and at which rank. `evaluate` uses the same indexes.
+
+    Example: rag-assets ask data/handbook "how do I return a part"
+    """,
+    PATH,
+    click.Argument(["question"]),
+    STORE,
+    RETRIEVERS,
+    option(
+        "--top-k",
+        type=Integer(min=1),
+        default=5,
+        metavar="K",
+        help="Show this many passages of each retriever.",
+    ),
+    FORMAT,
+)
+
+EVALUATE = Command(
+    "evaluate",
+    "evaluate:run_evaluation",
+    """Compute what is out of date, then print the leaderboard.
+
+    PATH is a folder with an experiment.yaml, or that file. It can also be any dataset folder or
+    file; that gets the default experiment: BM25, MiniLM, their fusion, and a reranker on top.
+
+    Without labels it prints how much the retrievers agree, and what is known about answers.
+
+    Exit code 3: a retriever failed on some queries. The results are those of the other queries.
+
+    Example: rag-assets evaluate data/handbook
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    TOP_KS,
+    FORMAT,
+    EXPLORER,
+    flag(
+        "--retry-failed",
+        "Ask servers of language models and rerankers again for what they did not answer.",
+    ),
+    flag(
+        "--allow-code",
+        "Run code that the experiment names, even if it came with a fork's pull request.",
+    ),
+)
+
+PLAN = Command(
+    "plan",
+    "evaluate:print_plan",
+    """Say what `evaluate` would compute, and why.
+
+    Nothing is computed. Each partition is one of three: `compute`, `reuse` (the stored result
+    is current) or `check` (computed only if its inputs change). `--format json` lists asset,
+    partition, action and reasons.
+
+    Example: rag-assets plan data/handbook --all
+    """,
+    PATH,
+    STORE,
+    RETRIEVERS,
+    TOP_KS,
+    FORMAT,
+    option(
+        "--all", "each", is_flag=True, help="Print a line for every partition, not for every asset."
+    ),
+)
+
+VALIDATE = Command(
+    "validate",
+    "evaluate:print_findings",
+    """Check documents, queries and labels of PATH. Exit with 1 if there is an error.
+
+    It looks for unknown ids, quotes that moved or vanished, evidence that no chunk covers,
+    duplicates, unjudged copies of judged texts, labels whose document has changed, and drift of the
+    last evaluation from the anchor. Warnings do not change the exit code.
+
+    Example: rag-assets validate data/handbook --format csv
+    """,
+    PATH,
+    STORE,
+    option(
+        "--judged",
+        type=Number(0, 1),
+        default=0.1,
+        metavar="SHARE",
+        help="Warn about cells of the last evaluation with a smaller share of judged results; 0 "
+        "for never.",
+    ),
+    FORMAT,
+)
+
+LEADERBOARD = Command(
     "leaderboard",
     "leaderboard:print_leaderboard",
     """Print the leaderboard of the last evaluation of PATH.
@@ -65,9 +188,9 @@ LEADERBOARD = command(
     DEV_OR_TEST,
 )
 
-COMPARE = command(
+COMPARE = Command(
     "compare",
-    "compare:print_comparison",
+    "comparisons:print_comparison",
     """Compare retriever B with A on the same queries, or all pairs.
 
     It reads the last evaluation of PATH and searches nothing again. The table and json also show
@@ -90,7 +213,7 @@ COMPARE = command(
     PAPER_FORMAT,
 )
 
-ATTRIBUTION = command(
+ATTRIBUTION = Command(
     "attribution",
     "leaderboard:print_attribution",
     """Print at which stage each retriever found or lost the evidence.
@@ -118,9 +241,9 @@ ATTRIBUTION = command(
     FORMAT,
 )
 
-HISTORY = command(
+HISTORY = Command(
     "history",
-    "history:print_history",
+    "comparisons:print_history",
     """Print a metric over the evaluations of PATH, and what changed.
 
     Every evaluation has a row, even if nothing changed. `clean` never removes the history.
@@ -143,9 +266,9 @@ HISTORY = command(
     FORMAT,
 )
 
-DIFF = command(
+DIFF = Command(
     "diff",
-    "diff:print_diff",
+    "comparisons:print_diff",
     """Say what differs between EVAL_A and EVAL_B, also in metrics.
 
     For answerers, it lists the answers that changed, and whether the question, the context or the
@@ -169,9 +292,9 @@ DIFF = command(
     FORMAT,
 )
 
-GATE = command(
+GATE = Command(
     "gate",
-    "gate:print_gate",
+    "comparisons:print_gate",
     """Pass or fail the last evaluation of PATH, or say `cannot tell`.
 
     A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
@@ -220,9 +343,9 @@ GATE = command(
     FORMAT,
 )
 
-ANCHOR = command(
+ANCHOR = Command(
     "anchor",
-    "gate:pin_anchor",
+    "comparisons:pin_anchor",
     """Pin an evaluation for `gate` and `diff` to compare with.
 
     It is EVALUATION, or the last one, and must be complete. `clean` never removes it. Call it again
@@ -237,7 +360,7 @@ ANCHOR = command(
     FORMAT,
 )
 
-REPORT = command(
+REPORT = Command(
     "report",
     "written_files:write_page",
     """Write the last evaluation of PATH as one HTML page.
@@ -258,7 +381,7 @@ REPORT = command(
     STORE,
 )
 
-STATUS = command(
+STATUS = Command(
     "status",
     "store:print_status",
     """List the experiments of a store: best, stale, anchor, schedule.

@@ -1,8 +1,11 @@
-"""``rag-assets pool``: judge without labels; write a sheet for people, and read it back."""
+"""Labels of passages: sheets that people fill in, and the page on which they grade."""
 
 from __future__ import annotations
 
+import getpass
+import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,12 +14,13 @@ import pyarrow as pa
 
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import messages, print_data
+from rag_assets.cli.terminal import output, print_data, print_line, print_message
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.labels.experiment_pool import (
     evaluated_retrievers,
     labelling_pipeline,
+    question_clusters,
     run_pool,
     sampled_pool,
 )
@@ -32,6 +36,7 @@ from rag_assets.labels.pool import (
     PooledUnit,
     in_blind_order,
     merged,
+    sampled_metrics,
     texts_of,
     without_outer_blanks,
 )
@@ -54,6 +59,9 @@ from rag_assets.labels.sheets import (
 )
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.plain_text import CELL_LIMIT
+from rag_assets.report.formats import as_json
+from rag_assets.report.label_health import label_status, status_sheets
+from rag_assets.report.terminal_table import sheets_view
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked
@@ -121,9 +129,9 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     _hand_out(sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
-        _say(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
+        print_message(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
     if len(units) < len(shown):
-        _say(
+        print_message(
             f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
             f"answers, copy it into the column {EVIDENCE}"
         )
@@ -149,13 +157,13 @@ def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
         write_text(out, text)
     where = f", in {out}" if out is not None else ""
     n_queries = len({unit.query_id for unit in units})
-    _say(f"{len(units)} rows to judge for {n_queries} queries{where}")
+    print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
 
 
 def _say_cut(units: Sequence[PooledUnit], documents: pa.Table) -> None:
     n_cut = cut_texts(units, documents)
     if n_cut:
-        _say(
+        print_message(
             f"{n_cut} texts are longer than the {CELL_LIMIT:,} characters that a cell takes: their "
             "beginning is shown, and at which characters of the document the rest stands"
         )
@@ -199,7 +207,7 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
         new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
         append_lines(log, new)
     n_without = sum(one.status != JUDGED for one in new)
-    _say(
+    print_message(
         f"{len(new)} judgments added to {log}, {n_without} of them without a grade; "
         f"{len(answers) - len(new)} were there; {n_empty} rows without an answer"
     )
@@ -226,11 +234,69 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
 
 
 def _say_added(added: Added, rest: str) -> None:
-    _say(
+    print_message(
         f"{added.n_added} judgments added to {added.file}; {added.n_known} were there; "
         f"{added.n_covered} say what a shorter span says; {rest}"
     )
 
 
-def _say(text: str) -> None:
-    messages().print(text, soft_wrap=True)
+def label(
+    path: Path,
+    store: Path | None,
+    depth: int | None,
+    seed: int,
+    port: int,
+    browser: bool,
+    status: bool,
+    form: str,
+) -> None:
+    """Grade passages on a page that opens in your browser."""
+    settings = StoreSettings.resolve(store)
+    pipeline = labelling_pipeline(path, settings, progress_bar)
+    if status:
+        refuse_given(["port", "browser"], "is of the page, which --status does not open")
+        _print_status(pipeline, depth, seed, form)
+    else:
+        refuse_given(["form"], "belongs to --status")
+        _serve(pipeline, depth, seed, port, browser=browser)
+
+
+def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -> None:
+    """Print what the labels so far say; nothing is asked."""
+    depth = depth or sampled_depth(pipeline.experiment)
+    sampled = sampled_pool(pipeline, depth, seed)
+    lines = sampled.lines()
+    sample = label_sample(sampled.pool, sampled.design, lines, sampled.earlier)
+    status = label_status(
+        pipeline.experiment, sample, lines, depth, question_clusters(pipeline, sampled.pool)
+    )
+    if form == "json":
+        print_data(as_json(status))
+    else:
+        output().print(sheets_view(status_sheets(pipeline.experiment.name, status)))
+
+
+def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, browser: bool) -> None:
+    """Answer the page's requests until the process is interrupted."""
+    from rag_assets.labels.page.passages import Passages
+    from rag_assets.labels.page.server import LabelServer
+    from rag_assets.labels.page.session import LabelSession
+
+    experiment = pipeline.experiment
+    depth = depth or sampled_depth(experiment)
+    pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
+    passages = Passages(*(pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY)))
+    metric, *_ = sampled_metrics(experiment.primary, depth)
+    session = LabelSession(
+        *(pool, design, log, passages, metric, earlier),
+        clusters=question_clusters(pipeline, pool),
+        level=experiment.statistics.confidence,
+    )
+    server = LabelServer(session, getpass.getuser(), port)
+    print_line(server.address)
+    where = f"{len(pool.items)} passages in the pool; judgments go to {log}"
+    print_message(f"{where}; Ctrl-C ends it")
+    if browser:
+        webbrowser.open(server.address)
+    with suppress(KeyboardInterrupt):
+        server.run()

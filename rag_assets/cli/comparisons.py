@@ -1,0 +1,322 @@
+"""Comparisons: of retrievers or answerers, and of evaluations, over time or as a gate of a CI."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from rag_assets.api import gate, history
+from rag_assets.cli.options import cell_names, refuse_given
+from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.pipeline.evaluation_names import open_evaluations
+from rag_assets.pipeline.selection import check_cell_names
+from rag_assets.report.comparison_views import (
+    Comparison,
+    check_pair,
+    compared_sheet,
+    pair_sheets,
+)
+from rag_assets.report.comparisons import Compared, most_changed
+from rag_assets.report.diff import (
+    answer_changes,
+    answer_changes_sheet,
+    changes_between,
+    changes_sheet,
+    means_sheet,
+)
+from rag_assets.report.evaluation_pairs import (
+    Comparability,
+    EstimatedSource,
+    EvaluationPair,
+    MetricSource,
+    comparability,
+)
+from rag_assets.report.formats import Row, as_json, dated, formatted
+from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
+from rag_assets.report.gate_views import gate_csv_rows, gate_markdown, gate_view, junit
+from rag_assets.report.history import flat_history_rows
+from rag_assets.report.metric_sources import chosen_source
+from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import Sheet
+from rag_assets.report.terminal_table import sheets_view
+from rag_assets.statistics.paired_differences import fewest_falls
+from rag_assets.store.atomic import write_text
+
+NOT_COMPARABLE = 1
+
+EXIT_CODES: dict[Answer, int] = {PASS: 0, FAIL: 1, CANNOT_TELL: 4}
+"""Of `gate`."""
+
+
+def print_comparison(
+    path: Path,
+    retrievers: tuple[str, ...],
+    store: Path | None,
+    metric: str | None,
+    split: str | None,
+    show: int,
+    form: str,
+) -> None:
+    """Compare retriever B with A on the same queries, or all pairs."""
+    if not retrievers:
+        refuse_given(["show"], "belongs to two retrievers or answerers; name them")
+    check_pair(retrievers)
+    experiment, names = open_evaluations(path, store)
+    check_cell_names(experiment, retrievers)
+    result = EvaluationResult.current(names.root)
+    chosen = chosen_source(result, metric, retrievers)
+    if isinstance(chosen, EstimatedSource):
+        rows = chosen.differences(result, split, retrievers)
+        sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
+        print_rows(rows, form, lambda: [sheet], result.evaluation)
+        return
+    comparison = Comparison.of(result, retrievers, metric, split)
+    compared = comparison.compared
+    if retrievers:
+        _print_pair(comparison, retrievers[0], retrievers[1], show, form)
+    else:
+        pairs = [chosen.named(row) for row in comparison.rows]
+        board = compared_sheet(compared, comparison.rows)
+        print_rows(pairs, form, lambda: [board], result.evaluation)
+    if not chosen.is_of_answers:
+        print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
+    for text in compared.notes:  # that queries may hang together, where nothing was said about it
+        print_message(text)
+
+
+def _print_pair(comparison: Comparison, a: str, b: str, show: int, form: str) -> None:
+    compared, (row,) = comparison.compared, comparison.rows
+    evaluation = compared.result.evaluation
+    if form in ("table", "latex"):
+        changed = most_changed(compared, a, b, show)
+        board = [compared_sheet(compared, [row])]
+        print_rows(
+            [], form, lambda: board if form == "latex" else pair_sheets(compared, row, changed)
+        )
+        return
+    row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
+    (row,) = dated([compared.source.named(row)], form, evaluation.evaluation_id, evaluation.started)
+    if form == "json":
+        won, lost = most_changed(compared, a, b, show)
+        print_data(as_json({**row, "most_won": won, "most_lost": lost}))
+    else:
+        print_data(formatted([row], form))
+
+
+def _bounds(compared: Compared, a: str, b: str) -> Row:
+    """Return the intervals of both means."""
+    intervals = compared.mean_intervals(a, b)
+    return {
+        f"{bound}_{side}": intervals[name][bound] if name in intervals else None
+        for side, name in (("a", a), ("b", b))
+        for bound in ("low", "high")
+    }
+
+
+def print_history(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
+    metric: str | None,
+    split: str | None,
+    last: int,
+    form: str,
+) -> None:
+    """Print a metric over the evaluations of PATH, with what changed between them."""
+    whose = cell_names(retrievers, answerers)
+    past = history(path, metric, store=store, retrievers=whose, split=split, last=last)
+    rows = past.rows if form == "json" else flat_history_rows(past.rows)
+    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet(past.rows)])
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What two evaluations came to by one metric; without a pair they cannot be compared."""
+
+    comparable: Comparability
+    pair: EvaluationPair | None
+    rows: list[Row]
+
+    def named(self) -> list[Row]:
+        """Return the rows for programs."""
+        return [self.pair.source.named(row) for row in self.rows] if self.pair is not None else []
+
+
+def print_diff(
+    path: Path,
+    eval_a: str,
+    eval_b: str,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
+    metric: str | None,
+    split: str | None,
+    intersection: bool,
+    form: str,
+) -> None:
+    """Say what differs between two evaluations, and compare their metrics."""
+    _, names = open_evaluations(path, store)
+    a, b = (EvaluationResult(names.root, names.find(name)) for name in (eval_a, eval_b))
+    whose = cell_names(retrievers, answerers)
+    every = [
+        _means(a, b, chosen, split, whose, intersection=intersection)
+        for chosen in _metrics(a, b, metric, whose)
+    ]
+    has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
+    answers = answer_changes(a, b, answerers) if has_answers else None
+    changes = changes_between(a, b)
+    if form == "json":
+        reasons = dict.fromkeys(reason for one in every for reason in one.comparable.reasons)
+        of_answers, of_retrieval = (
+            [row for one in every if _is_of_answers(one) == kind for row in one.named()]
+            for kind in (True, False)
+        )
+        content = {
+            "a": a.evaluation.evaluation_id,
+            "b": b.evaluation.evaluation_id,
+            "changes": [asdict(change) for change in changes],
+            "not_comparable": [asdict(reason) for reason in reasons],
+            "n_shared_queries": len(every[0].comparable.shared) if every else 0,
+            "metrics": of_retrieval,
+            "answer_metrics": of_answers,
+            "answers": answers or [],
+        }
+        print_data(as_json(content))
+    elif form == "table":
+        sheets = [changes_sheet(a.evaluation, b.evaluation, changes)]
+        for one in every:
+            if one.pair is not None:
+                metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
+                sheets.append(means_sheet(one.rows, metric, confidence))
+        if answers is not None:
+            sheets.append(answer_changes_sheet(answers))
+        output().print(sheets_view(sheets))
+    else:
+        reasons_of = [{"what": r.what, "old": r.old, "new": r.new} for r in changes]
+        tables = [one.named() for one in every if one.rows]
+        print_data(formatted((tables or [[]])[0] if form == "csv" else reasons_of, form))
+        for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
+            print_data(f"\n{formatted(rows, form)}")
+    refusals = [one.comparable.refusal for one in every if one.pair is None]
+    for refusal in dict.fromkeys(refusals):
+        print_note(refusal)
+    if refusals:
+        click.get_current_context().exit(NOT_COMPARABLE)
+
+
+def _metrics(
+    a: EvaluationResult, b: EvaluationResult, metric: str | None, whose: Sequence[str]
+) -> Iterator[MetricSource]:
+    """Yield the metric that is asked for; else the primary one, and the headline of answers."""
+    if metric is not None or whose:
+        chosen = chosen_source(b, metric, whose)
+        if isinstance(chosen, EstimatedSource):
+            chosen.check_single("compared by `rag-assets gate` and `history`")
+        if chosen.is_of_answers or (a.has_metrics and b.has_metrics):
+            yield chosen
+        return
+    if a.has_metrics and b.has_metrics:
+        yield chosen_source(b)
+    if a.answer_metrics and b.answer_metrics:
+        yield chosen_source(b, None, tuple(b.answer_metrics))
+
+
+def _means(
+    a: EvaluationResult,
+    b: EvaluationResult,
+    source: MetricSource,
+    split: str | None,
+    whose: Sequence[str],
+    *,
+    intersection: bool,
+) -> _Means:
+    comparable = comparability(a, b, answers=source.is_of_answers)
+    if comparable.reasons and not intersection:
+        return _Means(comparable, None, [])
+    queries = comparable.chosen(intersection=intersection)
+    pair = source.pair_on(a, b, queries, split)
+    for name in whose:
+        if name not in pair.new_cells:
+            raise UsageError(f"unknown {source.subject} {allowed_names(name, pair.new_cells)}")
+    return _Means(comparable, pair, pair.changes(whose))
+
+
+def _is_of_answers(one: _Means) -> bool:
+    return one.pair is not None and one.pair.source.is_of_answers
+
+
+def print_gate(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
+    metric: str | None,
+    split: str | None,
+    against: str,
+    max_drop: float,
+    alpha: float,
+    unknown: Literal["pass", "fail"] | None,
+    intersection: bool,
+    junit_file: Path | None,
+    form: str,
+) -> None:
+    """Pass or fail the last evaluation of PATH, or say that nobody can tell."""
+    try:
+        outcome = gate(
+            path,
+            against,
+            store=store,
+            max_drop=max_drop,
+            alpha=alpha,
+            metric=metric,
+            split=split,
+            retrievers=cell_names(retrievers, answerers),
+            intersection=intersection,
+        )
+    except NotEvaluated as error:
+        raise UsageError(str(error)) from error  # not to be mistaken for a regression
+    if junit_file is not None:
+        write_text(junit_file, junit(outcome, cannot_tell_fails=unknown == FAIL))
+    if form == "json":
+        print_data(as_json(outcome.as_json()))
+    elif form == "table":
+        output().print(gate_view(outcome))
+    elif form == "csv":
+        print_data(formatted(gate_csv_rows(outcome), form))
+    else:
+        print_data(gate_markdown(outcome))
+    if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):
+        pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
+        print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")
+    answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer
+    click.get_current_context().exit(EXIT_CODES[answer])
+
+
+def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
+    """Pin an evaluation, and say how many questions must fall before the gate can fail."""
+    if show:
+        refuse_given(["evaluation"], "is what would be pinned; --show changes nothing")
+    experiment, names = open_evaluations(path, store)
+    pinned = names.find("anchor") if show else names.pin(evaluation)
+    row = {"experiment": experiment.name, "anchor": pinned.evaluation_id, "started": pinned.started}
+    said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
+    print_rows([row], form, lambda: [Sheet("", (), (), notes=[said])])
+    if not show:
+        print_note(_sensitivity(EvaluationResult(names.root, pinned)))
+
+
+def _sensitivity(result: EvaluationResult) -> str:
+    """Return how many questions must fall before the gate can fail."""
+    fewest = fewest_falls(Rules.alpha)
+    text = f"the gate can fail once {fewest} questions fall and none rises"
+    if not result.has_metrics:
+        return text
+    n = max((row["n_queries"] for row in result.leaderboard.to_pylist()), default=0)
+    return text if n >= fewest else f"{text}; there are {n}, so label more"
