@@ -330,12 +330,11 @@ def gate(
 
     _, names = open_evaluations(path, store)
     return judge(
-        EvaluationResult.current(names.root),
+        EvaluationResult.current(names.root, split),
         names,
         against,
         Rules(max_drop, alpha),
         metric=metric,
-        split=split,
         retrievers=retrievers,
         intersection=intersection,
     )

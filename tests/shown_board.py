@@ -9,7 +9,7 @@ from rich.console import Console
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
+from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.terminal_table import sheets_view
 from tests.tiny_experiment import materialize
@@ -23,7 +23,8 @@ def evaluated(pipeline: Pipeline) -> EvaluationResult:
 
 def shown(result: EvaluationResult, split: str | None = None) -> list[str]:
     selection = Selection(tuple(result.run_retrievers), (1,))
-    rows = result_rows(result, selection, result.chosen_split(split))
+    result = EvaluationResult(result.root, result.evaluation, split)
+    rows = selected_rows(result, selection)
     console = Console(width=80)
     with console.capture() as capture:
         console.print(sheets_view(leaderboard_sheets(result, rows)))

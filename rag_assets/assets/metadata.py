@@ -26,9 +26,7 @@ from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
 from rag_assets.report.html import REPORT_FILE
-from rag_assets.report.leaderboard import LEADING
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.view import View
+from rag_assets.report.result import LEADING, EvaluationResult
 from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
 from rag_assets.store.artifacts import Artifact
@@ -265,7 +263,7 @@ def _cell(value: object) -> str | int | float | bool | None:
 def result_of(pipeline: Pipeline) -> Metadata:
     """Return what stands above all else of a materialization of the leaderboard: who wins."""
     now = snapshot(pipeline, started=datetime.now(UTC))
-    view = View(EvaluationResult(pipeline.root, now))
+    view = EvaluationResult(pipeline.root, now)
     winner = winner_of(view)
     if winner is None:
         return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}

@@ -69,14 +69,14 @@ def print_comparison(
     check_pair(retrievers)
     experiment, names = open_evaluations(path, store)
     check_cell_names(experiment, retrievers)
-    result = EvaluationResult.current(names.root)
+    result = EvaluationResult.current(names.root, split)
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
-        rows = chosen.differences(result, split, retrievers)
+        rows = chosen.differences(result, retrievers)
         sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
         print_rows(rows, form, lambda: [sheet], result.evaluation)
         return
-    comparison = Comparison.of(result, retrievers, metric, split)
+    comparison = Comparison.of(result, retrievers, metric)
     compared = comparison.compared
     if retrievers:
         _print_pair(comparison, retrievers[0], retrievers[1], show, form)
@@ -85,14 +85,14 @@ def print_comparison(
         board = compared_sheet(compared, comparison.rows)
         print_rows(pairs, form, lambda: [board], result.evaluation)
     if not chosen.is_of_answers:
-        print_note(result.tuning_note(retrievers or list(compared.cells), compared.split))
+        print_note(result.tuning_note(retrievers or list(compared.new_cells), compared.split))
     for text in compared.notes:  # that queries may hang together, where nothing was said about it
         print_message(text)
 
 
 def _print_pair(comparison: Comparison, a: str, b: str, show: int, form: str) -> None:
     compared, (row,) = comparison.compared, comparison.rows
-    evaluation = compared.result.evaluation
+    evaluation = compared.new.evaluation
     if form in ("table", "latex"):
         changed = most_changed(compared, a, b, show)
         board = [compared_sheet(compared, [row])]
@@ -163,10 +163,10 @@ def print_diff(
 ) -> None:
     """Say what differs between two evaluations, and compare their metrics."""
     _, names = open_evaluations(path, store)
-    a, b = (EvaluationResult(names.root, names.find(name)) for name in (eval_a, eval_b))
+    a, b = (EvaluationResult(names.root, names.find(name), split) for name in (eval_a, eval_b))
     whose = cell_names(retrievers, answerers)
     every = [
-        _means(a, b, chosen, split, whose, intersection=intersection)
+        _means(a, b, chosen, whose, intersection=intersection)
         for chosen in _metrics(a, b, metric, whose)
     ]
     has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
@@ -217,8 +217,7 @@ def _metrics(
     """Yield the metric that is asked for; else the primary one, and the headline of answers."""
     if metric is not None or whose:
         chosen = chosen_source(b, metric, whose)
-        if isinstance(chosen, EstimatedSource):
-            chosen.check_single("compared by `rag-assets gate` and `history`")
+        chosen.check_single()
         if chosen.is_of_answers or (a.has_metrics and b.has_metrics):
             yield chosen
         return
@@ -232,7 +231,6 @@ def _means(
     a: EvaluationResult,
     b: EvaluationResult,
     source: MetricSource,
-    split: str | None,
     whose: Sequence[str],
     *,
     intersection: bool,
@@ -241,7 +239,7 @@ def _means(
     if comparable.reasons and not intersection:
         return _Means(comparable, None, [])
     queries = comparable.chosen(intersection=intersection)
-    pair = source.pair_on(a, b, queries, split)
+    pair = EvaluationPair.between(a, b, source, queries)
     for name in whose:
         if name not in pair.new_cells:
             raise UsageError(f"unknown {source.subject} {allowed_names(name, pair.new_cells)}")

@@ -30,7 +30,6 @@ from rag_assets.cli.terminal import (
     verbosity,
 )
 from rag_assets.errors import Incomplete
-from rag_assets.evaluation.query_facts import ALL
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.pipeline.failed_queries import (
@@ -49,13 +48,12 @@ from rag_assets.report.formats import Row, dated, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.label_health import FINDING_STYLES, findings_sheet, pooling_advice
-from rag_assets.report.leaderboard import result_rows, summary_sheet
+from rag_assets.report.leaderboard import selected_rows, summary_sheet
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
-from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
 from rag_assets.sources.stage import DOCUMENTS_KEY
@@ -90,11 +88,7 @@ def run_evaluation(
         if explorer:
             report = write_report(result, has_explorer=True)
     labelled = result.has_metrics
-    rows = (
-        result_rows(result, selection, result.chosen_split())
-        if labelled
-        else overlap_rows(result, selection)
-    )
+    rows = selected_rows(result, selection) if labelled else overlap_rows(result, selection)
     _print_notes(pipeline)
     if form != "table":
         made = work.evaluation
@@ -102,11 +96,10 @@ def run_evaluation(
     elif labelled:
         _print_answer(result, rows)
     else:
-        split = result.chosen_split() if result.answer_metrics else ALL
         sheets = [
             *overlap_sheets(result, rows),
-            *answer_sheets(result, split),
-            *headline_sheets(result, split),
+            *answer_sheets(result),
+            *headline_sheets(result),
             *sampled_sheets(result)[:1],
         ]
         output().print(sheets_view(sheets))
@@ -187,7 +180,7 @@ def _print_unanswered(pipeline: Pipeline) -> None:
 def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
     """Print who is best, then one leaderboard; `leaderboard` prints the other tables."""
     console = output()
-    answer = winner_of(View(result)) if verbosity() is not Verbosity.QUIET else None
+    answer = winner_of(result) if verbosity() is not Verbosity.QUIET else None
     if answer is not None:
         for line in (f"{answer.title}.", *answer.sentences):
             console.print(plain_cell(line))

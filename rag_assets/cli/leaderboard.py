@@ -25,7 +25,7 @@ from rag_assets.report.evaluation_pairs import MetricSource
 from rag_assets.report.formats import Row, Rows
 from rag_assets.report.judged import headline_sheets
 from rag_assets.report.latency import latency_rows, latency_sheets
-from rag_assets.report.leaderboard import leaderboard_sheets, result_rows
+from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_rows, sampled_sheets
@@ -77,28 +77,28 @@ def print_leaderboard(
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     experiment, names = open_evaluations(path, store)
     selection = Selection.of(experiment, retrievers, top_k)
-    result = EvaluationResult.current(names.root)
+    result = EvaluationResult.current(names.root, split)
     if latency:
         table = _latency(result, experiment, selection)
     elif answers:
-        table = _answers(result, split)
+        table = _answers(result)
     elif budget is not None:
-        table = _budget(result, selection, budget, result.chosen_split(split))
+        table = _budget(result, selection, budget)
     elif slice_by:
-        source = named_source(metric, result.primary)
-        table = _slices(result, selection, slice_by, source, result.chosen_split(split))
+        table = _slices(result, selection, slice_by, named_source(metric, result.primary))
     elif ties:
-        table = _ties(result, selection, result.chosen_split(split))
+        table = _ties(result, selection)
+    elif not result.has_metrics and not split and (sampled := sampled_sheets(result)[:1]):
+        table = sampled_rows(result), sampled  # without complete labels they are all there is
     else:
-        table = _board(result, selection, split)
+        table = _board(result, selection)
     rows, sheets = table
     print_rows(rows, form, lambda: sheets, result.evaluation)
 
 
-def _board(result: EvaluationResult, selection: Selection, split: str | None) -> Table:
-    if not result.has_metrics and not split and (sampled := sampled_sheets(result)[:1]):
-        return sampled_rows(result), sampled  # without complete labels they are all there is
-    rows = result_rows(result, selection, result.chosen_split(split))
+def _board(result: EvaluationResult, selection: Selection) -> Table:
+    result.check_labels()
+    rows = selected_rows(result, selection)
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
@@ -110,40 +110,38 @@ def _latency(result: EvaluationResult, experiment: Experiment, selection: Select
     return rows, latency_sheets(experiment.name, rows)
 
 
-def _answers(result: EvaluationResult, split: str | None) -> Table:
+def _answers(result: EvaluationResult) -> Table:
     if not result.answer_metrics:
         raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
-    chosen = result.chosen_split(split)
-    sheets = [*answer_sheets(result, chosen), *headline_sheets(result, chosen)]
-    return answer_rows(result, chosen), sheets
+    return answer_rows(result), [*answer_sheets(result), *headline_sheets(result)]
 
 
-def _budget(result: EvaluationResult, selection: Selection, budget: int, split: str) -> Table:
+def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Table:
     from rag_assets.report.recomputed_boards import budget_rows, budget_sheet
 
-    rows = budget_rows(result, selection.retrievers, budget, split)
-    print_note(result.tuning_note(selection.retrievers, split))
+    rows = budget_rows(result, selection.retrievers, budget)
+    print_note(result.tuning_note(selection.retrievers, result.split))
     return rows, [budget_sheet(result, rows)]
 
 
-def _ties(result: EvaluationResult, selection: Selection, split: str) -> Table:
+def _ties(result: EvaluationResult, selection: Selection) -> Table:
     from rag_assets.report.recomputed_boards import tie_rows, tie_sheet
 
+    result.check_labels()
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
-    rows = tie_rows(result, selection.retrievers, top_k, split)
-    print_note(result.tuning_note(selection.retrievers, split))
-    return rows, [tie_sheet(result.evaluation.experiment, rows, split)]
+    rows = tie_rows(result, selection.retrievers, top_k)
+    print_note(result.tuning_note(selection.retrievers, result.split))
+    return rows, [tie_sheet(result, rows)]
 
 
-def _slices(
-    result: EvaluationResult, selection: Selection, by: str, source: MetricSource, split: str
-) -> Table:
-    name = result.evaluation.experiment
+def _slices(result: EvaluationResult, selection: Selection, by: str, source: MetricSource) -> Table:
+    name, split = result.evaluation.experiment, result.split
+    source.check(result)
     whose = list(source.cells(result)) if source.is_of_answers else selection.retrievers
     if not set(source.cells_with(result)) & set(whose):
         raise NotEvaluated(f"the last evaluation of {name} has no cell of {source.metric}")
-    slices = slices_of(result, source, whose, by, split)
+    slices = slices_of(result, source, whose, by)
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
@@ -180,20 +178,22 @@ def print_attribution(
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
     experiment, names = open_evaluations(path, store)
     selection = Selection.of(experiment, retrievers)
-    result = EvaluationResult.current(names.root)
+    result = EvaluationResult.current(names.root, split)
     if answers:
-        lines = checked_rows(result, result.chosen_split(split))
+        if not result.answer_metrics:
+            result.check_labels()
+        lines = checked_rows(result)
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
         print_rows(lines, form, lambda: [sheet], result.evaluation)
         return
-    rows = attribution_rows(result, selection.retrievers, slice_by, split)
+    rows = attribution_rows(result, selection.retrievers, slice_by)
     if not rows and slice_by:
         raise DataError(
             f"no query of {experiment.name} with an evidence is in a slice by {slice_by}"
         )
     if not rows:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
-    lost = lost_rows(result, selection.retrievers, split) if queries else []
+    lost = lost_rows(result, selection.retrievers) if queries else []
     print_rows(
         lost if queries else rows,
         form,

@@ -35,7 +35,7 @@ def write_run_file(
     """Write what a retriever returned in the last evaluation of PATH."""
     experiment, names = open_evaluations(path, store)
     Selection.of(experiment, (retriever,))
-    result = EvaluationResult.current(names.root)
+    result = EvaluationResult.current(names.root, split)
     keys = result.run_keys(retriever)
     if not keys:
         raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
@@ -46,7 +46,7 @@ def write_run_file(
     run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
     note = _note_on_splits(result) if split is None and result.has_metrics else None
     if split is not None:
-        weights = result.weights(result.chosen_split(split))
+        weights = result.weights(result.split)
         run = run.filter(pc.is_in(run["query_id"], pa.array(list(weights), pa.string())))
         failures = {name: reason for name, reason in failures.items() if name in weights}
     for note_on_file in write_run(run, out, tag=retriever, failures=failures):

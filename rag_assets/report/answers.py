@@ -15,11 +15,10 @@ from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
-from rag_assets.report.comparison_views import oriented_pair, p_texts
+from rag_assets.report.comparisons import stored_verdict
 from rag_assets.report.judged import judged_rows
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.report.view import Context, View
 
 METRICS = {
     "answer_f1": "F1",
@@ -34,8 +33,15 @@ OF_SHORT_ANSWERS = ("answer_em", "answer_f1")
 """They say little of copied sentences, and are not shown where only such were given."""
 
 
-def answer_rows(result: EvaluationResult, split: str, questions: str = "all") -> list[Row]:
+def answer_rows(
+    result: EvaluationResult, questions: str = GROUPS[0], split: str | None = None
+) -> list[Row]:
     """Return a row for each answerer at each cut-off, in the order of the experiment.
+
+    Args:
+        result: the evaluation.
+        questions: the group of questions, of :data:`GROUPS`.
+        split: that of the result when absent.
 
     Returns:
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
@@ -44,6 +50,7 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
         ``_method``.
     """
     rows: dict[tuple[str, int | None], Row] = {}
+    split = split or result.split
     for one in result.answer_summary.to_pylist():
         if (one["split"], one["questions"]) != (split, questions):
             continue
@@ -64,9 +71,9 @@ def answer_rows(result: EvaluationResult, split: str, questions: str = "all") ->
     return list(rows.values())
 
 
-def answers_sheet(result: EvaluationResult, split: str, questions: str = GROUPS[0]) -> Sheet | None:
+def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet | None:
     """Return the answerers; None where there is none."""
-    rows = answer_rows(result, split, questions)
+    rows = answer_rows(result, questions)
     if not rows:
         return None
     decisive = decisive_metric(result)
@@ -129,12 +136,12 @@ def configured(result: EvaluationResult, block: str) -> Mapping[str, Any]:
     return options
 
 
-def answer_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
+def answer_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return the sheet of the answerers, if there are any, with what limits a comparison."""
-    sheet = answers_sheet(result, split)
+    sheet = answers_sheet(result)
     if sheet is None:
         return []
-    unanswerable = answer_rows(result, split, "unanswerable")
+    unanswerable = answer_rows(result, "unanswerable")
     notes = [
         f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have none, "
         "and it refuses them by itself; compare is on the others"
@@ -153,7 +160,7 @@ def answers_table(result: EvaluationResult) -> pa.Table:
         {**row, "questions": group}
         for split in dict.fromkeys(result.answer_summary["split"].to_pylist())
         for group in GROUPS
-        for row in answer_rows(result, split, group)
+        for row in answer_rows(result, group, split)
     ]
     if not rows:
         name = result.evaluation.experiment
@@ -162,28 +169,28 @@ def answers_table(result: EvaluationResult) -> pa.Table:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-def answers(view: View) -> Context | None:
+def answers(result: EvaluationResult) -> Row | None:
     """Return the variables of the section; None where nothing was answered."""
-    if not answer_rows(view.result, view.split):
+    if not answer_rows(result):
         return None
-    classes = waterfall_rows(view.result, view.split)
+    classes = waterfall_rows(result)
     return {
-        "lead": headline_sentences(view),
-        "sentences": sentence_copiers(view.result),
-        "groups": _groups(view),
-        "right": configured(view.result, "answer_metrics").get("right", RIGHT_F1),
+        "lead": headline_sentences(result),
+        "sentences": sentence_copiers(result),
+        "groups": _groups(result),
+        "right": configured(result, "answer_metrics").get("right", RIGHT_F1),
         "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
     }
 
 
-def headline_sentences(view: View) -> list[str]:
+def headline_sentences(result: EvaluationResult) -> list[str]:
     """Return who is best by the decisive metric, and what the paired test against the next says.
 
     An answerer whose context no retriever ranks (``gold``, ``none``, ``random``) is a reference: it
     is never called the best.
     """
-    rows, metric = answer_rows(view.result, view.split), decisive_metric(view.result)
-    options = configured(view.result, "answers")
+    rows, metric = answer_rows(result), decisive_metric(result)
+    options = configured(result, "answers")
     values = {
         answerer_key(row): row[metric]
         for row in rows
@@ -199,30 +206,19 @@ def headline_sentences(view: View) -> list[str]:
     if equal:
         sentences.append(f"The same value: {', '.join(equal)}.")
     others = [key for key in ranked if key not in equal]
-    if others and (pair := compared(view, metric, best, others[0])) is not None:
-        real = "real" if pair["mark"] else "not shown to be real"
-        lead = f"{pair['difference']:+.4f} against {pair['other']}"
-        sentences.append(f"{lead}: the difference is {real}, p = {pair['p']}.")
+    pairs = result.answer_comparisons.to_pylist()
+    pairs = [row for row in pairs if (row["split"], row["metric"]) == (result.split, metric)]
+    if others and (text := stored_verdict(pairs, best, others[0])) is not None:
+        sentences.append(text)
     return sentences
 
 
-def compared(view: View, metric: str, first: str, other: str) -> Context | None:
-    """Return how far ``first`` is above ``other`` on the same questions; None: not compared."""
-    rows = view.result.answer_comparisons.to_pylist()
-    own = [row for row in rows if (row["split"], row["metric"]) == (view.split, metric)]
-    row = oriented_pair(own, first, other)
-    if row is None:
-        return None
-    texts = p_texts(row, "questions")
-    return {**row, "heading": METRICS[metric], **texts, "p": texts["holm"] or texts["p"]}
-
-
-def _groups(view: View) -> list[tuple[str, int, Sheet]]:
+def _groups(result: EvaluationResult) -> list[tuple[str, int, Sheet]]:
     """Return the name of each group of questions, how many they are, and its answerers."""
     groups = [
         (name, sheet.rows[0]["n_questions"], sheet)
         for name in GROUPS
-        if (sheet := answers_sheet(view.result, view.split, name)) is not None
+        if (sheet := answers_sheet(result, name)) is not None
     ]
     # Where all questions are of one group, it is not shown twice.
     return groups[:1] if len(groups) == 2 else groups

@@ -11,7 +11,6 @@ from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, plac
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
-from rag_assets.report.view import Context, View
 
 RANK_IN = "rank_in_"
 
@@ -20,7 +19,6 @@ def attribution_rows(
     result: EvaluationResult,
     retrievers: Collection[str],
     by: str | None = None,
-    split: str | None = None,
 ) -> list[Row]:
     """Return one mapping a retriever, or with ``by`` one a slice of the queries and retriever.
 
@@ -33,25 +31,18 @@ def attribution_rows(
         result: the evaluation.
         retrievers: whose rows.
         by: ``tag``, ``query.<field>`` or ``document.<field>``.
-        split: whose queries to count; the one that the leaderboard shows when absent.
 
     Raises:
         NotEvaluated: the evaluation has no attributions.
-        UsageError: ``by`` is none of these, no query or document has the field, or the queries are
-            not split.
+        UsageError: ``by`` is none of these, or no query or document has the field.
     """
-    chosen = result.chosen_split(split)
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
-    weights = {name: result.attributed_weights(name, chosen) for name in tables}
+    weights = {name: result.attributed_weights(name, result.split) for name in tables}
     if by is None:
         counts = ((name, places(table, weights[name])) for name, table in tables.items())
-        return [
-            _row({"retriever": name, "split": chosen}, counted, result)
-            for name, counted in counts
-            if counted
-        ]
+        return [_row({"retriever": name}, counted, result) for name, counted in counts if counted]
     return [
-        _row({by: value, "retriever": name, "split": chosen}, counted, result)
+        _row({by: value, "retriever": name}, counted, result)
         for value, query_ids in sorted(members_by(by, result.table_of).items())
         for name, table in tables.items()
         if (counted := places(table, weights[name].keys() & set(query_ids)))
@@ -61,6 +52,7 @@ def attribution_rows(
 def _row(lead: Row, of_place: Places, result: EvaluationResult) -> Row:
     row: Row = {
         **lead,
+        "split": result.split,
         "top_k": result.attributed_top_k,
         "n_queries": of_place.n_queries,
         "n_evidences": of_place.n_evidences,
@@ -70,9 +62,7 @@ def _row(lead: Row, of_place: Places, result: EvaluationResult) -> Row:
     return {**row, "recall": of_place.recall, "ceiling": of_place.ceiling}
 
 
-def lost_rows(
-    result: EvaluationResult, retrievers: Collection[str], split: str | None = None
-) -> list[Row]:
+def lost_rows(result: EvaluationResult, retrievers: Collection[str]) -> list[Row]:
     """Return one mapping an evidence that a retriever did not find, by place and query.
 
     Keys: ``retriever``, ``query_id``, ``evidence_id``, ``lost_at``, ``rank``, ``query`` (its text),
@@ -81,15 +71,13 @@ def lost_rows(
 
     Raises:
         NotEvaluated: the evaluation has no attributions.
-        UsageError: the queries are not split.
     """
-    chosen = result.chosen_split(split)
     texts = pairs_of(result.queries, "query_id", "text")
     rows: list[Row] = []
     for name, table in result.attributions.items():
         if name not in retrievers:
             continue
-        counted = result.attributed_weights(name, chosen)
+        counted = result.attributed_weights(name, result.split)
         lost = [
             {
                 "retriever": name,
@@ -190,16 +178,16 @@ LOSSES = {
 """Place -> what it is called, in the order of the stages."""
 
 
-def stages(view: View) -> Context | None:
+def stages(view: EvaluationResult) -> Row | None:
     """Return the section of the page; None without attributions."""
-    if not view.result.evaluation.entries_of("attributions"):
+    if not view.evaluation.entries_of("attributions"):
         return None
-    rows = attribution_rows(view.result, view.retrievers)
+    rows = attribution_rows(view, view.retrievers)
     if not rows:
         return None
     rows.sort(key=lambda row: view.retrievers.index(str(row["retriever"])))
-    sheet = attribution_sheet(view.result.evaluation.experiment, rows, shares=True)
-    return {"sheet": sheet, "top_k": view.result.attributed_top_k}
+    sheet = attribution_sheet(view.evaluation.experiment, rows, shares=True)
+    return {"sheet": sheet, "top_k": view.attributed_top_k}
 
 
 STAGE_NAMES = {**LOSSES, "dropped_from_context": "dropped by order or budget"}
@@ -223,7 +211,7 @@ CLASS_NAMES = {
 """Class -> what it is called."""
 
 
-def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
+def waterfall_rows(result: EvaluationResult) -> list[Row]:
     """Return a row for each class of each answerer that has a question.
 
     Returns:
@@ -233,12 +221,12 @@ def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
         of all by weight. The shares of an answerer sum to 1.
     """
     entries = result.evaluation.entries_of("answer_waterfall")
-    weights = result.weights(split) if entries else {}
+    weights = result.weights(result.split) if entries else {}
     rows: list[Row] = []
     for entry in entries:
         table = result.table(entry.key)
         counted = [query_id in weights for query_id in table["query_id"].to_pylist()]
-        lead = {"answerer": entry.partition["answerer"], "split": split}
+        lead = {"answerer": entry.partition["answerer"], "split": result.split}
         rows += [
             {**lead, "outcome": share.outcome, "n": share.n, "share": share.share}
             for share in shares(table.filter(counted), weights)
@@ -246,14 +234,14 @@ def waterfall_rows(result: EvaluationResult, split: str) -> list[Row]:
     return rows
 
 
-def checked_rows(result: EvaluationResult, split: str) -> list[Row]:
+def checked_rows(result: EvaluationResult) -> list[Row]:
     """Return :func:`waterfall_rows`.
 
     Raises:
         NotEvaluated: there are none: no answerer, no labels, or metrics that the classes need are
             not computed.
     """
-    rows = waterfall_rows(result, split)
+    rows = waterfall_rows(result)
     if not rows:
         name = result.evaluation.experiment
         problem = f"the last evaluation of {name} says of no question what became of it"

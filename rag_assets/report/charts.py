@@ -15,7 +15,7 @@ from importlib import resources
 from math import log10
 from typing import TYPE_CHECKING, Any, Literal
 
-from rag_assets.report.view import Context, View
+from rag_assets.report.result import EvaluationResult, Row
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -116,7 +116,7 @@ def _length(low: float | None, high: float | None) -> float:
     return 0.0 if low is None or high is None else high - low
 
 
-def _bounds(view: View, measure: str) -> list[list[Bounds]]:
+def _bounds(view: EvaluationResult, measure: str) -> list[list[Bounds]]:
     """Return a list a retriever: mean and interval at each cut-off."""
     means = {(row["retriever"], row["top_k"]): row.get(measure) for row in view.rows}
     return [
@@ -129,7 +129,7 @@ def _bounds(view: View, measure: str) -> list[list[Bounds]]:
     ]
 
 
-def bars_figure(view: View, measure: str, theme: Theme, title: str = "") -> go.Figure:
+def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str = "") -> go.Figure:
     """Return bars of a metric by retriever and top_k, with intervals."""
     traces: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
@@ -163,7 +163,7 @@ MAX_BANDS = 4
 """Retrievers whose intervals do not hide each other."""
 
 
-def curves_figure(view: View, measure: str) -> go.Figure:
+def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
     """Return a line a retriever over top_k; of few retrievers with a band of its intervals."""
     bands: list[Trace] = []
     lines: list[Trace] = []
@@ -201,12 +201,14 @@ def curves_figure(view: View, measure: str) -> go.Figure:
     )
 
 
-def quality_figure(view: View, times: Mapping[str, float], front: Sequence[str]) -> go.Figure:
+def quality_figure(
+    view: EvaluationResult, times: Mapping[str, float], front: Sequence[str]
+) -> go.Figure:
     """Return a point a retriever: the primary metric against milliseconds, and the Pareto front."""
     place = view.cutoffs.index(view.cutoff)
     bounds = {
         name: of[place]
-        for name, of in zip(view.retrievers, _bounds(view, view.measure), strict=True)
+        for name, of in zip(view.retrievers, _bounds(view, view.primary.column), strict=True)
         if name in times
     }
     points = [
@@ -237,20 +239,20 @@ def quality_figure(view: View, times: Mapping[str, float], front: Sequence[str])
         "page",
         "",
         xaxis={"type": "log", "title": {"text": "milliseconds a query (logarithmic)"}, **ends},
-        yaxis={"title": {"text": plain(str(view.result.primary)), "standoff": 14}},
+        yaxis={"title": {"text": plain(str(view.primary)), "standoff": 14}},
         showlegend=True,
     )
 
 
-def charts(view: View) -> Context | None:
+def charts(view: EvaluationResult) -> Row | None:
     """Return the three charts, two of them by metric; None where there is no value to draw."""
     if not view.ranked:
         return None
-    quality = {row["retriever"]: row[view.measure] for row in view.ranked}
+    quality = {row["retriever"]: row[view.primary.column] for row in view.ranked}
     times = {name: ms for name, ms in view.speed.items() if name in quality}
     front = pareto_front(quality, times)
 
-    def data() -> Context:
+    def data() -> Row:
         names = view.measures
         drawn = {"bars": {name: page_data(bars_figure(view, name, "page")) for name in names}}
         if len(view.cutoffs) > 1:

@@ -12,7 +12,7 @@ from rag_assets.report.comparisons import (
     Compared,
     answer_text,
     least_shown,
-    power_text,
+    names_of,
     right_text,
 )
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
@@ -20,7 +20,6 @@ from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
-from rag_assets.report.view import Context, View
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import all_pairs, is_significant
 from rag_assets.statistics.paired_tests import ALPHA, POWER
@@ -36,7 +35,7 @@ def oriented(row: Mapping[str, Any], first: str) -> Row:
         row: of :data:`rag_assets.schemas.COMPARISONS` or of ``ANSWER_COMPARISONS``.
         first: one of its two names.
     """
-    a, b = (row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab")
+    a, b = names_of(row)
     other = a if first == b else b
     lead = {"first": first, "other": other, "pair": f"{first} - {other}"}
     lead["mark"] = REAL if is_significant(dict(row)) else ""
@@ -46,15 +45,6 @@ def oriented(row: Mapping[str, Any], first: str) -> Row:
     change = None if row["difference"] is None else -row["difference"]
     turned = {"difference": change, "low": low, "high": high}
     return {**row, **lead, **turned, "won": row["lost"], "lost": row["won"]}
-
-
-def oriented_pair(rows: Sequence[Mapping[str, Any]], first: str, other: str) -> Row | None:
-    """Return the comparison of two as ``first`` minus ``other``; None: they were not compared."""
-    for row in rows:
-        names = {row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab"}
-        if names == {first, other} and first != other:
-            return None if row["difference"] is None else oriented(row, first)
-    return None
 
 
 def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level: float) -> Sheet:
@@ -122,7 +112,7 @@ def pair_sheets(
 
 def _title(compared: Compared, what: str) -> str:
     split = "" if compared.split == "all" else f", split {compared.split}"
-    name = compared.result.evaluation.experiment
+    name = compared.new.evaluation.experiment
     return f"{name}: {what} on {compared.metric}{split}"
 
 
@@ -158,32 +148,20 @@ def _changed(row: Row, a: str, b: str) -> Iterator[str]:
         yield from (f"        {name}: {text}" for name, text in texts.items())
 
 
-def significance(view: View) -> Context | None:
+def significance(result: EvaluationResult) -> Row | None:
     """Return all pairs of retrievers; None where nothing was compared."""
-    order = {name: place for place, name in enumerate(view.retrievers)}
+    order = {name: place for place, name in enumerate(result.retrievers)}
     pairs = [
         oriented(row, min(row["retriever_a"], row["retriever_b"], key=order.__getitem__))
-        for row in view.comparisons
+        for row in result.comparisons
         if row["difference"] is not None
     ]
     if not pairs:
         return None
     pairs.sort(key=lambda row: (order[row["first"]], order[row["other"]]))
-    sheet = pairs_sheet("Pairs of retrievers", "retriever", pairs, view.confidence or 0.95)
-    return {"sheet": sheet, "alpha": ALPHA, "n_pairs": view.n_pairs}
-
-
-def against(view: View, first: str, other: str) -> Context | None:
-    """Return how far ``first`` is above ``other``; None where the two were not compared."""
-    row = oriented_pair(view.comparisons, first, other)
-    return row and {**row, **p_texts(row)}
-
-
-def p_texts(row: Mapping[str, Any], noun: str = "queries") -> Context:
-    """Return p as a text, corrected where it is, and what these queries can show."""
-    p, holm = p_text(row["p_randomisation"]), row["p_adjusted"]
-    corrected = None if holm is None else p_text(holm)
-    return {"p": p, "holm": corrected, "power": power_text(row, noun)}
+    sheet = pairs_sheet("Pairs of retrievers", "retriever", pairs, result.confidence or 0.95)
+    n_pairs = sum(row["p_adjusted"] is not None for row in result.comparisons)
+    return {"sheet": sheet, "alpha": ALPHA, "n_pairs": n_pairs}
 
 
 def check_pair(names: Sequence[str]) -> None:
@@ -227,9 +205,11 @@ class Comparison(Tabular):
             NotEvaluated: no labels, no such retriever, or no such cell.
         """
         check_pair(retrievers)
-        compared = Compared.of(result, chosen_source(result, metric, retrievers), split)
+        if split is not None:
+            result = EvaluationResult(result.root, result.evaluation, split)
+        compared = Compared.of(result, chosen_source(result, metric, retrievers))
         pairs = [(retrievers[0], retrievers[1])] if retrievers else None
-        rows = compared.rows(pairs or all_pairs(list(compared.cells)))
+        rows = compared.rows(pairs or all_pairs(list(compared.new_cells)))
         if not rows:
             if retrievers:
                 raise NotEvaluated(f"no query of split {compared.split} is answerable")
@@ -253,7 +233,7 @@ class Comparison(Tabular):
         compared = self.compared
         sheet = compared_sheet(compared, self.rows)
         verdicts = [compared.verdict(row) for row in self.rows] if len(self.rows) == 1 else []
-        name = compared.result.evaluation.experiment
+        name = compared.new.evaluation.experiment
         title = f"{name}: differences in {compared.metric}{of_split(compared.split)}"
         notes = [*sheet.notes, *compared.notes]
         return [Sheet(title, sheet.columns, sheet.rows, verdicts, notes)]

@@ -19,12 +19,12 @@ from rag_assets.errors import NotEvaluated, allowed_names
 from rag_assets.evaluation.metric_names import highest_value, is_gain
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.report.evaluation_pairs import Cells, EvaluationPair, MetricSource
+from rag_assets.report.evaluation_pairs import EvaluationPair, MetricSource
 from rag_assets.report.formats import p_text
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons import Pairs, all_pairs, comparisons, is_significant
+from rag_assets.statistics.comparisons import Pairs, all_pairs, is_significant
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.statistics.units import SAME
@@ -33,16 +33,32 @@ MIN_UNITS = 5
 """Of fewer independent queries the spread is a guess: nobody says what they can show."""
 
 
-def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
+def names_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the two retrievers, or answerers, of a comparison."""
+    a, b = (row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab")
+    return str(a), str(b)
+
+
+def stored_verdict(rows: Sequence[Row], *names: str) -> str | None:
+    """Return the verdict of two, as a sentence that stands alone; None: they were not compared."""
+    n_pairs = sum(row["p_adjusted"] is not None for row in rows)
+    for row in rows:
+        if {*names_of(row)} == {*names}:
+            text = verdict(row, n_pairs)
+            return f"{text[0].upper()}{text[1:]}." if text.startswith("no") else f"{text}."
+    return None
+
+
+def verdict(row: Mapping[str, Any], n_pairs: int, caveat: str | None = None) -> str:
     """Return the sentence.
 
     Args:
-        row: of :data:`rag_assets.schemas.COMPARISONS`.
+        row: of :data:`rag_assets.schemas.COMPARISONS` or of ``ANSWER_COMPARISONS``.
         n_pairs: size of the family that ``p_adjusted`` was adjusted for.
         caveat: what limits the claim; None: nothing.
     """
-    a, b, metric = row["retriever_a"], row["retriever_b"], row["metric"]
-    metric += f"@{row['top_k']}" if row["top_k"] else ""  # answerers have it in their names
+    (a, b), metric = names_of(row), row["metric"]
+    metric += f"@{row['top_k']}" if row.get("top_k") else ""  # answerers have it in their names
     if row["difference"] is None:
         return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
     if row["won"] == row["lost"] == 0:
@@ -56,7 +72,7 @@ def verdict(row: Row, n_pairs: int, caveat: str | None = None) -> str:
     p = f"p = {p_text(row['p_randomisation'])}"
     if row["p_adjusted"] is not None and n_pairs > 1:
         p += f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
-    if is_significant(row):
+    if is_significant(dict(row)):
         clustered = row["n_clusters"] < row["n"]
         limits = f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
         limits = f"; but {caveat}" if caveat else limits
@@ -89,67 +105,37 @@ def least_shown(row: Mapping[str, Any]) -> float | None:
     return smallest if smallest <= highest_value(row["metric"]) else None
 
 
-_CLUSTER = "`statistics: {cluster: document}`"
-
-
 class Compared(EvaluationPair):
     """Two and two of one evaluation, seen through one metric and one split."""
 
     @classmethod
-    def of(
-        cls, result: EvaluationResult, source: MetricSource | None = None, split: str | None = None
-    ) -> Compared:
-        """Choose metric and split; the primary one, and test where there is one, by default.
+    def of(cls, result: EvaluationResult, source: MetricSource | None = None) -> Compared:
+        """Choose the metric; the primary one by default.
 
         Raises:
             NotEvaluated: no cell of the evaluation has the metric.
-            UsageError: there is no such split, or single questions have no share in the metric.
+            UsageError: single questions have no share in the metric.
         """
         source = source or Retrieval(result.primary)
-        source.check_single("compared by `rag-assets compare`")
+        source.check_single()
         source.check(result)
-        ids = frozenset(result.queries["query_id"].to_pylist())
-        return cls(result, result, source, result.counted_split(split), ids)
-
-    @property
-    def result(self) -> EvaluationResult:
-        """The evaluation."""
-        return self.new
-
-    @property
-    def column(self) -> str:
-        """The metric's column in the query metrics."""
-        return self.metric.column
-
-    @cached_property
-    def cells(self) -> Cells:
-        """Retriever -> query metrics at the cut-off, in the order of the experiment."""
-        return self.source.cells(self.result)
-
-    @property
-    def caveat(self) -> str | None:
-        """What limits a claim because queries share documents; None: nothing does."""
-        return None if self.evidence is None else self.evidence.caveat()
+        return cls(result, result, source, frozenset(result.queries["query_id"].to_pylist()))
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
         """Pair -> p after Holm's correction over all pairs by the metric."""
         key = ANSWER_COMPARISONS_KEY if self.source.is_of_answers else COMPARISONS_KEY
-        is_primary = self.metric == self.result.primary or self.source.is_of_answers
-        if is_stored := is_primary and self.result.has(key):
+        is_primary = self.metric == self.new.primary or self.source.is_of_answers
+        if is_primary and self.new.has(key):
             rows = [
                 row
-                for row in self.result.table(key).to_pylist()
-                if (row["split"], row["metric"]) == (self.split, self.column)
+                for row in self.new.table(key).to_pylist()
+                if (row["split"], row["metric"]) == (self.split, self.metric.column)
             ]
         else:
-            rows = self._compared(all_pairs(list(self.cells))).to_pylist()
-        a, b = (f"{self.source.subject if is_stored else 'retriever'}_{side}" for side in "ab")
-        return {
-            frozenset((row[a], row[b])): row["p_adjusted"]
-            for row in rows
-            if row["p_adjusted"] is not None
-        }
+            rows = self.comparisons(self.new_cells, all_pairs(list(self.new_cells)))
+        adjusted = {frozenset(names_of(row)): row["p_adjusted"] for row in rows}
+        return {pair: p for pair, p in adjusted.items() if p is not None}
 
     def rows(self, wanted: Pairs) -> list[Row]:
         """Return a row of :data:`rag_assets.schemas.COMPARISONS` for each wanted pair.
@@ -160,15 +146,8 @@ class Compared(EvaluationPair):
             NotEvaluated: a retriever has no such cell.
         """
         self.check(*dict.fromkeys(name for pair in wanted for name in pair))
-        rows: list[Row] = self._compared(wanted).to_pylist()
-        for row in rows:
-            pair = frozenset((row["retriever_a"], row["retriever_b"]))
-            row["p_adjusted"] = self.family.get(pair)
-        return rows
-
-    def _compared(self, pairs: Pairs) -> pa.Table:
-        metric = (self.column, self.metric.cutoff or 0)
-        return comparisons(self.cells, self.counting, metric, self.resampling, pairs)
+        rows = self.comparisons(self.new_cells, wanted)
+        return [{**row, "p_adjusted": self.family.get(frozenset(names_of(row)))} for row in rows]
 
     def verdict(self, row: Row) -> str:
         """Return what one of the rows comes to, in one sentence."""
@@ -180,19 +159,19 @@ class Compared(EvaluationPair):
         Raises:
             NotEvaluated: one has none, or the evaluation has no such retriever.
         """
-        names = list(self.cells) if self.source.is_of_answers else self.result.run_retrievers
+        names = list(self.new_cells) if self.source.is_of_answers else self.new.run_retrievers
         for name in retrievers:
-            if name not in self.cells:
+            if name not in self.new_cells:
                 problem = f"no cell of {name} at top_k {self.metric.cutoff}"
                 if name not in names:
                     problem = f"no {self.source.subject} {allowed_names(name, names)}"
-                experiment = self.result.evaluation.experiment
+                experiment = self.new.evaluation.experiment
                 raise NotEvaluated(f"the last evaluation of {experiment} has {problem}")
 
     def values(self, retriever: str) -> dict[str, float]:
         """Return query -> value, of the split's queries that have one."""
         weights = pairs_of(self.counting, "query_id", "weight")
-        values = pairs_of(self.cells[retriever], "query_id", self.column)
+        values = pairs_of(self.new_cells[retriever], "query_id", self.metric.column)
         return {q: value for q, value in values.items() if value is not None and weights.get(q)}
 
     def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
@@ -200,7 +179,7 @@ class Compared(EvaluationPair):
         both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
         rows_of = {}
         for name in (a, b):
-            table = self.cells[name].select(["query_id", "n_relevant", self.column])
+            table = self.new_cells[name].select(["query_id", "n_relevant", self.metric.column])
             paired = table.filter(pc.is_in(table["query_id"], both))
             cell = {self.metric.cutoff or 0: paired}
             rows = intervals(cell, self.counting, self.resampling.confidence).to_pylist()
@@ -211,38 +190,21 @@ class Compared(EvaluationPair):
     @property
     def notes(self) -> list[str]:
         """On which questions a pair is fair; that queries share documents, and what was done."""
-        golds = self.result.gold_answerers if self.source.is_of_answers else []
+        golds = self.new.gold_answerers if self.source.is_of_answers else []
         notes = [
             f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
             "there; pairs with it are compared on the answerable ones"
             for name in golds
-            if any(key.rpartition("@")[0] == name for key in self.cells)
+            if any(key.rpartition("@")[0] == name for key in self.new_cells)
         ]
-        n_queries = self._queries_per_document()
-        if n_queries is None:
-            return notes
-        beginning = f"note: a relevant document serves {n_queries:.1f} queries on average"
-        if self.evidence is None:
-            return [*notes, f"{beginning}; {_CLUSTER} takes those that share documents together"]
-        allowed = "p and the interval of a difference allow for that"
-        caveat = "" if self.caveat is None else f"; {self.caveat}"
-        together = "takes them together in the interval of each mean too"
-        return [*notes, f"{beginning}; {allowed}{caveat}. {_CLUSTER} {together}"]
-
-    def _queries_per_document(self) -> float | None:
-        """Return how many queries a relevant document serves; None where queries stand alone.
-
-        None also where queries are clustered: then it was thought of.
-        """
-        clusters = pairs_of(self.counting, "query_id", "cluster")
-        if not self.result.has_metrics or any(q != cluster for q, cluster in clusters.items()):
-            return None
-        qrels = self.result.table(QRELS_KEY)
-        relevant = qrels.filter(pc.greater(qrels["grade"], 0))
-        columns = (relevant[name].to_pylist() for name in ("query_id", "document_id"))
-        pairs = {pair for pair in zip(*columns, strict=True) if pair[0] in clusters}
-        documents = {document_id for _, document_id in pairs}
-        return len(pairs) / len(documents) if len(pairs) > len(documents) else None
+        if self.evidence is not None:
+            caveat = "" if self.caveat is None else f"; {self.caveat}"
+            notes.append(
+                "note: queries share relevant documents; p and the interval of a difference allow "
+                f"for that{caveat}. `statistics: {{cluster: document}}` takes them together in the "
+                "interval of each mean too"
+            )
+        return notes
 
 
 Ranks = dict[tuple[str, str], int]
@@ -269,7 +231,7 @@ def most_changed(compared: Compared, a: str, b: str, n: int) -> tuple[list[Row],
 
 def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[Row]:
     values_a, values_b = compared.values(a), compared.values(b)
-    texts = pairs_of(compared.result.queries, "query_id", "text")
+    texts = pairs_of(compared.new.queries, "query_id", "text")
     details = _answers if compared.source.is_of_answers else _moves
     of_query = details(compared, a, b, query_ids)
     return [
@@ -286,7 +248,7 @@ def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[
 
 
 def _answers(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
-    result = compared.result
+    result = compared.new
     answers_a, answers_b = (
         pairs_of(result.table(answers_key(name)), "query_id", "answer") for name in (a, b)
     )
@@ -318,7 +280,7 @@ def right_text(row: Row) -> str:
 def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
     chosen = set(query_ids)
     cutoff = compared.metric.cutoff or 0
-    ranks = {name: _ranks(compared.result, name, cutoff, chosen) for name in (a, b)}
+    ranks = {name: _ranks(compared.new, name, cutoff, chosen) for name in (a, b)}
     return {
         query: {
             "moves": tuple(
@@ -330,7 +292,7 @@ def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict
                 for evidence, label in labels.items()
             )
         }
-        for query, labels in _labels(compared.result, chosen).items()
+        for query, labels in _labels(compared.new, chosen).items()
     }
 
 

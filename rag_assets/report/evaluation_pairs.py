@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +25,9 @@ from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
-from rag_assets.report.sheet import Sheet
+from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.sources.stage import QRELS_KEY
-from rag_assets.statistics.comparisons import comparisons
+from rag_assets.statistics.comparisons import Pairs, comparisons
 from rag_assets.statistics.paired_differences import SharedEvidence, look_level, shared_evidence
 from rag_assets.statistics.paired_tests import POWER
 from rag_assets.statistics.units import Resampling, counted_by_split
@@ -174,26 +174,51 @@ _COMPARED = (
 
 @dataclass(frozen=True)
 class EvaluationPair:
-    """Two evaluations, seen through one metric and one split of the newer one.
+    """Two evaluations, or twice the same, seen through one metric and the split of the newer one.
 
     Attributes:
         old: the evaluation that is compared with.
-        new: its queries, weights, clusters and splits count for both.
+        new: its queries, weights, clusters and split count for both.
         source: the metric, and where its values come from.
-        split: ``all``, ``dev`` or ``test``.
         queries: ids of those that are compared.
     """
 
     old: EvaluationResult
     new: EvaluationResult
     source: MetricSource
-    split: str
     queries: Collection[str]
+
+    @classmethod
+    def between(
+        cls,
+        old: EvaluationResult,
+        new: EvaluationResult,
+        source: MetricSource,
+        queries: Collection[str],
+    ) -> Self:
+        """Return two evaluations on some queries.
+
+        Raises:
+            NotEvaluated: no cell of the newer evaluation has the metric.
+            UsageError: single questions have no share in the metric.
+        """
+        if not isinstance(source, EstimatedSource):
+            source.check_single()
+        pair = cls(old, new, source, queries)
+        if not pair.new_cells:
+            name = new.evaluation.evaluation_id
+            raise NotEvaluated(f"evaluation {name} has no cell of {source.metric}")
+        return pair
 
     @property
     def metric(self) -> Metric:
         """The metric, with its cut-off."""
         return self.source.metric
+
+    @property
+    def split(self) -> str:
+        """``all``, ``dev`` or ``test``."""
+        return self.new.split
 
     @cached_property
     def resampling(self) -> Resampling:
@@ -220,11 +245,16 @@ class EvaluationPair:
 
         None also where single questions have no value of their own.
         """
-        if not self.source.is_paired:
+        if isinstance(self.source, EstimatedSource):
             return None
         tables = [*self.old_cells.values(), *self.new_cells.values()]
         counted = next(counted_by_split(self.counting, tables), None)
         return None if counted is None else shared_evidence(counted)
+
+    @property
+    def caveat(self) -> str | None:
+        """What limits a claim because queries share documents; None: nothing does."""
+        return None if self.evidence is None else self.evidence.caveat()
 
     @cached_property
     def old_cells(self) -> Cells:
@@ -236,31 +266,38 @@ class EvaluationPair:
         """Retriever -> query metrics of the newer evaluation at the cut-off."""
         return self.source.cells_with(self.new)
 
-    def change(self, old: str, new: str) -> Row | None:
-        """Compare retriever ``new`` of the newer evaluation with ``old`` of the older one.
-
-        Returns:
-            ``retriever`` (of an answerer its name and cut-off), ``old``, ``new`` (means), and the
-            columns of :data:`rag_assets.schemas.COMPARISONS` that compare them; None when no query
-            has a value in both, or one of them has no such cell.
-        """
-        if old not in self.old_cells or new not in self.new_cells:
-            return None
-        cells = {"old": self.old_cells[old], "new": self.new_cells[new]}
+    def comparisons(self, cells: Cells, pairs: Pairs) -> list[Row]:
+        """Return rows of :data:`rag_assets.schemas.COMPARISONS` of pairs of cells."""
         metric = self.metric.column, self.metric.cutoff or 0
-        compared = comparisons(cells, self.counting, metric, self.resampling, [("old", "new")])
-        for row in compared.to_pylist():
-            if row["n"]:
-                lead = {"retriever": new, "split": self.split, "metric": str(self.metric)}
-                means = {"old": row["mean_a"], "new": row["mean_b"]}
-                return {**lead, **means, **{name: row[name] for name in _COMPARED}}
-        return None
+        rows: list[Row] = comparisons(
+            cells, self.counting, metric, self.resampling, pairs
+        ).to_pylist()
+        return rows
 
     def changes(self, names: Collection[str] = ()) -> list[Row]:
-        """Return a row for each retriever that both evaluations have, of those wanted."""
+        """Return a row for each retriever that has values in both evaluations, of those wanted.
+
+        Returns:
+            ``retriever`` (of an answerer its name and cut-off), ``split``, ``metric``, ``old``,
+            ``new`` (means), and the columns of :data:`rag_assets.schemas.COMPARISONS` that compare
+            them.
+        """
         both = [name for name in self.new_cells if name in self.old_cells]
-        rows = [self.change(name, name) for name in both if not names or name in names]
-        return [row for row in rows if row is not None]
+        changes = []
+        for name in (name for name in both if not names or name in names):
+            cells = {"old": self.old_cells[name], "new": self.new_cells[name]}
+            lead = {"retriever": name, "split": self.split, "metric": str(self.metric)}
+            changes += [
+                {
+                    **lead,
+                    "old": row["mean_a"],
+                    "new": row["mean_b"],
+                    **{column: row[column] for column in _COMPARED},
+                }
+                for row in self.comparisons(cells, [("old", "new")])
+                if row["n"]
+            ]
+        return changes
 
 
 @dataclass(frozen=True)
@@ -326,19 +363,13 @@ class MetricSource(ABC):
     Attributes:
         metric: with its cut-off.
         subject: who has a value: ``retriever`` or ``answerer``.
-        questions: the asset that has the questions that count.
         measured: ends of the names of assets whose content decides a value, beside the labels.
-        is_paired: whether single questions have a value, so that pairs of them are tested.
         needs_labels: whether relevant evidence has to be labelled.
-        fails_without_value: whether a gate fails where nothing can be measured.
     """
 
     subject = "retriever"
-    questions = "queries"
     measured: tuple[str, ...] = ()
-    is_paired = True
     needs_labels = False
-    fails_without_value = True
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -381,49 +412,12 @@ class MetricSource(ABC):
                 of = "answers" if self.is_of_answers else "retrieval"
                 raise UsageError(f"{name} is {kind}, and {self.metric} is a metric of {of}")
 
-    def check_single(self, remedy: str = "") -> None:  # noqa: B027 (most have them)
+    def check_single(self) -> None:  # noqa: B027 (most have them)
         """Refuse a metric of which single questions have no value that counts.
 
         Raises:
-            UsageError: it is such a metric; ``remedy`` says where else it is compared.
+            UsageError: it is such a metric.
         """
-
-    def pair(
-        self,
-        old: EvaluationResult,
-        new: EvaluationResult,
-        split: str | None = None,
-        *,
-        intersection: bool = False,
-    ) -> EvaluationPair:
-        """Return two evaluations on the queries that may be compared.
-
-        Raises:
-            UsageError: queries or labels differ, and ``intersection`` is not asked for.
-        """
-        both = comparability(old, new, answers=self.is_of_answers)
-        return self.pair_on(old, new, both.chosen(intersection=intersection), split)
-
-    def pair_on(
-        self,
-        old: EvaluationResult,
-        new: EvaluationResult,
-        queries: Collection[str],
-        split: str | None = None,
-    ) -> EvaluationPair:
-        """Return two evaluations on some queries of a split; test where there is one, by default.
-
-        Raises:
-            NotEvaluated: no cell of the newer evaluation has the metric.
-            UsageError: there is no such split, or single questions have no share in the metric.
-        """
-        if self.is_paired:
-            self.check_single()
-        pair = EvaluationPair(old, new, self, new.counted_split(split), queries)
-        if not pair.new_cells:
-            name = new.evaluation.evaluation_id
-            raise NotEvaluated(f"evaluation {name} has no cell of {self.metric}")
-        return pair
 
     @abstractmethod
     def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
@@ -460,17 +454,23 @@ class MetricSource(ABC):
 class EstimatedSource(MetricSource):
     """A kind of metric of which single questions have no value: pairs are estimated as a whole."""
 
-    is_paired = False
-
     @abstractmethod
-    def differences(
-        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
-    ) -> list[Row]:
+    def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return a row a pair: the second of two names minus the first; all pairs when empty."""
 
     @abstractmethod
+    def difference_columns(self, rows: Sequence[Row]) -> Iterable[Column]:
+        """Return what is shown of these rows."""
+
+    @abstractmethod
+    def difference_text(self, row: Row) -> str:
+        """Return what one of them comes to, in one sentence that claims no more."""
+
     def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
         """Return these rows as a table, and what they come to."""
+        pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
+        columns = (Column("pair", f"{self.subject}s", TEXT), *self.difference_columns(rows))
+        return Sheet(title, columns, pairs, notes=[self.difference_text(row) for row in rows])
 
 
 def is_answerer(name: str) -> bool:

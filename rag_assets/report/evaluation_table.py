@@ -22,7 +22,6 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import sampled_sheets, sampled_table
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of
-from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 
 if TYPE_CHECKING:
@@ -81,7 +80,8 @@ class EvaluationTable(EvaluationResult, Tabular):
         self, by: str = TAG, metric: str | None = None, split: str | None = None
     ) -> list[Slice]:
         """Return a metric by query tag or by a field, see :func:`.slices.slices_of`."""
-        return slices_of(self, named_source(metric, self.primary), None, by, split)
+        result = EvaluationResult(self.root, self.evaluation, split)
+        return slices_of(result, named_source(metric, self.primary), None, by)
 
     def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
@@ -94,24 +94,22 @@ class EvaluationTable(EvaluationResult, Tabular):
             NotEvaluated: there are no labels, so no metric.
             UsageError: the leaderboard has no such metric.
         """
-        view = View(self)
         measures = metric_columns(self.leaderboard.column_names)
-        chosen = metric or view.measure
+        chosen = metric or self.primary.column
         if chosen not in measures:
             raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
         title = f"{plain(self.evaluation.experiment)}: {plain(chosen)}"
-        return bars_figure(view, chosen, "dark" if dark else "light", title)
+        return bars_figure(self, chosen, "dark" if dark else "light", title)
 
     def _sheets(self) -> list[Sheet]:
-        view = View(self)
-        answers = answer_sheets(self, view.split)[:1]
-        classes = waterfall_rows(self, view.split) if answers else []
+        answers = answer_sheets(self)[:1]
+        classes = waterfall_rows(self) if answers else []
         return [
-            *([_board(view)] if self.has_metrics else _overlaps(self)),
+            *([_board(self)] if self.has_metrics else _overlaps(self)),
             *sampled_sheets(self)[:1],
-            *(replace(sheet, lead=headline_sentences(view)) for sheet in answers),
+            *(replace(sheet, lead=headline_sentences(self)) for sheet in answers),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
-            *(headline_sheets(self, self.chosen_split()) if judged_rows(self) else []),
+            *(headline_sheets(self) if judged_rows(self) else []),
         ]
 
 
@@ -122,20 +120,20 @@ def _title(result: EvaluationResult, what: str) -> str:
     return "; ".join(part for part in parts if part is not None)
 
 
-def _board(view: View) -> Sheet:
+def _board(result: EvaluationResult) -> Sheet:
     """Return the headline and the leaderboard at the primary cut-off."""
-    rows = view.at_cutoff or [row for row in view.rows if row["top_k"] == view.cutoffs[0]]
-    sheet = board_sheet(view, rows, f"@{rows[0]['top_k']}")
+    rows = result.at_cutoff or [row for row in result.rows if row["top_k"] == result.cutoffs[0]]
+    sheet = board_sheet(result, rows, f"@{rows[0]['top_k']}")
     notes = [*sheet.notes]
-    if view.confidence:
-        notes.append(f"low to high: {100 * view.confidence:g} % intervals")
-    others = [str(k) for k in view.cutoffs if k != rows[0]["top_k"]]
+    if result.confidence:
+        notes.append(f"low to high: {100 * result.confidence:g} % intervals")
+    others = [str(k) for k in result.cutoffs if k != rows[0]["top_k"]]
     if others:
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {', '.join(others)}")
-    answer = winner_of(view)
+    answer = winner_of(result)
     sentences = [] if answer is None else [f"{answer.title}.", *answer.sentences]
-    lead = [*incomplete_parts(view.result), *sentences]
-    title = _title(view.result, view.result.evaluation.primary)
+    lead = [*incomplete_parts(result), *sentences]
+    title = _title(result, result.evaluation.primary)
     return Sheet(title, sheet.columns, sheet.rows, lead, notes)
 
 

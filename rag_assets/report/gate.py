@@ -28,7 +28,13 @@ from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
 from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
-from rag_assets.report.evaluation_pairs import Drop, EvaluationPair, MetricSource
+from rag_assets.report.evaluation_pairs import (
+    Drop,
+    EstimatedSource,
+    EvaluationPair,
+    MetricSource,
+    comparability,
+)
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import four_places
 from rag_assets.report.metric_sources import chosen_source
@@ -167,19 +173,17 @@ def gate(
     rules: Rules,
     *,
     metric: str | None = None,
-    split: str | None = None,
     retrievers: Collection[str] = (),
     intersection: bool = False,
 ) -> Gate:
     """Judge an evaluation, and keep the look where one was needed.
 
     Args:
-        new: the evaluation.
+        new: the evaluation; its split counts.
         names: finds the evaluation to compare with.
         against: ``previous``, ``anchor``, or a part of an id.
         rules: what is allowed.
         metric: the primary one when absent; of answerers their headline.
-        split: test where there is one, when absent.
         retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
             both evaluations have when empty.
         intersection: compare also where queries or labels differ, on those that are the same.
@@ -193,7 +197,8 @@ def gate(
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
     old = _older(names, new, against, source)
-    pair = source.pair(old, new, split, intersection=intersection)
+    both = comparability(old, new, answers=source.is_of_answers)
+    pair = EvaluationPair.between(old, new, source, both.chosen(intersection=intersection))
     look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
     if not source.is_of_answers:
         checks = [_broken(pair, check) or check for check in checks]
@@ -269,7 +274,8 @@ def _looked(
 def _checks(pair: EvaluationPair, chosen: Sequence[str], rules: Rules) -> list[Check]:
     """Test all retrievers of a look."""
     corpus = CorpusChange(pair)
-    missing = FAIL if pair.source.fails_without_value else CANNOT_TELL
+    # What nothing calibrates yet is not worse for that.
+    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
     return [
         Check(name, missing, drop)
         if isinstance(drop, str)
@@ -330,9 +336,8 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
 
 
 def _notes(pair: EvaluationPair, names: Collection[str], checks: Sequence[Check]) -> Iterator[str]:
-    caveat = None if pair.evidence is None else pair.evidence.caveat()
-    if caveat is not None:
-        yield caveat
+    if pair.caveat is not None:
+        yield pair.caveat
     if any(check.causes is not None for check in checks):
         reasons = [reason.text for reason in changes_between(pair.old, pair.new)]
         more = "; ..." if len(reasons) > MAX_CHANGES else ""
@@ -343,7 +348,8 @@ def _notes(pair: EvaluationPair, names: Collection[str], checks: Sequence[Check]
         yield from (f"{name} is gone" for name in old if name not in new)
     yield from pair.source.change_notes(pair)
     count = len(set(pair.queries))
-    labelled = len(set(pair.new.table_of(pair.source.questions)["query_id"].to_pylist()))
+    asset = "qrels" if pair.source.needs_labels else "queries"
+    labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
     if count < labelled:
         yield f"only the {count} of {labelled} labelled queries that are the same in both count"
 

@@ -21,10 +21,9 @@ from rag_assets.report.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.report.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.page.environment import shortened
-from rag_assets.report.result import SAMPLED, Row
+from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sampled import SampledLabels
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
-from rag_assets.report.view import Context, View
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -389,19 +388,19 @@ MAX_POINTS = 50
 """Evaluations in the section of the page, the newest."""
 
 
-def history(view: View) -> Context | None:
+def history(view: EvaluationResult) -> Row | None:
     """Return the section of the page; None without a value of the primary metric.
 
     An evaluation that changed nothing is no point; ``data`` gives its figure.
     """
     if not view.ranked:
         return None
-    past = History(view.result.root, None)
+    past = History(view.root, None)
     try:
-        metric = MetricHistory.of(past, str(view.result.primary), last=len(past.ids()))
+        metric = MetricHistory.of(past, str(view.primary), last=len(past.ids()))
     except NotEvaluated:  # it is not in the history yet
         return {"sheet": None}
-    states = set(past.states(view.result.evaluation.evaluation_id))
+    states = set(past.states(view.evaluation.evaluation_id))
     points = [group for group in metric._groups if group[0]["evaluation_id"] in states]
     metric.rows = [
         row

@@ -22,7 +22,6 @@ from rag_assets.judges.calibration import (
 from rag_assets.report.evaluation_pairs import pair_sentence
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, interval_of
-from rag_assets.report.view import Context, View
 
 ASSETS = ("calibrated_means", "calibrated_rankings")
 """What calibrates means: of answerers, and of retrievers."""
@@ -61,9 +60,9 @@ def calibrated_row(row: Row) -> Row:
     return {**known, "judge": judge}
 
 
-def judged_sheets(result: EvaluationResult, split: str | None = None) -> list[Sheet]:
+def judged_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet for each judge and metric; none where nobody labelled."""
-    rows = judged_rows(result, split)
+    rows = judged_rows(result, result.split)
     return [
         _sheet(f"{metric} by {judge}, {of_metric[0]['n']} questions", of_metric)
         for judge in judge_names(result)
@@ -71,7 +70,7 @@ def judged_sheets(result: EvaluationResult, split: str | None = None) -> list[Sh
     ]
 
 
-def headline_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
+def headline_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return those of the metrics that decide, and a line on each judge without labels.
 
     The report and programs have the other metrics.
@@ -79,16 +78,16 @@ def headline_sheets(result: EvaluationResult, split: str) -> list[Sheet]:
     decisive = (JUDGED_CORRECT, result.primary.column)
     sheets = [
         sheet
-        for sheet in judged_sheets(result, split)
+        for sheet in judged_sheets(result)
         if sheet.rows[0]["metric"].partition("@")[0] in decisive
     ]
-    unlabelled = unlabelled_texts(result, split)
+    unlabelled = unlabelled_texts(result)
     return [*sheets, *([Sheet("", (), (), notes=unlabelled)] if unlabelled else [])]
 
 
-def unlabelled_texts(result: EvaluationResult, split: str) -> list[str]:
+def unlabelled_texts(result: EvaluationResult) -> list[str]:
     """Return a sentence on each judge beside which nobody labelled anything."""
-    labelled = {row["by"] for row in judged_rows(result, split)}
+    labelled = {row["by"] for row in judged_rows(result, result.split)}
     return [
         f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}"
         for judge in judge_names(result)
@@ -207,24 +206,24 @@ MAX_PAIRS = 12
 """Pairs in the section of the page."""
 
 
-def judged(view: View) -> Context | None:
+def judged(result: EvaluationResult) -> Row | None:
     """Return the section on judges of the page; None where there is nothing of judges."""
-    judges, checks = judge_names(view.result), kept_checks(view.result)
+    judges, checks = judge_names(result), kept_checks(result)
     if not judges and not checks:
         return None
     differences = [
         row
-        for row in stored_rows(view.result, "calibrated_differences")
-        if row["split"] == view.split and row["calibrated"] is not None
+        for row in stored_rows(result, "calibrated_differences")
+        if row["split"] == result.split and row["calibrated"] is not None
     ]
     sheets = []
-    for sheet in judged_sheets(view.result, view.split):
+    for sheet in judged_sheets(result):
         of = sheet.rows[0]["by"], sheet.rows[0]["metric"]
         pairs = [row for row in differences if (row["by"], row["metric"]) == of]
         sheets.append((sheet, [difference_text(row) for row in pairs[:MAX_PAIRS]]))
     return {
         "sheets": sheets,
-        "unlabelled": unlabelled_texts(view.result, view.split),
+        "unlabelled": unlabelled_texts(result),
         "checks": [(check["judge"], check["at"], check_sheets(check)) for check in checks],
     }
 

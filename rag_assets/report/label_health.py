@@ -33,11 +33,10 @@ from rag_assets.labels.sampling.standing import (
     sample_status,
 )
 from rag_assets.report.comparisons import Compared
-from rag_assets.report.leaderboard import LEADING, MEANINGS
-from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.report.leaderboard import MEANINGS
+from rag_assets.report.result import LEADING, EvaluationResult, Row
 from rag_assets.report.sampled import estimates_sheet
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
-from rag_assets.report.view import Context, View
 
 FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 """Severity of a finding -> how a terminal draws it."""
@@ -86,13 +85,7 @@ def pooling_advice(result: EvaluationResult) -> str | None:
         return "other metrics need all passages graded: with `rag-assets label`, or in a sheet"
     if not result.has_metrics:
         return "to get metrics, grade what was found: with `rag-assets label`, or in a sheet"
-    shares = {
-        row["retriever"]: row["judged"]
-        for row in result.leaderboard.to_pylist()
-        if row["top_k"] == result.primary.cutoff
-        and row["split"] == result.chosen_split()
-        and row["judged"] is not None
-    }
+    shares = {row["retriever"]: row["judged"] for row in result.at_cutoff if "judged" in row}
     if not shares or min(shares.values()) >= ENOUGH_JUDGED:
         return None
     name = min(shares, key=lambda retriever: shares[retriever])
@@ -138,7 +131,7 @@ MAX_FAILED = 20
 """Failed queries of one retriever that are listed."""
 
 
-def labels(view: View) -> Context:
+def labels(view: EvaluationResult) -> Row:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
     accounting = Sheet(
         "Query accounting", [*accounting_columns()], view.at_cutoff, name="accounting"
@@ -150,10 +143,10 @@ def labels(view: View) -> Context:
     }
 
 
-def _failures(view: View) -> Iterator[Context]:
-    for name in view.retrievers or view.result.run_retrievers:
-        keys = view.result.run_keys(name)
-        reasons = view.result.failures(keys[max(keys)]) if keys else {}
+def _failures(view: EvaluationResult) -> Iterator[Row]:
+    for name in view.retrievers or view.run_retrievers:
+        keys = view.run_keys(name)
+        reasons = view.failures(keys[max(keys)]) if keys else {}
         if reasons:
             yield {
                 "retriever": name,
@@ -162,31 +155,31 @@ def _failures(view: View) -> Iterator[Context]:
             }
 
 
-def _notes(view: View) -> list[str]:
+def _notes(view: EvaluationResult) -> list[str]:
     """Return what the readers of the sources found odd."""
-    authors = authors_note(view.result.queries)
-    notes = [*view.result.evaluation.remarks, *([authors] if authors is not None else [])]
+    authors = authors_note(view.queries)
+    notes = [*view.evaluation.remarks, *([authors] if authors is not None else [])]
     for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
-        for _, manifest in view.result.manifests_of(asset):
+        for _, manifest in view.manifests_of(asset):
             notes += manifest.facts.get("notes", [])
     return notes
 
 
-def _prompts(view: View) -> list[str]:
+def _prompts(view: EvaluationResult) -> list[str]:
     """Return which prompts the embedding models had that the experiment does not name."""
     return [
         f"{entry.partition['retriever']}: {prompts}"
-        for entry, manifest in view.result.manifests_of("embedding_index")
+        for entry, manifest in view.manifests_of("embedding_index")
         if (prompts := manifest.facts.get("prompts"))
     ]
 
 
-def _findings(view: View) -> list[str]:
-    advice = pooling_advice(view.result)
+def _findings(view: EvaluationResult) -> list[str]:
+    advice = pooling_advice(view)
     findings = [advice] if advice is not None else []
-    if not view.result.has_metrics:
+    if not view.has_metrics:
         return findings
-    qrels, queries = view.result.table_of("qrels"), view.result.table_of("queries")
+    qrels, queries = view.table_of("qrels"), view.table_of("queries")
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
         findings.append(
@@ -194,7 +187,7 @@ def _findings(view: View) -> list[str]:
             "the tag `unanswerable`"
         )
     if view.ranked:
-        compared = Compared.of(view.result, split=view.split)
+        compared = Compared.of(view)
         findings += [note.removeprefix("note: ") for note in compared.notes]
     return findings
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pyarrow as pa
-
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.question_tables import authors_note
 from rag_assets.pipeline.selection import Selection
@@ -17,14 +15,10 @@ from rag_assets.report.page.environment import meaning
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
-from rag_assets.report.view import Context, View
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.statistics.paired_tests import ALPHA
 
 MEANINGS = {column.name: column.meaning for column in LEADERBOARD.columns}
-
-LEADING = ("retriever", "split", "top_k", "position")
-"""The columns of a row that stand before its metrics."""
 
 COST_TIME = Column(
     "cost_time",
@@ -33,7 +27,6 @@ COST_TIME = Column(
     help="mean ms of a query at this top_k, from text to hits, rewriting included",
     is_page_only=True,
 )
-"""In rows for programs too, where it was measured."""
 
 CHOSEN_WEIGHTS = Column(
     "chosen_weights",
@@ -43,7 +36,7 @@ CHOSEN_WEIGHTS = Column(
     is_page_only=True,
     is_sparse=True,
 )
-"""In rows for programs too, and in a line below the table of a terminal."""
+"""In a line below the table of a terminal too."""
 
 POSITION = Column("position", "#", "d", help=MEANINGS["position"], mark="near")
 RETRIEVER = Column("retriever", "retriever", TEXT, help=MEANINGS["retriever"], mark="failed_mark")
@@ -79,48 +72,25 @@ FAILED = " !"
 """Marks one whose means leave out queries on which it failed."""
 
 
-def result_rows(result: EvaluationResult, selection: Selection, split: str) -> list[Row]:
-    """Return :func:`leaderboard_rows` of an evaluation.
-
-    A cell that was timed has a ``cost_time`` too, and a tuned fusion its ``chosen_weights``.
-    """
-    times = result.cost_times()
-    rows = leaderboard_rows(result.leaderboard, selection, split)
-    for row in rows:
-        name = row["retriever"]
-        if name in result.chosen_weights:
-            row[CHOSEN_WEIGHTS.name] = result.chosen_weights[name]
-        if (name, row["top_k"]) in times:
-            row[COST_TIME.name] = times[name, row["top_k"]]
-    return rows
+def selected_rows(result: EvaluationResult, selection: Selection) -> list[Row]:
+    """Return the rows of the leaderboard of the selected cells, best retriever first."""
+    return [
+        row
+        for row in result.rows
+        if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k
+    ]
 
 
-def leaderboard_rows(board: pa.Table, selection: Selection, split: str) -> list[Row]:
-    """Return one mapping a selected cell of one split, best retriever first.
-
-    Metric names carry no cut-off: that is ``top_k``. A metric that is not computed at a cut-off is
-    left out of its row. ``position`` is None for a retriever that is not ranked.
-    """
-    rows: list[Row] = []
-    for row in board.to_pylist():
-        if row["split"] != split:
-            continue
-        if row["retriever"] in selection.retrievers and row["top_k"] in selection.top_k:
-            lead = {name: row.pop(name) for name in LEADING}
-            rows.append({**lead, **{name: v for name, v in row.items() if v is not None}})
-    return rows
-
-
-def board_sheet(view: View, rows: Sequence[Row], at: str | None = None) -> Sheet:
+def board_sheet(result: EvaluationResult, rows: Sequence[Row], at: str | None = None) -> Sheet:
     """Return all metrics of rows of one cut-off, with their intervals.
 
     Args:
-        view: the evaluation.
+        result: the evaluation.
         rows: cells of its leaderboard, best retriever first.
         at: stands behind the names of metrics; None: a star behind the primary one.
     """
     top_k = rows[0]["top_k"]
-    measures = [name for name in view.measures if any(name in row for row in rows)]
+    measures = [name for name in result.measures if any(name in row for row in rows)]
     columns = (
         POSITION,
         RETRIEVER,
@@ -129,51 +99,44 @@ def board_sheet(view: View, rows: Sequence[Row], at: str | None = None) -> Sheet
                 name,
                 "" if at is None else f"{name}{at}",
                 meaning(name),
-                is_primary=name == view.measure,
+                is_primary=name == result.primary.column,
                 has_bounds=True,
             )
             for name in measures
         ),
         *measured_columns(top_k),
     )
-    lines = [_line(view, row, measures) for row in rows]
-    notes = [near_legend(view)] if any(row["near"] for row in lines) else []
+    lines = [_line(result, row, measures) for row in rows]
+    legend = f"{NEAR} not shown to be worse than the best on {result.primary}"
+    is_near = any(row["near"] for row in lines)
+    notes = [f"{legend} (p >= {ALPHA} after Holm)"] if is_near else []
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
-    return Sheet(_title(view, rows), columns, lines, notes=notes, is_narrow=True, name="board")
+    return Sheet(_title(result, rows), columns, lines, notes=notes, is_narrow=True, name="board")
 
 
-def _line(view: View, row: Row, measures: Iterable[str]) -> Row:
+def _line(result: EvaluationResult, row: Row, measures: Iterable[str]) -> Row:
     name, top_k = row["retriever"], row["top_k"]
     bounds = {
         f"{measure}_{bound}": interval[bound]
         for measure in measures
-        if (interval := view.intervals.get((name, top_k, measure))) is not None
+        if (interval := result.intervals.get((name, top_k, measure))) is not None
         for bound in ("low", "high")
     }
     return {
         **row,
         **bounds,
-        "position": row.get("position"),
-        "near": NEAR if name in view.near else "",
+        "near": NEAR if name in result.near else "",
         "failed_mark": FAILED if row.get("n_failed") else "",
-        "speed": view.speed.get(name),
-        COST_TIME.name: view.cost_times.get((name, top_k)),
-        CHOSEN_WEIGHTS.name: view.result.chosen_weights.get(name),
+        "speed": result.speed.get(name),
     }
 
 
-def near_legend(view: View) -> str:
-    """Return what the sign behind a position says."""
-    legend = f"{NEAR} not shown to be worse than the best on {view.result.primary}"
-    return f"{legend} (p >= {ALPHA} after Holm)"
-
-
-def _title(view: View, rows: Sequence[Row]) -> str:
+def _title(result: EvaluationResult, rows: Sequence[Row]) -> str:
     fullest = max(rows, key=lambda row: int(row["n_queries"]))
     n_queries, left_out = fullest["n_queries"], not_averaged(fullest)
     where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
     means = "mean" if fullest["weight"] == n_queries else "weighted mean"
-    name = view.result.evaluation.experiment
+    name = result.evaluation.experiment
     title = f"{name}: {where}top_k {fullest['top_k']}, {means} over {n_queries} queries"
     return f"{title} ({left_out} left out)" if left_out else title
 
@@ -187,25 +150,25 @@ def not_averaged(row: Row) -> str:
     return ", ".join(f"{number} {why}" for why, number in counts.items() if number)
 
 
-def _curve(view: View, rows: Sequence[Row], cutoffs: Sequence[int]) -> Sheet:
+def _curve(result: EvaluationResult, rows: Sequence[Row], cutoffs: Sequence[int]) -> Sheet:
     """Return the primary metric over all cut-offs."""
     lines: dict[str, Row] = {}
     for row in rows:
         name = row["retriever"]
         line = lines.setdefault(name, {"retriever": name, "position": row["position"]})
-        line[f"@{row['top_k']}"] = row.get(view.measure)
+        line[f"@{row['top_k']}"] = row.get(result.primary.column)
         line[f"@{row['top_k']} mark"] = FAILED if row.get("n_failed") else ""
     columns = (
         Column("retriever", "retriever", TEXT),
         *(
-            Column(f"@{k}", f"@{k}", mark=f"@{k} mark", better=better_of(view.measure))
+            Column(f"@{k}", f"@{k}", mark=f"@{k} mark", better=better_of(result.primary.column))
             for k in cutoffs
         ),
     )
-    return Sheet(f"{view.measure} by top_k", columns, list(lines.values()))
+    return Sheet(f"{result.primary.column} by top_k", columns, list(lines.values()))
 
 
-def interval_sheet(view: View, rows: Sequence[Row]) -> Sheet | None:
+def interval_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | None:
     """Return the primary metric of each retriever with its interval.
 
     None for an evaluation without intervals, or whose primary cell is not among the rows.
@@ -213,12 +176,12 @@ def interval_sheet(view: View, rows: Sequence[Row]) -> Sheet | None:
     lines = [
         {**interval, "retriever": name}
         for name in dict.fromkeys(row["retriever"] for row in rows)
-        if (interval := view.intervals.get((name, view.cutoff, view.measure)))
+        if (interval := result.intervals.get((name, result.cutoff, result.primary.column)))
         and interval["mean"] is not None
     ]
     if not lines:
         return None
-    title, name = str(view.result.primary), interval_name(view.confidence or 0.95)
+    title, name = str(result.primary), interval_name(result.confidence or 0.95)
     mean = Column("mean", title, bounds=("low", "high"), interval=name, is_required=True)
     return Sheet("", (Column("retriever", "retriever", TEXT), mean), lines)
 
@@ -229,41 +192,34 @@ MIN_TIED_SHARE = 0.05
 
 def summary_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     """Return one table: all metrics at the primary cut-off, and what limits them."""
-    view = View(result, _split_of(rows))
-    at_cutoff = _shown_cutoff(view, rows)
-    sheet = board_sheet(view, at_cutoff)
+    at_cutoff = _shown_cutoff(result, rows)
+    sheet = board_sheet(result, at_cutoff)
     notes = [*sheet.notes, *_warnings(result, at_cutoff)]
     return Sheet(sheet.title, sheet.columns, sheet.rows, (), notes, is_narrow=True)
 
 
 def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
     """Return the tables of an evaluation: one cut-off in full, then the primary metric over all."""
-    view = View(result, _split_of(rows))
-    at_cutoff = _shown_cutoff(view, rows)
+    at_cutoff = _shown_cutoff(result, rows)
     cutoffs = sorted({row["top_k"] for row in rows})
     names = [row["retriever"] for row in at_cutoff]
     sheets = [
         summary_sheet(result, rows),
-        _curve(view, rows, cutoffs) if len(cutoffs) > 1 else None,
-        interval_sheet(view, rows),
+        _curve(result, rows, cutoffs) if len(cutoffs) > 1 else None,
+        interval_sheet(result, rows),
         answerability_sheet(result, names),
         similarity_sheet(result, at_cutoff),
-        *answer_sheets(result, view.split),
-        *headline_sheets(result, view.split),
+        *answer_sheets(result),
+        *headline_sheets(result),
         *sampled_sheets(result)[:1],
     ]
     return [sheet for sheet in sheets if sheet is not None]
 
 
-def _split_of(rows: Sequence[Row]) -> str | None:
-    """Return the split that rows are of, as it is asked for; None: queries are not split."""
-    return None if rows[0]["split"] == ALL else str(rows[0]["split"])
-
-
-def _shown_cutoff(view: View, rows: Sequence[Row]) -> list[Row]:
+def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:
     """Return the rows at the primary cut-off, else at the deepest that was selected."""
     cutoffs = {row["top_k"] for row in rows}
-    top_k = view.cutoff if view.cutoff in cutoffs else max(cutoffs)
+    top_k = result.cutoff if result.cutoff in cutoffs else max(cutoffs)
     return [row for row in rows if row["top_k"] == top_k]
 
 
@@ -329,7 +285,7 @@ def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> 
     return Sheet(title, columns, rows, name="answerability")
 
 
-def answerability(view: View) -> Context | None:
+def answerability(result: EvaluationResult) -> Row | None:
     """Return the section of the page; None where no query is said to be unanswerable."""
-    sheet = answerability_sheet(view.result, view.retrievers) if view.result.has_metrics else None
+    sheet = answerability_sheet(result, result.retrievers) if result.has_metrics else None
     return None if sheet is None else {"sheet": sheet}

@@ -11,7 +11,7 @@ none. p and the interval are those of :mod:`rag_assets.statistics.paired_differe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +54,7 @@ from rag_assets.report.judged import (
 )
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sampled import SampledLabels
-from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.report.sheet import SIGNED, Column
 from rag_assets.schemas import ANSWER_VERDICTS
 from rag_assets.statistics.comparisons import difference, holm
 from rag_assets.statistics.intervals import largest_value, number_or_none
@@ -69,7 +69,6 @@ ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
 class Retrieval(MetricSource):
     """A metric of retrievers that labels of evidence decide."""
 
-    questions = "qrels"
     measured = ("_runs", "metrics")
     needs_labels = True
 
@@ -138,7 +137,6 @@ class Answers(Retrieval):
     """A metric of the words of answers."""
 
     subject = "answerer"
-    questions = "queries"
     measured = ("answers", "answer_metrics")
     needs_labels = False
 
@@ -150,7 +148,7 @@ class Answers(Retrieval):
             for key, table in result.answer_metrics.items()
         }
 
-    def check_single(self, remedy: str = "") -> None:
+    def check_single(self) -> None:
         """Refuse a metric that is no mean of single questions."""
         if not METRICS[self.metric.measure].is_mean:
             problem = f"{self.metric} is not a mean of single questions"
@@ -169,7 +167,6 @@ class JudgedAnswers(EstimatedSource):
 
     subject = "answerer"
     measured = ("answers", "answer_metrics", "answer_verdicts")
-    fails_without_value = False  # what nothing calibrates yet is not worse for that
 
     @property
     def judge(self) -> str:
@@ -217,10 +214,10 @@ class JudgedAnswers(EstimatedSource):
         key = answer_verdicts_key(self.judge)
         return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
 
-    def check_single(self, remedy: str = "") -> None:
+    def check_single(self) -> None:
         """Refuse it: nothing calibrates a single verdict."""
-        problem = "counts only after people's labels calibrate it"
-        raise UsageError(f"{self.metric} {problem}; it is {remedy}")
+        problem = "counts only over all questions, after people's labels calibrate it"
+        raise UsageError(f"{self.metric} {problem}; see `rag-assets compare`, `gate` and `history`")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the calibrated means of one judge; of the only one where none is named."""
@@ -256,20 +253,17 @@ class JudgedAnswers(EstimatedSource):
         if None not in (old, new) and old != new:
             yield f"{self.judge} is another judge now"
 
-    def differences(
-        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
-    ) -> list[Row]:
+    def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return rows of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge.
 
         Raises:
             NotEvaluated: the evaluation has none, or none of these names.
         """
-        split = result.chosen_split(split)
         if names:
-            rows = self._difference(result, split, names)
+            rows = self._difference(result, names)
         else:
-            stored = stored_rows(result, "calibrated_differences")
-            rows = [row for row in stored if (row["by"], row["split"]) == (self.judge, split)]
+            of, stored = (self.judge, result.split), stored_rows(result, "calibrated_differences")
+            rows = [row for row in stored if (row["by"], row["split"]) == of]
         if not rows:
             problem = f"the last evaluation of {result.evaluation.experiment}"
             raise NotEvaluated(
@@ -277,8 +271,8 @@ class JudgedAnswers(EstimatedSource):
             )
         return rows
 
-    def _difference(self, result: EvaluationResult, split: str, names: Sequence[str]) -> list[Row]:
-        cells, sample = self.cells(result), sample_of(result, split)
+    def _difference(self, result: EvaluationResult, names: Sequence[str]) -> list[Row]:
+        cells, sample = self.cells(result), sample_of(result, result.split)
         a, b = names
         if sample is None or a not in cells or b not in cells:
             return []
@@ -289,11 +283,13 @@ class JudgedAnswers(EstimatedSource):
         row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
         return [{"by": self.judge, **calibrated_row(row)}]
 
-    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
-        """Return these rows as a table, and what they come to."""
-        pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
-        columns = (Column("pair", "answerers", TEXT), *calibrated_columns(rows, SIGNED))
-        return Sheet(title, columns, pairs, notes=[difference_text(row) for row in rows])
+    def difference_columns(self, rows: Sequence[Row]) -> Iterable[Column]:
+        """Return what the judge says, calibrated, beside the labels alone."""
+        return calibrated_columns(rows, SIGNED)
+
+    def difference_text(self, row: Row) -> str:
+        """Return what one of them comes to, in one sentence that claims no more."""
+        return difference_text(row)
 
 
 def _check_only_one(judges: Sequence[str]) -> None:

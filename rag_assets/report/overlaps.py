@@ -12,7 +12,6 @@ from rag_assets.evaluation.leaderboard import mean
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.report.view import Context, View
 
 
 def overlap_rows(result: EvaluationResult, selection: Selection | None = None) -> list[Row]:
@@ -94,9 +93,9 @@ def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | N
     return Sheet(title, columns, lines) if lines else None
 
 
-def overlaps(view: View) -> Context | None:
+def overlaps(result: EvaluationResult) -> Row | None:
     """Return the sheets of the section; None with labels."""
-    if view.result.has_metrics:
+    if result.has_metrics:
         return None
-    speed = _speed(view.result, "") if view.speed else None
-    return {"sheets": pair_sheets(overlap_rows(view.result)), "speed": speed}
+    speed = _speed(result, "") if result.speed else None
+    return {"sheets": pair_sheets(overlap_rows(result)), "speed": speed}

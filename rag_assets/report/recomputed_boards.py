@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError, NotEvaluated
+from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.leaderboard import mean, positions
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
@@ -27,7 +28,6 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import Kept, ReturnedTexts, budget_metrics, within_budget
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import context_column, cut
-from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.schemas import LEADERBOARD
@@ -41,9 +41,7 @@ from rag_assets.store.artifacts import (
 )
 
 
-def budget_rows(
-    result: EvaluationResult, retrievers: Collection[str], budget: int, split: str | None = None
-) -> list[Row]:
+def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: int) -> list[Row]:
     """Return one mapping a retriever, best first by the primary measure.
 
     One that was tuned on the split comes last, and its position is None. Each has ``retriever``,
@@ -54,15 +52,13 @@ def budget_rows(
     ``units`` (mean over all queries), and the means of the leaderboard's measures.
 
     Raises:
-        UsageError: the queries are not split.
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made
             before tokens were counted.
     """
     stored = LEADERBOARD.arrow().names
     measures = [name for name in result.leaderboard.column_names if name not in stored]
-    chosen = result.chosen_split(split)
     names = [name for name in result.run_retrievers if name in retrievers]
-    rows = [_row(result, name, budget, measures, chosen) for name in names]
+    rows = [_row(result, name, budget, measures) for name in names]
     if not rows:
         name = result.evaluation.experiment
         raise NotEvaluated(f"the last evaluation of {name} has no run of these retrievers")
@@ -70,26 +66,22 @@ def budget_rows(
     values = {name: row.get(result.primary.column, float("-inf")) for name, row in by_name.items()}
     return [
         {"retriever": name, "position": position, **by_name[name]}
-        for name, position in positions(values, result.tuned_on(chosen)).items()
+        for name, position in positions(values, result.tuned_on(result.split)).items()
     ]
 
 
-def _row(
-    result: EvaluationResult, retriever: str, budget: int, measures: list[str], split: str
-) -> Row:
+def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[str]) -> Row:
     keys = result.run_keys(retriever)
     depth = max(keys)
-    contexts_entry = _partition(result, "retriever_contexts", retriever)
-    manifest = result.manifest_of(contexts_entry)
+    key = retriever_contexts_key(retriever)
+    contexts, manifest = result.table(key), result.manifest(key)
     column = context_column(str(manifest.config["judge"])) if manifest else ""
-    contexts = result.table(contexts_entry.key)
     within = within_budget(result.table(keys[depth]), contexts, budget, column=column)
     relevant_units = result.table(relevant_units_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
     failed = result.failures(keys[depth])
-    weights = {
-        query: weight for query, weight in result.weights(split).items() if query not in failed
-    }
+    of_split = result.weights(result.split)
+    weights = {query: weight for query, weight in of_split.items() if query not in failed}
     queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
     within = within.of_queries(queries["query_id"])
     table = budget_metrics(within, relevant_units, queries, measures)
@@ -103,11 +95,11 @@ def _row(
     n_queries = queries.num_rows
     return {
         "retriever": retriever,
-        "split": split,
+        "split": result.split,
         "budget": budget,
         "depth": depth,
         "n_queries": len(_answerable(relevant_units, weights)),
-        "n_failed": len(result.weights(split).keys() & failed.keys()),
+        "n_failed": len(of_split.keys() & failed.keys()),
         "n_short": within.n_short(depth),
         "n_nothing_fits": within.n_nothing_fits(),
         "tokens": _tokens(within, relevant_units, weights),
@@ -142,15 +134,6 @@ def _answer_hits(
     return hits[cell]["answer_hit"]
 
 
-def _partition(result: EvaluationResult, asset: str, retriever: str) -> SnapshotEntry:
-    for entry in result.evaluation.entries_of(asset):
-        if entry.partition["retriever"] == retriever:
-            return entry
-    name = result.evaluation.experiment
-    problem = f"the last evaluation of {name} has no {asset} of {retriever}"
-    raise NotEvaluated(f"{problem}; evaluate it again")
-
-
 def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     """Return a row a retriever, and a line on each whose run is too short or too long."""
     first = rows[0]
@@ -182,17 +165,12 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         for name, text in texts.items():
             if row[name]:
-                line = text.format(n=_queries(row[name]), depth=row["depth"])
+                queries = "1 query" if row[name] == 1 else f"{row[name]} queries"
+                line = text.format(n=queries, depth=row["depth"])
                 yield f"{row['retriever']}: {line}"
 
 
-def _queries(count: int) -> str:
-    return f"{count} query" if count == 1 else f"{count} queries"
-
-
-def tie_rows(
-    result: EvaluationResult, retrievers: Collection[str], top_k: int, split: str
-) -> list[Row]:
+def tie_rows(result: EvaluationResult, retrievers: Collection[str], top_k: int) -> list[Row]:
     """Return one mapping a retriever and measure: its mean, and the bounds over all tie orders.
 
     Units of one score are put into every order, within the cut and across it. Each row has
@@ -211,7 +189,7 @@ def tie_rows(
             metrics = [parse_metric(column)._replace(cutoff=top_k) for column in names]
             bounded = [metric for metric in metrics if metric.measure in BOUNDED]
             ranking = _ranking(result, name, top_k)
-            rows += [_tie_row(result, name, ranking, metric, split) for metric in bounded]
+            rows += [_tie_row(result, name, ranking, metric) for metric in bounded]
     if not rows:
         name, allowed = result.evaluation.experiment, ", ".join(BOUNDED)
         problem = f"has no cell at top_k {top_k} of these retrievers with one of {allowed}"
@@ -219,10 +197,8 @@ def tie_rows(
     return rows
 
 
-def _tie_row(
-    result: EvaluationResult, retriever: str, ranking: pa.Table, metric: Metric, split: str
-) -> Row:
-    weights = result.weights(split)
+def _tie_row(result: EvaluationResult, retriever: str, ranking: pa.Table, metric: Metric) -> Row:
+    weights = result.weights(result.split)
     cell = result.query_metrics(metric.cutoff or 0)[retriever]
     counted = {
         row["query_id"]: row["ties_at_cut"]
@@ -274,10 +250,12 @@ def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
     return artifact if is_it else None
 
 
-def tie_sheet(experiment: str, rows: Sequence[Row], split: str) -> Sheet:
+def tie_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     """Return a row a retriever and measure, and why some have no bounds."""
-    where = "" if split == ALL else f"{split}, "
-    title = f"{experiment}: {where}means over all orders of units with equal scores"
+    where = "" if result.split == ALL else f"{result.split}, "
+    title = (
+        f"{result.evaluation.experiment}: {where}means over all orders of units with equal scores"
+    )
     columns = (
         Column("retriever", "retriever", TEXT),
         Column("metric", "metric", TEXT, is_whole=True),

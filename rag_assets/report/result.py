@@ -1,4 +1,4 @@
-"""The current evaluation, opened for reading: what faces and notebooks show."""
+"""An evaluation, opened for reading: its tables, and one split of it as all faces show it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from rag_assets.answers.options import GOLD
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.evaluation.query_facts import (
     ALL,
-    TEST,
     answerable_queries,
     declared_unanswerable,
     facts_table,
 )
-from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
@@ -38,6 +36,8 @@ from rag_assets.schemas import (
     TableSchema,
 )
 from rag_assets.sources.stage import DOCUMENTS_KEY
+from rag_assets.statistics.comparisons import is_significant
+from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
 
 Row = dict[str, Any]
@@ -45,12 +45,20 @@ Row = dict[str, Any]
 SAMPLED = "sampled_"
 """Before the name of a metric: what a sample of labels estimates of it."""
 
+LEADING = ("retriever", "split", "top_k", "position")
+"""The columns of a row of the leaderboard that stand before its metrics."""
+
 
 class EvaluationResult:
-    """An evaluation and its tables."""
+    """An evaluation and its tables; what is of one split is of :attr:`split`."""
 
-    def __init__(self, root: Path, evaluation: Evaluation) -> None:
+    def __init__(self, root: Path, evaluation: Evaluation, split: str | None = None) -> None:
         """Open ``evaluation`` of the experiment in folder ``root`` of the store.
+
+        Args:
+            root: the folder.
+            evaluation: what to open.
+            split: whose numbers are shown; None: test where there is one, else all.
 
         Raises:
             StoreError: it is from before 0.1.0, whose tables are not read.
@@ -61,15 +69,16 @@ class EvaluationResult:
             raise StoreError(f"{problem}: only its history is read; evaluate {name} again")
         self.root = root
         self.evaluation = evaluation
+        self.asked = split
 
     @classmethod
-    def current(cls, root: Path) -> Self:
+    def current(cls, root: Path, split: str | None = None) -> Self:
         """Open the current evaluation of the experiment in folder ``root`` of the store.
 
         Raises:
             NotEvaluated: there is none.
         """
-        return cls(root, read_current(root))
+        return cls(root, read_current(root), split)
 
     @property
     def primary(self) -> Metric:
@@ -113,13 +122,108 @@ class EvaluationResult:
         """Return the split that was asked for, else the one to show: ``test``, or ``all``.
 
         Raises:
-            UsageError: the queries are not split.
+            UsageError: there is no such split.
         """
         splits = self.splits
         if asked is None or asked in splits:
             return asked or next(iter(splits), ALL)
-        name = self.evaluation.experiment
-        raise UsageError(f"the queries of {name} are not split; add `split` to its experiment.yaml")
+        if set(splits) <= {ALL}:
+            problem = f"the queries of {self.evaluation.experiment} are not split"
+            raise UsageError(f"{problem}; add `split` to its experiment.yaml")
+        raise UsageError(f"unknown split {allowed_names(asked, splits)}")
+
+    @cached_property
+    def split(self) -> str:
+        """The split whose numbers are shown; ``all`` without one.
+
+        Raises:
+            UsageError: the one that was asked for is not there.
+            NotEvaluated: one was asked for, and there are neither labels nor answers.
+        """
+        has_values = self.asked or self.has_metrics or self.answer_metrics
+        return self.chosen_split(self.asked) if has_values else ALL
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The leaderboard of the split, best retriever first; empty without labels.
+
+        :data:`LEADING` come first; ``position`` is None for a retriever that is not ranked. Metric
+        names carry no cut-off: that is ``top_k``; what is null is left out. A tuned fusion has its
+        ``chosen_weights``, and a cell that was timed a ``cost_time``.
+        """
+        times = self.cost_times() if self.has_metrics else {}
+        rows = []
+        for row in self.leaderboard.to_pylist() if self.has_metrics else []:
+            if row["split"] == self.split:
+                name, top_k = row["retriever"], row["top_k"]
+                lead = {column: row.pop(column) for column in LEADING}
+                row["chosen_weights"] = self.chosen_weights.get(name)
+                row["cost_time"] = times.get((name, top_k))
+                rows.append({**lead, **{n: v for n, v in row.items() if v is not None}})
+        return rows
+
+    @property
+    def cutoff(self) -> int:
+        """The cut-off of the primary metric."""
+        return self.primary.cutoff or 0
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """The metrics of the leaderboard without their cut-offs, the primary one first."""
+        names = metric_columns({name for row in self.rows for name in row})
+        return sorted(names, key=lambda name: name != self.primary.column)
+
+    @cached_property
+    def cutoffs(self) -> list[int]:
+        """The cut-offs of the leaderboard, rising."""
+        return sorted({row["top_k"] for row in self.rows})
+
+    @cached_property
+    def retrievers(self) -> list[str]:
+        """The retrievers of the leaderboard, best first."""
+        return list(dict.fromkeys(row["retriever"] for row in self.rows))
+
+    @cached_property
+    def at_cutoff(self) -> list[Row]:
+        """The rows at the primary cut-off, best first."""
+        return [row for row in self.rows if row["top_k"] == self.cutoff]
+
+    @cached_property
+    def ranked(self) -> list[Row]:
+        """Those of them that have a value of the primary metric and a position."""
+        column = self.primary.column
+        return [r for r in self.at_cutoff if column in r and r["position"] is not None]
+
+    @cached_property
+    def near(self) -> set[str]:
+        """The retrievers that no test tells apart from the best by the primary metric."""
+        best = {row["retriever"] for row in self.rows if row["position"] == 1}
+        unranked = {row["retriever"] for row in self.rows if row["position"] is None}
+        near: set[str] = set()
+        for row in self.comparisons:
+            pair = {row["retriever_a"], row["retriever_b"]}
+            if pair & best and row["difference"] is not None and not is_significant(row):
+                near |= pair - best - unranked
+        return near
+
+    @cached_property
+    def intervals(self) -> dict[tuple[str, int, str], Row]:
+        """(retriever, top_k, metric) -> row of :data:`rag_assets.schemas.INTERVALS`."""
+        return {
+            (row["retriever"], row["top_k"], row["metric"]): row
+            for row in self.rows_of("intervals")
+            if row["split"] == self.split
+        }
+
+    @property
+    def confidence(self) -> float | None:
+        """That of the intervals; None where there are none."""
+        return next((row["confidence"] for row in self.intervals.values()), None)
+
+    @cached_property
+    def comparisons(self) -> list[Row]:
+        """Rows of :data:`rag_assets.schemas.COMPARISONS`: all pairs by the primary metric."""
+        return [r for r in self.rows_of(COMPARISONS_KEY.asset) if r["split"] == self.split]
 
     def tuned_on(self, split: str) -> list[str]:
         """Return the retrievers that a split cannot rank: their parameters were chosen on it."""
@@ -302,18 +406,6 @@ class EvaluationResult:
         facts = self._table(self._entry("query_facts"))
         return pairs_of(facts.filter(pc.equal(facts["split"], split)), "query_id", "weight")
 
-    def counted_split(self, asked: str | None = None) -> str:
-        """Return the split that was asked for, of those of which queries count; else test, or all.
-
-        Raises:
-            UsageError: there is no such split.
-        """
-        splits = sorted(set(counting_of(self.table)["split"].to_pylist()))
-        chosen = asked or (TEST if TEST in splits else splits[0])
-        if chosen not in splits:
-            raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
-        return chosen
-
     def table_of(self, asset: str) -> pa.Table:
         """Return the table of an asset, such as ``queries``, ``metrics`` or ``attributions``.
 
@@ -372,6 +464,11 @@ class EvaluationResult:
             if manifest is not None:
                 fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
         return fingerprints
+
+    @cached_property
+    def speed(self) -> dict[str, float]:
+        """:meth:`milliseconds_per_query`, read once."""
+        return self.milliseconds_per_query()
 
     def milliseconds_per_query(self) -> dict[str, float]:
         """Return retriever -> median time of a query, from its text to its hits.

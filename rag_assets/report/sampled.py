@@ -33,7 +33,6 @@ from rag_assets.report.evaluation_pairs import (
 )
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
-from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import ArtifactKey
 
 HOW = "`rag-assets label` asks for the labels that tell most"
@@ -116,7 +115,7 @@ class SampledLabels(EstimatedSource):
         """Refuse it: no single question has a value."""
         self.check_single()
 
-    def check_single(self, remedy: str = "") -> NoReturn:
+    def check_single(self) -> NoReturn:
         """Refuse it: it is estimated over all questions together."""
         problem = f"{self.metric} is estimated over all questions together, not a question each"
         raise UsageError(f"{problem}; see `rag-assets compare` and `history`")
@@ -130,9 +129,7 @@ class SampledLabels(EstimatedSource):
         """Refuse it: a sample is of what one evaluation returned."""
         self.check_single()
 
-    def differences(
-        self, result: EvaluationResult, split: str | None, names: Sequence[str] = ()
-    ) -> list[Row]:
+    def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return a row a pair of retrievers, read as "the second minus the first".
 
         Returns:
@@ -145,7 +142,7 @@ class SampledLabels(EstimatedSource):
             NotEvaluated: the evaluation has no sample of labels.
             UsageError: an unknown retriever, or a split is wanted.
         """
-        if split is not None:
+        if result.asked is not None:
             problem = f"{self.metric} is over all questions together"
             raise UsageError(f"{problem}; --split does not apply")
         sampled = sampled_names(result)
@@ -170,16 +167,20 @@ class SampledLabels(EstimatedSource):
             rows.append({**row, "n_no_chance": one.n_no_chance})
         return rows
 
-    def differences_sheet(self, rows: Sequence[Row], title: str) -> Sheet:
-        """Return these rows as a table, and what they come to."""
-        pairs = [{**row, "pair": f"{row['name_b']} - {row['name_a']}"} for row in rows]
-        columns = (
-            Column("pair", "retrievers", TEXT),
-            Column("difference", "difference", "+.4f", is_required=True),
-            *_intervals(rows),
-            Column("n_labels", "labels", "d"),
-        )
-        return Sheet(title, columns, pairs, notes=[sampled_text(row) for row in rows])
+    def difference_columns(self, rows: Sequence[Row]) -> Iterator[Column]:
+        """Yield the difference with both intervals."""
+        yield Column("difference", "difference", "+.4f", is_required=True)
+        yield from _intervals(rows)
+        yield Column("n_labels", "labels", "d")
+
+    def difference_text(self, row: Row) -> str:
+        """Return what one of them comes to, in one sentence that claims no more."""
+        a, b = row["name_a"], row["name_b"]
+        if row["questions_low"] is None:
+            return f"{b} against {a}: {no_interval_text(row['n_no_chance'])}"
+        bounds, labels = (row["questions_low"], row["questions_high"]), f"{row['n_labels']} labels"
+        on = f"on {QUESTIONS}"
+        return pair_sentence((a, b), row["difference"], bounds, "is better than", labels, on)
 
     def _estimator(
         self, result: EvaluationResult, sampled: Sequence[str]
@@ -222,26 +223,16 @@ def sampled_names(result: EvaluationResult) -> list[str]:
     return list(manifest.config["retrievers"]) if manifest is not None else []
 
 
-def sampled_text(row: Row) -> str:
-    """Return what an estimated difference comes to, in one sentence that claims no more."""
-    a, b = row["name_a"], row["name_b"]
-    if row["questions_low"] is None:
-        return f"{b} against {a}: {no_interval_text(row['n_no_chance'])}"
-    bounds, labels = (row["questions_low"], row["questions_high"]), f"{row['n_labels']} labels"
-    on = f"on {QUESTIONS}"
-    return pair_sentence((a, b), row["difference"], bounds, "is better than", labels, on)
-
-
 MAX_PAIRS = 12
 """Pairs in the section of the page."""
 
 
-def sampled(view: View) -> Context | None:
+def sampled(result: EvaluationResult) -> Row | None:
     """Return the section of the page; None without a sample, or with all of it graded."""
-    sheets = sampled_sheets(view.result)
+    sheets = sampled_sheets(result)
     if not sheets:
         return None
     metric = estimable_metric(sheets[0].rows[0]["metric"])
     source = SampledLabels(metric._replace(measure=SAMPLED + metric.measure))
-    pairs = source.differences(view.result, None)[:MAX_PAIRS]
-    return {"sheets": sheets, "pairs": [sampled_text(row) for row in pairs]}
+    pairs = source.differences(result)[:MAX_PAIRS]
+    return {"sheets": sheets, "pairs": [source.difference_text(row) for row in pairs]}

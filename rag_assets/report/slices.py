@@ -25,9 +25,8 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.report.evaluation_pairs import MetricSource
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.page.environment import shortened
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, of_split
-from rag_assets.report.view import Context, View
 
 TAG = "tag"
 QUERY = "query."
@@ -78,7 +77,6 @@ def slices_of(
     source: MetricSource | None = None,
     names: Collection[str] | None = None,
     by: str = TAG,
-    split: str | None = None,
 ) -> list[Slice]:
     """Return a metric by query tag or by a field; empty when no answerable query is in any.
 
@@ -87,14 +85,13 @@ def slices_of(
         source: the metric; the primary one when absent.
         names: whose means to give, answerers as ``plain@5``; all when absent.
         by: ``tag``, ``query.<field>`` or ``document.<field>`` (of the relevant documents).
-        split: whose queries to count; the one to show when absent.
 
     Raises:
-        UsageError: the queries are not split, ``by`` is none of these, no query or document has the
-            field, or single questions have no value of the metric.
+        UsageError: ``by`` is none of these, no query or document has the field, or single questions
+            have no value of the metric.
     """
     source = source or Retrieval(result.primary)
-    source.check_single("calibrated over all questions of a split alone")
+    source.check_single()
     cells = {
         name: table
         for name, table in source.cells_with(result).items()
@@ -105,7 +102,7 @@ def slices_of(
     if by.startswith(DOCUMENT):
         result.check_labels()
     members = members_by(by, result.table_of)
-    return slices(cells, members, source.metric.column, result.weights(result.chosen_split(split)))
+    return slices(cells, members, source.metric.column, result.weights(result.split))
 
 
 def slices(
@@ -122,25 +119,15 @@ def slices(
     values: dict[str, dict[str, float | None]] = {
         name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
     }
-    rows = [
-        _slice(value, sorted(ids & weights.keys()), values, weights)
-        for value, ids in sorted(members.items())
-    ]
-    return [one for one in rows if one is not None]
-
-
-def _slice(
-    value: str,
-    query_ids: list[str],
-    values: Mapping[str, Mapping[str, float | None]],
-    weights: Mapping[str, float],
-) -> Slice | None:
-    counted = [i for i in query_ids if any(v.get(i) is not None for v in values.values())]
-    if not counted:
-        return None
-    counts = [weights[i] for i in counted]
-    means = {name: mean([v.get(i) for i in counted], counts) for name, v in values.items()}
-    return Slice(value, len(counted), means)
+    rows = []
+    for name, ids in sorted(members.items()):
+        of_slice = sorted(ids & weights.keys())
+        counted = [i for i in of_slice if any(v.get(i) is not None for v in values.values())]
+        if counted:
+            each = [weights[i] for i in counted]
+            means = {n: mean([v.get(i) for i in counted], each) for n, v in values.items()}
+            rows.append(Slice(name, len(counted), means))
+    return rows
 
 
 def _query_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
@@ -222,14 +209,14 @@ MAX_TAGS = 200
 """Tags of the page; where there are more, those with the most queries."""
 
 
-def tag_slices(view: View) -> Context | None:
+def tag_slices(result: EvaluationResult) -> Row | None:
     """Return the section of the page; None where no answerable query has a tag."""
-    every = slices_of(view.result) if view.result.has_metrics else []
+    every = slices_of(result) if result.has_metrics else []
     if not every:
         return None
     largest = sorted(every, key=lambda one: -one.n_queries)[:MAX_TAGS]
     tags = [replace(one, value=shortened(one.value)) for one in every if one in largest]
-    names = [name for name in view.retrievers if any(name in one.means for one in every)]
-    metric = view.result.evaluation.primary
-    sheet = slices_sheet(tags, metric, TAG, view.split, order=names)
+    names = [name for name in result.retrievers if any(name in one.means for one in every)]
+    metric = result.evaluation.primary
+    sheet = slices_sheet(tags, metric, TAG, result.split, order=names)
     return {"sheet": sheet, "n_tags": len(every)}

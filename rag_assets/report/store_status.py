@@ -82,18 +82,11 @@ def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
 
 def _best(root: Path, evaluation: Evaluation) -> Row:
     result = EvaluationResult(root, evaluation)
-    if not result.has_metrics:
-        return {}
-    split, primary = result.chosen_split(), result.primary
-    first = [
-        cell
-        for cell in result.leaderboard.to_pylist()
-        if (cell["split"], cell["top_k"], cell["position"]) == (split, primary.cutoff, 1)
-    ]
+    first = [cell for cell in result.at_cutoff if cell["position"] == 1]
     if not first:
         return {}
     names = [cell["retriever"] for cell in first]
-    return {"best": names, "value": first[0][primary.column]}
+    return {"best": names, "value": first[0].get(result.primary.column)}
 
 
 def _now(settings: StoreSettings, source: object) -> Row:

@@ -10,9 +10,8 @@ and retriever are one family of tests; what is not shown is named as that, where
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,8 @@ from rag_assets.plain_text import one_line
 from rag_assets.report.comparison_views import oriented
 from rag_assets.report.comparisons import Compared, power_text
 from rag_assets.report.page.environment import shortened
+from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slices import TAG, members_by
-from rag_assets.report.view import View
 from rag_assets.statistics.comparisons import holm
 from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.paired_tests import ALPHA
@@ -52,25 +51,6 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Exceptional:
-    """A retriever that has more than the best on the queries of a tag.
-
-    Attributes:
-        tag: the tag.
-        retriever: who has more.
-        value: its mean there.
-        best_value: that of the best over all.
-        shown: whether chance is ruled out, after Holm's correction.
-    """
-
-    tag: str
-    retriever: str
-    value: float
-    best_value: float
-    shown: bool
-
-
-@dataclass(frozen=True)
 class Winner:
     """The answer.
 
@@ -78,23 +58,15 @@ class Winner:
         best: the retriever with the highest value.
         tied: the others that are not shown to be worse, the best first.
         compared: whether it was compared with any other.
-        caveat: what limits the claim because queries share documents; None: nothing does.
-        power: which difference the questions can show; empty: nobody is tied, or it is not known.
-        cheapest: of the best and the tied, by the time of a query; None: times are not known.
-        milliseconds: its time.
-        exceptions: tags on which another has more.
-        numbers: a sentence: what the best is, its primary metric, and that of the next.
+        sentences: what else is known: what the best is and its value, what limits the claim, what
+            the questions can show, who of the tied is the fastest, and tags on which another has
+            more.
     """
 
     best: str
     tied: tuple[str, ...]
     compared: bool
-    caveat: str | None
-    power: str
-    cheapest: str | None
-    milliseconds: float | None
-    exceptions: tuple[Exceptional, ...]
-    numbers: str
+    sentences: list[str]
 
     @property
     def proven(self) -> bool:
@@ -103,81 +75,57 @@ class Winner:
 
     @property
     def title(self) -> str:
-        """The answer in one line, for a terminal."""
-        if self.proven or not self.compared:
+        """The answer in one line: ``No winner yet: bm25, hybrid and 4 more are tied``."""
+        if not self.tied:
             return f"Use {self.best}" if self.compared else f"{self.best}, compared with no other"
-        return f"No winner yet: {self.tied_text} are tied"
-
-    @property
-    def tied_text(self) -> str:
-        """Return ``bm25, hybrid and 4 more``."""
         names = [self.best, *self.tied]
-        if len(names) <= 3:
-            return f"{', '.join(names[:-1])} and {names[-1]}"
-        return f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-    @property
-    def sentences(self) -> list[str]:
-        """What else is known, a sentence each."""
-        return list(self._sentences())
-
-    def _sentences(self) -> Iterator[str]:
-        yield self.numbers
-        if self.caveat is not None:
-            yield f"But {self.caveat}."
-        if self.power:
-            yield f"The test cannot tell: {self.power}."
-        if self.tied and self.cheapest is not None and self.milliseconds is not None:
-            yield f"The fastest of them is {self.cheapest}, {self.milliseconds:.3g} ms a query."
-        lead = f"{self.best} is best over all, but" if self.proven else "By query tag:"
-        for one in self.exceptions:
-            numbers = f"({one.value:.2f}, {self.best} {one.best_value:.2f})"
-            if one.shown:
-                yield f"{lead} {one.retriever} is better for {one.tag} {numbers}."
-            else:
-                better = f"{one.retriever} may be better for {one.tag} {numbers}"
-                yield f"{better}; the data does not settle it."
+        first, rest = names[:-1], names[-1]
+        if len(names) > 3:
+            first, rest = names[:2], f"{len(names) - 2} more"
+        return f"No winner yet: {', '.join(first)} and {rest} are tied"
 
 
-def winner_of(view: View) -> Winner | None:
+def winner_of(result: EvaluationResult) -> Winner | None:
     """Return the answer of an evaluation; None where nobody has a value."""
-    if not view.ranked:
+    if not result.ranked:
         return None
-    best = str(view.ranked[0]["retriever"])
-    others = [str(row["retriever"]) for row in view.ranked[1:]]
-    compared = bool(view.comparisons) and bool(others)
-    seen = Compared.of(view.result, split=view.split) if compared else None
-    worse = [row for row in _of_best(view, best) if row["mark"]]
-    tied = tuple(name for name in others if name not in [row["other"] for row in worse])
-    powers = [power_text(row, "questions") for row in _of_best(view, best) if row["other"] in tied]
-    times = {name: view.speed.get(name) for name in (best, *tied)}
-    timed = {name: time for name, time in times.items() if time is not None}
-    cheapest = min(timed, key=lambda name: timed[name]) if len(timed) == len(times) else None
-    return Winner(
-        best=best,
-        tied=tied,
-        compared=compared,
-        caveat=seen.caveat if seen is not None else None,
-        power=next(iter(powers), "").removeprefix("; "),
-        cheapest=cheapest,
-        milliseconds=timed[cheapest] if cheapest is not None else None,
-        exceptions=tuple(_exceptions(seen, best)[:MAX_EXCEPTIONS]) if seen is not None else (),
-        numbers=_numbers(view),
-    )
+    best, *others = (str(row["retriever"]) for row in result.ranked)
+    if not result.comparisons or not others:
+        return Winner(best, (), False, [_numbers(result)])
+    pairs = [
+        oriented(row, best)
+        for row in result.comparisons
+        if best in (row["retriever_a"], row["retriever_b"])
+    ]
+    worse = [row["other"] for row in pairs if row["mark"]]
+    tied = tuple(name for name in others if name not in worse)
+    pair = Compared.of(result)
+    sentences = [_numbers(result)]
+    if pair.caveat is not None:
+        sentences.append(f"But {pair.caveat}.")
+    powers = [power_text(row, "questions") for row in pairs if row["other"] in tied]
+    if powers and powers[0]:
+        sentences.append(f"The test cannot tell: {powers[0].removeprefix('; ')}.")
+    times = {name: result.speed[name] for name in (best, *tied) if name in result.speed}
+    if tied and len(times) == len(tied) + 1:
+        name = min(times, key=lambda name: times[name])
+        sentences.append(f"The fastest of them is {name}, {times[name]:.3g} ms a query.")
+    lead = "By query tag:" if tied else f"{best} is best over all, but"
+    return Winner(best, tied, True, sentences + _exceptions(pair, best, lead)[:MAX_EXCEPTIONS])
 
 
-def _numbers(view: View) -> str:
+def _numbers(result: EvaluationResult) -> str:
     """Return ``maxsim reranks hybrid; its ndcg@10 is 0.7906, hybrid has 0.7399``."""
-    best, *others = view.ranked
-    kind = _kind(view, str(best["retriever"]))
+    best, *others = result.ranked
+    kind = _kind(result, str(best["retriever"]))
     text = f"{best['retriever']} {kind}; its" if kind else f"{best['retriever']}'s"
-    rest = [f", {row['retriever']} has {row[view.measure]:.4f}" for row in others[:1]]
-    return f"{text} {view.result.primary} is {best[view.measure]:.4f}{''.join(rest)}."
+    rest = [f", {row['retriever']} has {row[result.primary.column]:.4f}" for row in others[:1]]
+    return f"{text} {result.primary} is {best[result.primary.column]:.4f}{''.join(rest)}."
 
 
-def _kind(view: View, name: str) -> str | None:
+def _kind(result: EvaluationResult, name: str) -> str | None:
     """Return what a retriever does, in a few words; None: its type says no more than its name."""
-    blocks = view.result.evaluation.origin.configuration.get("retrievers")
+    blocks = result.evaluation.origin.configuration.get("retrievers")
     block = blocks.get(name) if isinstance(blocks, Mapping) else None
     if not isinstance(block, Mapping):
         return None
@@ -190,35 +138,24 @@ def _kind(view: View, name: str) -> str | None:
     return KINDS.get(str(block.get("type")))
 
 
-def _of_best(view: View, best: str) -> list[dict[str, Any]]:
-    """Return the comparisons of the best with the others, as its value minus theirs."""
-    return [
-        oriented(row, best)
-        for row in view.comparisons
-        if best in (row["retriever_a"], row["retriever_b"])
-    ]
-
-
-def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
+def _exceptions(pair: Compared, best: str, lead: str) -> list[str]:
     """Return tags on which another has more; those that are shown first, then by how much."""
-    try:
-        members = members_by(TAG, seen.result.table_of)
-    except (KeyError, IndexError):
+    members = members_by(TAG, pair.new.table_of)
+    counted = next(iter(counted_by_split(pair.counting, pair.new_cells.values())), None)
+    if counted is None or best not in pair.new_cells:
         return []
-    counted = next(iter(counted_by_split(seen.counting, seen.cells.values())), None)
-    others = [name for name in seen.cells if name != best]
-    if counted is None or best not in seen.cells or not others:
-        return []
-    values = {name: counted.values(table, seen.column) for name, table in seen.cells.items()}
+    values = {
+        name: counted.values(table, pair.metric.column) for name, table in pair.new_cells.items()
+    }
     tags = _large(members, counted)
-    cases = [(tag, name) for tag in tags for name in others]
+    cases = [(tag, name) for tag in tags for name in values if name != best]
     if not cases:
         return []
     differences = np.column_stack(
         [np.where(tags[tag], values[name] - values[best], np.nan) for tag, name in cases]
     )
-    p_values = PairedDifferences(counted, differences).p_values(seen.resampling)
-    best_of: dict[str, Exceptional] = {}
+    p_values = PairedDifferences(counted, differences).p_values(pair.resampling)
+    most: dict[str, tuple[bool, float, float, str]] = {}
     for (tag, name), column, p, adjusted in zip(
         cases, differences.T, p_values, holm(p_values), strict=True
     ):
@@ -226,17 +163,24 @@ def _exceptions(seen: Compared, best: str) -> list[Exceptional]:
             continue
         there = ~np.isnan(column)
         weights = np.where(there, counted.weights, 0.0)
-        ours, theirs = (
+        value, of_best = (
             weighted_mean(np.where(there, values[one], 0.0) * weights, weights) or 0.0
             for one in (name, best)
         )
-        other = best_of.get(tag)
-        case = Exceptional(shortened(one_line(tag)), name, ours, theirs, adjusted < ALPHA)
-        if ours > theirs and (
-            other is None or (case.shown, case.value) > (other.shown, other.value)
-        ):
-            best_of[tag] = case
-    return sorted(best_of.values(), key=lambda one: (not one.shown, one.best_value - one.value))
+        case = adjusted < ALPHA, value, of_best, name
+        if value > of_best and (tag not in most or case[:2] > most[tag][:2]):
+            most[tag] = case
+    ordered = sorted(most.items(), key=lambda one: (not one[1][0], one[1][2] - one[1][1]))
+    return [_exception(tag, best, lead, *case) for tag, case in ordered]
+
+
+def _exception(
+    tag: str, best: str, lead: str, shown: bool, value: float, of_best: float, name: str
+) -> str:
+    on = f"{shortened(one_line(tag))} ({value:.2f}, {best} {of_best:.2f})"
+    if shown:
+        return f"{lead} {name} is better for {on}."
+    return f"{name} may be better for {on}; the data does not settle it."
 
 
 def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags]:

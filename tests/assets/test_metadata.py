@@ -12,7 +12,6 @@ from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.view import View
 from rag_assets.report.winner import winner_of
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny
@@ -44,7 +43,7 @@ def test_who_wins_comes_first(tiny: Tiny) -> None:
     tiny.snapshot()
     shown = latest(tiny, LEADERBOARD_KEY).metadata
     assert next(iter(shown)) == "winner"
-    winner = winner_of(View(EvaluationResult.current(tiny.artifacts)))
+    winner = winner_of(EvaluationResult.current(tiny.artifacts))
     assert winner is not None
     said = [markdown(text) for text in (winner.title, *winner.sentences)]
     assert shown["winner"] == dg.MetadataValue.md("\n\n".join([f"**{said[0]}**", *said[1:]]))

@@ -103,20 +103,19 @@ def test_another_metric_is_a_family_of_its_own(compare: Invoke) -> None:
 
 
 def test_shared_documents_are_noted(compare: Invoke) -> None:
-    """Nine pairs of a query and a relevant document, seven documents."""
     note = " ".join(compare().stderr.split())
     assert note == (
-        "note: a relevant document serves 1.3 queries on average; p and the interval of a "
-        "difference allow for that; the 6 questions share so few documents that they weigh like "
-        "4; only questions about other documents tell more. `statistics: {cluster: document}` "
-        "takes them together in the interval of each mean too"
+        "note: queries share relevant documents; p and the interval of a difference allow for "
+        "that; the 6 questions share so few documents that they weigh like 4; only questions "
+        "about other documents tell more. `statistics: {cluster: document}` takes them together "
+        "in the interval of each mean too"
     )
 
 
 PROBLEMS = {
     ("bm25", "bm26"): "unknown retriever 'bm26' (did you mean 'bm25'?); allowed: bm25, bm25-whole,",
     ("bm25", "bm25"): "compare takes two different retrievers, or none for all pairs: bm25, bm25",
-    ("--split", "dev"): "unknown split 'dev'; allowed: all",
+    ("--split", "dev"): "are not split; add `split` to its experiment.yaml",
     ("--metric", "ndgc@5"): "unknown metric 'ndgc@5'",
 }
 

@@ -13,7 +13,6 @@ from rag_assets.engine.measurements import MEASUREMENTS
 from rag_assets.report.charts import charts
 from rag_assets.report.formats import Row
 from rag_assets.report.latency import latency_rows
-from rag_assets.report.view import View
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.llm.server import Server, ordered, serving
@@ -125,7 +124,7 @@ def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server:
         "scored": None,  # this server does not tell what it charged
     }
     assert found["hyde"]["queries_per_second"] is None
-    chart = charts(View(result))
+    chart = charts(result)
     assert chart is not None
     assert not {"hyde", "hyde2", "both", "asked"} & set(chart["front"][:1])
 

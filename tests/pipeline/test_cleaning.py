@@ -13,6 +13,7 @@ from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
+from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from tests.forked import Forks, Place
@@ -99,7 +100,9 @@ def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
     assert names(tiny).find("anchor") == pinned
     old = EvaluationResult(tiny.artifacts, pinned)
     new = EvaluationResult.current(tiny.artifacts)
-    assert len(Retrieval(new.primary).pair_on(old, new, {"q1", "q2"}).changes()) == 5
+    assert (
+        len(EvaluationPair.between(old, new, Retrieval(new.primary), {"q1", "q2"}).changes()) == 5
+    )
 
 
 def test_unfinished_files_go(tiny: Tiny) -> None:

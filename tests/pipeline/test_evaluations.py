@@ -12,8 +12,9 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current
+from rag_assets.report.comparisons import Compared
 from rag_assets.report.diff import changes_between
-from rag_assets.report.evaluation_pairs import comparability
+from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
@@ -140,7 +141,7 @@ def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
     results = again(tiny)
     assert texts(results) == ["retriever new added", "retriever shallow removed"]
     queries = comparability(*results).chosen(intersection=False)
-    rows = Retrieval(results[1].primary).pair_on(*results, queries).changes()
+    rows = EvaluationPair.between(*results, Retrieval(results[1].primary), queries).changes()
     assert "new" not in {row["retriever"] for row in rows}
 
 
@@ -178,7 +179,9 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
         "1 labelled query with another text",
     ]
     assert found.shared == {"q2", "q3", "q4", "q5"}
-    rows = Retrieval(parse_metric("mrr@3")).pair_on(*results, found.shared).changes(["bm25"])
+    rows = EvaluationPair.between(*results, Retrieval(parse_metric("mrr@3")), found.shared).changes(
+        ["bm25"]
+    )
     old, new = (
         {row["query_id"]: row["mrr"] for row in one.query_metrics(3)["bm25"].to_pylist()}
         for one in results
@@ -190,14 +193,9 @@ def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:
 
 def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tiny: Tiny) -> None:
     result = EvaluationResult.current(tiny.artifacts)
-    queries = comparability(result, result).chosen(intersection=False)
-    pair = Retrieval(result.primary).pair_on(result, result, queries)
     for expected in result.table(COMPARISONS_KEY).to_pylist():
-        found = pair.change(expected["retriever_a"], expected["retriever_b"])
-        assert found is not None
-        assert (found.pop("old"), found.pop("new")) == (expected["mean_a"], expected["mean_b"])
-        own = {"retriever": expected["retriever_b"], "metric": "ndcg@5"}
-        assert found == {**{name: expected[name] for name in found if name in expected}, **own}
+        pair = expected["retriever_a"], expected["retriever_b"]
+        assert Compared.of(result).rows([pair]) == [expected]
 
 
 def test_another_unit_is_never_comparable(tiny: Tiny) -> None:

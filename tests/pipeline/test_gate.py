@@ -16,7 +16,7 @@ from scipy import stats
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
 from rag_assets.report.drop_causes import LostQuestion
-from rag_assets.report.evaluation_pairs import Drop
+from rag_assets.report.evaluation_pairs import Drop, EvaluationPair
 from rag_assets.report.gate import Gate, Look, Rules, gate
 from rag_assets.report.gate_views import gate_markdown, junit
 from rag_assets.report.metric_sources import Retrieval
@@ -263,7 +263,7 @@ def test_the_smallest_drop_that_is_found(known: Known) -> None:
     before = EvaluationResult.current(known.artifacts)
     known.rank("two", [2] * 6 + [1] * 8)
     source = Retrieval(before.primary)
-    pair = source.pair_on(before, known.evaluate(), {f"q{n}" for n in range(N)})
+    pair = EvaluationPair.between(before, known.evaluate(), source, {f"q{n}" for n in range(N)})
     ((drop, _),) = source.drops(pair, ["two"], 0.05)
     assert isinstance(drop, Drop)
     error = stdev([-0.5] * 6 + [0.0] * 8) / 14**0.5

@@ -23,7 +23,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.leaderboard import leaderboard_rows, leaderboard_sheets
+from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slices import slices_of
 from rag_assets.report.terminal_table import sheets_view
@@ -249,7 +249,7 @@ def test_parameters_reach_every_face(fresh: Tiny) -> None:
     result = EvaluationResult.current(fresh.artifacts)
     assert experiment.primary == result.primary
     assert str(result.primary) == "rbp(p=0.9)@3"
-    rows = leaderboard_rows(result.leaderboard, Selection.of(experiment), "all")
+    rows = selected_rows(result, Selection.of(experiment))
     assert [row["top_k"] for row in rows] == [1, 3, 5]
     assert [name for name in rows[0] if name in COLUMNS] == COLUMNS
     cell = result.query_metrics(3)["bm25"]

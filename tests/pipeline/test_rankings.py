@@ -183,7 +183,7 @@ def test_a_tie_that_comes_below_an_unchanged_run_changes_metrics(tied: Tiny) -> 
 
 def test_what_the_order_is_worth(tied: Tiny) -> None:
     result = evaluated(tied.pipeline())
-    rows = tie_rows(result, ["bm25", "given"], 1, "all")
+    rows = tie_rows(result, ["bm25", "given"], 1)
     found = {(row["retriever"], row["metric"]): row for row in rows}
     assert set(found) == {(n, f"{m}@1") for n in ("bm25", "given") for m in ("mrr", "recall")}
     bm25 = found["bm25", "mrr@1"]
@@ -200,17 +200,17 @@ def test_what_the_order_is_worth(tied: Tiny) -> None:
 def test_bounds_without_the_stored_ranking(tied: Tiny) -> None:
     """From the deepest run that was cut from it, which is all that is left."""
     result = evaluated(tied.pipeline())
-    (whole,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
+    (whole,) = [r for r in tie_rows(result, ["bm25"], 1) if r["metric"] == "mrr@1"]
     for file in (result.root.parent / "objects" / "rankings").rglob("*.parquet"):
         file.unlink()
-    (row,) = [r for r in tie_rows(result, ["bm25"], 1, "all") if r["metric"] == "mrr@1"]
+    (row,) = [r for r in tie_rows(result, ["bm25"], 1) if r["metric"] == "mrr@1"]
     assert row == whole
 
 
 def test_no_bounds_where_tied_units_satisfy_one_evidence(tied: Tiny) -> None:
     two = [{"query_id": "dog", "doc_id": f"{d}.md", "evidence_id": "e"} for d in "ab"]
     tied.write_rows("judgments.jsonl", two)
-    rows = tie_rows(evaluated(tied.pipeline()), ["bm25"], 1, "all")
+    rows = tie_rows(evaluated(tied.pipeline()), ["bm25"], 1)
     recall, mrr = sorted(rows, key=lambda row: str(row["metric"]), reverse=True)
     assert recall["best"] is None
     assert "has no bounds over tied" in str(recall["why"])
@@ -223,7 +223,7 @@ def test_no_measure_with_bounds(tied: Tiny) -> None:
     tied.write_config()
     result: EvaluationResult = evaluated(tied.pipeline())
     with pytest.raises(NotEvaluated, match=r"has no cell at top_k 1 .* one of hit_rate, mrr"):
-        tie_rows(result, ["bm25"], 1, "all")
+        tie_rows(result, ["bm25"], 1)
 
 
 def attributed(tiny: Tiny, retriever: str) -> dict[str, dict[str, Any]]:

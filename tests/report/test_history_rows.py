@@ -23,8 +23,7 @@ from rag_assets.report.history import (
     history_rows,
 )
 from rag_assets.report.html import identity, render
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.view import Context, View
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.schemas import HISTORY
 from rag_assets.store.artifacts import OBJECTS
 
@@ -169,12 +168,12 @@ def with_value(row: dict[str, Any], value: float) -> list[dict[str, Any]]:
     return [{**one, "value": value} for one in row["metrics"]]
 
 
-def built(context: Context | None) -> Context:
+def built(context: Row | None) -> Row:
     assert context is not None
     return context
 
 
-def whats(found: Context) -> list[str]:
+def whats(found: Row) -> list[str]:
     """What changed at each point of the section, the newest first."""
     return [row["what"] for row in found["sheet"].rows if row["time"]]
 
@@ -188,10 +187,10 @@ def test_a_point_is_an_evaluation_that_changed_something_until_that_of_the_page(
         for n, seed in enumerate("aabbba")
     ]
     result = opened(rows)
-    found = built(history(View(result)))
+    found = built(history(result))
     assert whats(found) == ["seed b -> a", "seed a -> b", ""]
     then = dataclasses.replace(result.evaluation, evaluation_id=rows[3]["evaluation_id"])
-    older = built(history(View(EvaluationResult(result.root, then))))
+    older = built(history(EvaluationResult(result.root, then)))
     assert whats(older) == ["seed a -> b", ""]
 
 
@@ -220,7 +219,7 @@ def test_a_line_breaks_where_means_are_of_other_questions(
     documents = at(row, 1, content_digest="1", corpus_digest="other")
     labels = at(row, 2, content_digest="2", qrels_digest="other", corpus_digest="other")
     weights = {**labels, **at(labels, 3, content_digest="3", configuration=split)}
-    found = built(history(View(opened([at(row, 0), documents, labels, weights]))))
+    found = built(history(opened([at(row, 0), documents, labels, weights])))
     reasons = ["weight null -> importance", "labels changed", "documents changed", ""]
     assert whats(found) == reasons
     shapes = found["data"]()["history"][""]["layout"]["shapes"]
@@ -234,7 +233,7 @@ def test_values_are_those_of_each_point(
     kept = [cell for cell in with_value(row, 0.5) if cell["retriever"] != "bm25"]
     former = [{**cell, "retriever": "former"} for cell in kept]
     other = at(row, 1, content_digest="1", complete=False, metrics=kept + former)
-    view = View(opened([one, other]))
+    view = opened([one, other])
     found = built(history(view))
     assert [trace["name"] for trace in found["data"]()["history"][""]["data"]][-1] == "bm25"
     values = {(row["evaluation_id"], row["retriever"]): row["value"] for row in found["sheet"].rows}
@@ -254,7 +253,7 @@ def test_nights_that_change_nothing_push_no_point_out(
     other = json.dumps({**json.loads(row["configuration"]), "seed": "b"})
     changed = at(row, 1, content_digest="1", configuration=other)
     later = [at(changed, n) for n in range(2, 7)]
-    found = built(history(View(opened([at(row, 0), changed, *later]))))
+    found = built(history(opened([at(row, 0), changed, *later])))
     assert len(whats(found)) == 2
     assert whats(found)[-1] == ""
 
@@ -274,9 +273,9 @@ def test_what_changed_is_escaped(
     attack = "</script><script>alert(1)"
     hostile = json.dumps({**json.loads(row["configuration"]), "weight": attack})
     result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
-    found = built(history(View(result)))
+    found = built(history(result))
     assert whats(found)[0] == f"weight null -> {attack}"
-    for has_explorer, n in ((False, 1), (True, 1 + len(View(result).retrievers))):
+    for has_explorer, n in ((False, 1), (True, 1 + len(result.retrievers))):
         page = render(result, has_explorer=has_explorer)
         assert attack not in page
         assert page.count("alert(1)") == n, "in the table, and in the figure"

@@ -15,7 +15,6 @@ import rag_assets
 from rag_assets.report.html import REPORT_FILE, write_report
 from rag_assets.report.page.environment import templates
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.view import View
 from tests.beir_folder import HOSTILE_TAG, write_beir
 
 YAML = (
@@ -145,7 +144,7 @@ def test_the_page_of_an_evaluation_has_the_tables_alone(
     assert "script-src 'none'" in text
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(re.findall(r'id="([^"]+)"', text))
     board = Page(text).tables[0]
-    assert {cells[1] for cells in board[1:]} == set(View(result).retrievers)
+    assert {cells[1] for cells in board[1:]} == set(result.retrievers)
     written = file.stat().st_mtime_ns
     assert write_report(result).stat().st_mtime_ns == written
     file = write_report(result, tmp_path / "page.html")

@@ -19,7 +19,8 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.plain_text import plain
 from rag_assets.report.formats import columns_of, formatted
 from rag_assets.report.label_health import accounting_columns
-from rag_assets.report.leaderboard import LEADING, leaderboard_rows, measured_columns
+from rag_assets.report.leaderboard import measured_columns, selected_rows
+from rag_assets.report.result import LEADING, EvaluationResult
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.report.slices import members_by, slices
 from rag_assets.report.terminal_table import FittedTable
@@ -52,13 +53,15 @@ def board() -> pa.Table:
     return LEADERBOARD.check(pa.Table.from_pylist(rows, schema=schema))
 
 
-def test_rows_and_columns_of_the_board() -> None:
-    rows = leaderboard_rows(board(), Selection(("worst", "best"), (10,)), "all")
+def test_rows_and_columns_of_the_board(tiny_result: EvaluationResult) -> None:
+    result = EvaluationResult(tiny_result.root, tiny_result.evaluation)
+    result.__dict__["leaderboard"] = board()
+    rows = selected_rows(result, Selection(("worst", "best"), (10,)))
     assert [(row["retriever"], row["top_k"], row["position"]) for row in rows] == [
         ("best", 10, 1),
         ("worst", 10, 3),
     ]
-    assert leaderboard_rows(board(), Selection((), (10,)), "all") == []
+    assert selected_rows(result, Selection((), (10,))) == []
     columns = [*accounting_columns(), *measured_columns(5)]
     names = {*LEADING, "weight", *(column.name for column in columns)}
     assert {column.name for column in LEADERBOARD.columns} <= names

@@ -20,7 +20,6 @@ from rag_assets.report.notebook import (
     table_text,
 )
 from rag_assets.report.sheet import TEXT, Column, Sheet
-from rag_assets.report.view import View
 from tests.tiny_experiment import Tiny
 
 HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"
@@ -114,7 +113,7 @@ def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
 
 def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
     drawn = changed.plot("mrr").to_dict()["data"]
-    view = View(changed)
+    view = changed
     assert [trace["name"] for trace in drawn] == view.retrievers
     for trace in drawn:
         assert list(trace["x"]) == ["@1", "@3", "@5"]

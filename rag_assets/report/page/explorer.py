@@ -25,7 +25,6 @@ from rag_assets.evaluation.units import unit_spans
 from rag_assets.report.attribution import CLASS_NAMES, LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
-from rag_assets.report.view import Context, View
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -78,18 +77,17 @@ class _Tables:
     tags: dict[str, int] = field(default_factory=dict)
 
 
-def explorer(view: View) -> Context | None:
+def explorer(result: EvaluationResult) -> Row | None:
     """Return the data of the explorer; None without a run, or where no query has a value."""
-    result = view.result
-    names = [row["retriever"] for row in view.at_cutoff]
+    names = [row["retriever"] for row in result.at_cutoff]
     names = names if result.has_metrics else result.run_retrievers
-    if not names or (result.has_metrics and not view.ranked):
+    if not names or (result.has_metrics and not result.ranked):
         return None
     answerers = [entry.partition["answerer"] for entry in result.evaluation.entries_of("answers")]
-    queries = _queries(view, names, max(1, CELLS // (len(names) + len(answerers))))
+    queries = _queries(result, names, max(1, CELLS // (len(names) + len(answerers))))
     ids, tables = [query["query_id"] for query in queries], _Tables()
-    depth = min(DEPTH, view.cutoff or DEPTH)
-    results = [_results(result, name, view.cutoff, depth, ids, tables) for name in names]
+    depth = min(DEPTH, result.cutoff or DEPTH)
+    results = [_results(result, name, result.cutoff, depth, ids, tables) for name in names]
     evidence, starts = _evidence(result, names, ids, tables)
     answers = {name: _answers(result, name, ids, tables) for name in answerers}
     golds = _by_query(result, QUERY_FACTS_KEY, ids) if answerers else {}
@@ -127,7 +125,7 @@ def explorer(view: View) -> Context | None:
     titles = [documents.get(one, ("", ""))[0] for one in tables.documents]
     listed = zip(tables.documents, titles, strict=True)
     return {
-        "n_queries": len(_query_ids(view)),
+        "n_queries": len(_query_ids(result)),
         "n_shown": len(rows),
         "depth": depth,
         "length": TEXT_CHARACTERS,
@@ -137,7 +135,7 @@ def explorer(view: View) -> Context | None:
         "data": lambda: {
             "retrievers": names,
             "metric": result.evaluation.primary if result.has_metrics else None,
-            "k": view.cutoff,
+            "k": result.cutoff,
             "depth": depth,
             "places": [LOSSES.get(place, place) for place in PLACES],
             "tags": list(tables.tags),
@@ -186,15 +184,16 @@ def _excerpt(text: str, unit: Unit, starts: Sequence[int]) -> Excerpt:
     return Excerpt(start, text[start : min(unit.end, start + TEXT_CHARACTERS)])
 
 
-def _queries(view: View, names: Sequence[str], most: int) -> list[Context]:
+def _queries(view: EvaluationResult, names: Sequence[str], most: int) -> list[Row]:
     """Return at most so many queries of the split, those first on which the retrievers differ most.
 
     Each is a row of queries with ``values``, the primary metric of each retriever in the order of
     ``names``; None where it has none, as it has no relevant label or failed.
     """
-    cells = view.result.query_metrics(view.cutoff)
+    cells = view.query_metrics(view.cutoff)
     columns = [
-        pairs_of(cells[name], "query_id", view.measure) if name in cells else {} for name in names
+        pairs_of(cells[name], "query_id", view.primary.column) if name in cells else {}
+        for name in names
     ]
     values = {one: [of.get(one) for of in columns] for one in _query_ids(view)}
 
@@ -203,15 +202,15 @@ def _queries(view: View, names: Sequence[str], most: int) -> list[Context]:
         return max(numbers) - min(numbers) if numbers else -1.0
 
     chosen = sorted(values, key=lambda query_id: (-spread(query_id), query_id))[:most]
-    rows = {row["query_id"]: row for row in view.result.queries.to_pylist()}
+    rows = {row["query_id"]: row for row in view.queries.to_pylist()}
     return [{**rows[one], "values": [rounded(v, 4) for v in values[one]]} for one in chosen]
 
 
-def _query_ids(view: View) -> list[str]:
+def _query_ids(view: EvaluationResult) -> list[str]:
     """Return the queries of the split; without labels all of them."""
-    if not view.result.has_metrics:
-        return list(view.result.queries["query_id"].to_pylist())
-    return list(view.result.weights(view.split))
+    if not view.has_metrics:
+        return list(view.queries["query_id"].to_pylist())
+    return list(view.weights(view.split))
 
 
 def _results(
@@ -280,7 +279,7 @@ def _units_of(spans: pa.Table) -> Iterator[tuple[str, Unit]]:
 
 def _evidence(
     result: EvaluationResult, names: Sequence[str], query_ids: Sequence[str], tables: _Tables
-) -> tuple[dict[str, list[Context]], dict[str, list[int]]]:
+) -> tuple[dict[str, list[Row]], dict[str, list[int]]]:
     """Return query -> its relevant evidences, and document -> where evidence starts in it.
 
     Of an evidence ``s`` are its alternatives, and of each retriever ``k`` the first rank in its
@@ -297,7 +296,7 @@ def _evidence(
                 starts.setdefault(row["document_id"], []).append(row["start"])
                 span += [row["start"], row["end"]]
             spans.setdefault((row["query_id"], row["evidence_id"]), []).append(span)
-    evidence: dict[str, list[Context]] = {}
+    evidence: dict[str, list[Row]] = {}
     for key, alternatives in spans.items():
         found = [of.get(key, (None, UNKNOWN)) for of in places]
         one = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in found]}

@@ -5,11 +5,11 @@ The headline says which retriever to use, or that nobody can tell yet, and what 
 
 from __future__ import annotations
 
-from rag_assets.report.comparison_views import against
+from rag_assets.report.comparisons import stored_verdict
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.leaderboard import board_sheet, not_averaged
 from rag_assets.report.page.environment import meaning
-from rag_assets.report.view import Context, View
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.winner import winner_of
 
 TOKENS = (
@@ -17,42 +17,42 @@ TOKENS = (
 )
 
 
-def headline(view: View) -> Context:
+def headline(result: EvaluationResult) -> Row:
     """Return the parts of the sentence and its evidence.
 
     Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
-    :mod:`rag_assets.report.winner`), ``next`` (the comparison with the next best, or None),
+    :mod:`rag_assets.report.winner`), ``next`` (the verdict on it and the next best, or None),
     ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
     mean, and why), ``weighted``.
     """
-    weighted = any(row["weight"] != row["n_queries"] for row in view.rows)
-    answer = winner_of(view)
+    weighted = any(row["weight"] != row["n_queries"] for row in result.rows)
+    answer = winner_of(result)
     if answer is None:
         return {"winner": None, "weighted": weighted}
-    following = [row["retriever"] for row in view.ranked[1:2]]
+    following = [row["retriever"] for row in result.ranked[1:2]]
     return {
-        "winner": view.ranked[0],
+        "winner": result.ranked[0],
         "answer": answer,
-        "next": against(view, answer.best, following[0]) if following else None,
-        "facts": _facts(view, view.ranked[0]),
-        "not_averaged": not_averaged(view.ranked[0]),
+        "next": stored_verdict(result.comparisons, answer.best, *following),
+        "facts": _facts(result, result.ranked[0]),
+        "not_averaged": not_averaged(result.ranked[0]),
         "weighted": weighted,
     }
 
 
-def _facts(view: View, winner: Context) -> list[Context]:
+def _facts(result: EvaluationResult, winner: Row) -> list[Row]:
     name = winner["retriever"]
-    interval = view.intervals.get((name, view.cutoff, view.measure))
+    interval = result.intervals.get((name, result.cutoff, result.primary.column))
     bounds = ""
     if interval is not None and interval["low"] is not None:
         bounds = f"{interval_name(interval['confidence'])} {interval_text(interval)}"
-    value = f"{winner[view.measure]:.4f}"
-    facts = [_fact(view.result.evaluation.primary, value, bounds, meaning(view.measure))]
-    if name in view.speed:
+    value = f"{winner[result.primary.column]:.4f}"
+    facts = [_fact(result.evaluation.primary, value, bounds, meaning(result.primary.column))]
+    if name in result.speed:
         note = "median of single queries, with all that they need"
-        facts.append(_fact("a query", milliseconds(view.speed[name]), note))
+        facts.append(_fact("a query", milliseconds(result.speed[name]), note))
     if "tokens" in winner:
-        note = f"mean of the {view.cutoff} texts returned"
+        note = f"mean of the {result.cutoff} texts returned"
         facts.append(_fact("tokens of context", f"{winner['tokens']:,.0f}", note, TOKENS))
     left_out = not_averaged(winner)
     note = f"not averaged: {left_out}" if left_out else "all have a relevant label"
@@ -60,7 +60,7 @@ def _facts(view: View, winner: Context) -> list[Context]:
     return facts
 
 
-def _fact(name: str, value: str, note: str, meaning: str = "") -> Context:
+def _fact(name: str, value: str, note: str, meaning: str = "") -> Row:
     return {"name": name, "value": value, "note": note, "meaning": meaning}
 
 
@@ -69,10 +69,10 @@ def milliseconds(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
-def leaderboard(view: View) -> Context | None:
+def leaderboard(result: EvaluationResult) -> Row | None:
     """Return a sheet a cut-off, the primary one first; None without labels."""
-    if not view.result.has_metrics:
+    if not result.has_metrics:
         return None
-    order = sorted(view.cutoffs, key=lambda k: (k != view.cutoff, k))
-    rows_of = {k: [row for row in view.rows if row["top_k"] == k] for k in order}
-    return {"boards": [(k, board_sheet(view, rows, "")) for k, rows in rows_of.items()]}
+    order = sorted(result.cutoffs, key=lambda k: (k != result.cutoff, k))
+    rows_of = {k: [row for row in result.rows if row["top_k"] == k] for k in order}
+    return {"boards": [(k, board_sheet(result, rows, "")) for k, rows in rows_of.items()]}

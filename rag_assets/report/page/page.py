@@ -28,10 +28,9 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, json_block, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.leaderboard import headline, leaderboard
-from rag_assets.report.result import EvaluationResult
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled
 from rag_assets.report.slices import tag_slices
-from rag_assets.report.view import Context, View
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json
 
@@ -48,9 +47,9 @@ SCRIPTS = (
 )
 
 
-def provenance(view: View) -> Context:
+def provenance(view: EvaluationResult) -> Row:
     """Return all of it; a configuration of a cell is shown once a retriever."""
-    evaluation = view.result.evaluation
+    evaluation = view.evaluation
     versions: dict[str, set[str]] = {"rag-assets": {version("rag-assets")}}
     configs: dict[str, str] = {}
     for entry, manifest in _manifests(view):
@@ -62,7 +61,7 @@ def provenance(view: View) -> Context:
         "command": f"rag-assets evaluate {shlex.quote(_place(evaluation.source))}",
         "versions": [(name, sorted(values)) for name, values in sorted(versions.items())],
         "searches": _searches(view),
-        "analyzers": chosen_analyzers(view.result),
+        "analyzers": chosen_analyzers(view),
         "configs": configs,
         "content": evaluation.content,
     }
@@ -75,22 +74,22 @@ def _place(source: str) -> str:
     return folder if path.name == "experiment.yaml" and folder else f"{folder}/{path.name}"
 
 
-def _manifests(view: View) -> Iterator[tuple[SnapshotEntry, Manifest]]:
+def _manifests(view: EvaluationResult) -> Iterator[tuple[SnapshotEntry, Manifest]]:
     """Yield the manifests; of the cells of one retriever, which differ in their cut, the first."""
     seen = set()
-    for entry in view.result.evaluation.entries:
+    for entry in view.evaluation.entries:
         if _shared(entry) not in seen:
             seen.add(_shared(entry))
-            manifest = view.result.manifest_of(entry)
+            manifest = view.manifest_of(entry)
             if manifest is not None:
                 yield entry, manifest
 
 
-def _searches(view: View) -> dict[str, list[str]]:
+def _searches(view: EvaluationResult) -> dict[str, list[str]]:
     """Return each search that is not ours: since when its answers are believed, and what else."""
     notes: dict[str, list[str]] = {}
     for asset in ("external_rankings", "external_hits"):
-        for entry, manifest in view.result.manifests_of(asset):
+        for entry, manifest in view.manifests_of(asset):
             of_search = notes.setdefault(entry.partition["retriever"], [])
             of_search += manifest.facts.get("notes", [])
     return notes
@@ -106,7 +105,7 @@ class Part:
 
     name: str
     title: str
-    build: Callable[[View], Context | None]
+    build: Callable[[EvaluationResult], Row | None]
 
 
 EXPLORED = frozenset({"charts", "explorer"})
@@ -149,13 +148,12 @@ def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False)
         identity: what the page is made of, see :mod:`rag_assets.report.html`.
         has_explorer: whether the parts of :data:`EXPLORED` are on it, with scripts.
     """
-    view = View(result)
     built = {
         title: [
             (part, context)
             for part in parts
             if has_explorer or part.name not in EXPLORED
-            if (context := part.build(view)) is not None
+            if (context := part.build(result)) is not None
         ]
         for title, parts in SECTIONS.items()
     }
@@ -171,9 +169,9 @@ def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False)
         templates()
         .get_template("page.html")
         .render(
-            view=view,
+            view=result,
             evaluation=result.evaluation,
-            head=headline(view),
+            head=headline(result),
             sections={title: parts for title, parts in built.items() if parts},
             data=data,
             style=Markup("\n".join(_file("style", name) for name in STYLES)),

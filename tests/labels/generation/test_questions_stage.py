@@ -34,7 +34,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.label_health import labels
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.view import View
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.content_cache import COMPLETIONS
@@ -138,7 +137,7 @@ def test_a_question_has_its_chunk_and_the_span_as_its_label(tiny: Tiny, server: 
     n = len(questions)
     told = f"{n} of {n} questions and their labels were written by a model, not by people: m ({n})"
     assert told in " ".join(" ".join(shown(result)).split())
-    assert any(note.startswith(told) for note in labels(View(result))["notes"])
+    assert any(note.startswith(told) for note in labels(result)["notes"])
 
 
 def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:

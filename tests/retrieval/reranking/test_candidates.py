@@ -21,7 +21,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, to_unit_rows
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.leaderboard import result_rows
+from rag_assets.report.leaderboard import selected_rows
 from rag_assets.report.overlaps import similarity_sheet
 from rag_assets.report.recomputed_boards import budget_rows
 from rag_assets.report.result import EvaluationResult
@@ -168,7 +168,7 @@ def test_metrics_tokens_and_budget_see_what_is_left(tmp_path: Path) -> None:
     board = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
     assert board["kept"]["tokens"] < board["bm25"]["tokens"]
     assert board["kept"]["n_unjudged"] < board["bm25"]["n_unjudged"]
-    rows = budget_rows(result, ("bm25", "kept"), 10_000, "all")
+    rows = budget_rows(result, ("bm25", "kept"), 10_000)
     tokens = {row["retriever"]: float(str(row["tokens"])) for row in rows}
     assert tokens["kept"] < tokens["bm25"]
 
@@ -270,7 +270,7 @@ def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
     # A list of one result has no pair, so there is no partition.
     assert matching(pipeline, "list_similarities/*") == {"list_similarities/diverse/3"}
     result = evaluated(pipeline)
-    board = result_rows(result, Selection(("diverse", "vectors"), (3,)), result.chosen_split())
+    board = selected_rows(result, Selection(("diverse", "vectors"), (3,)))
     console = Console(width=80)
     with console.capture() as capture:
         sheet = similarity_sheet(result, board)
