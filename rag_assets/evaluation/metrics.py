@@ -78,20 +78,28 @@ def query_metrics(
     in_sql = [metric for metric in uncut.values() if metric not in added]
     with scratch_connection() as connection:
         names, judged = sorted(runs), sorted(relevant_units)
-        stack(connection, "runs", "run", [runs[name] for name in names], _RUN_COLUMNS)
+        _stack(connection, "runs", "run", [runs[name] for name in names], _RUN_COLUMNS)
         labels = [relevant_units[name] for name in judged]
-        stack(connection, "relevant_units", "judged", labels, _LABEL_COLUMNS)
+        _stack(connection, "relevant_units", "judged", labels, _LABEL_COLUMNS)
         pairs = [
             (names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs
         ]
-        connection.register("judged_by", number_pairs("run", "judged", pairs))
-        register_cells(connection, names, queries, cells)
+        connection.register("judged_by", _number_pairs("run", "judged", pairs))
+        numbers = [(names.index(run), top_k) for run, top_k in cells]
+        connection.register("cutoffs", _number_pairs("run", "top_k", numbers))
+        connection.register("queries", queries.select(["query_id"]))
         _check_runs(connection, names)
         _check_grades(connection, in_sql)
         table = connection.sql(metrics_statement(in_sql)).to_arrow_table()
     measures = [pa.field(metric.column, pa.float64()) for metric in in_sql]
     schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
-    tables = by_cell(table, schema, names, cells)
+    # Each cell has a row a query, in order of run and cut-off.
+    table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
+    n_rows = table.num_rows // len(cells)
+    tables = {
+        cell: table.slice(place * n_rows, n_rows)
+        for place, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
+    }
     if added:
         ids = tables[cells[0]]["query_id"].to_pylist()
         columns = _added_columns(runs, relevant_units, judged_by, ids, cells, added)
@@ -101,7 +109,7 @@ def query_metrics(
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
 
 
-def stack(
+def _stack(
     connection: duckdb.DuckDBPyConnection,
     name: str,
     label: str,
@@ -122,34 +130,10 @@ def stack(
     connection.execute(f"CREATE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
-def number_pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
+def _number_pairs(first: str, second: str, pairs: Sequence[tuple[int, int]]) -> pa.Table:
     """Return pairs of numbers as a table of two columns."""
     columns = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
-
-
-def register_cells(
-    connection: duckdb.DuckDBPyConnection,
-    names: Sequence[str],
-    queries: pa.Table,
-    cells: Iterable[Cell],
-) -> None:
-    """Register ``cutoffs`` (number of the run, top_k) and ``queries`` (query_id)."""
-    numbers = [(names.index(run), top_k) for run, top_k in cells]
-    connection.register("cutoffs", number_pairs("run", "top_k", numbers))
-    connection.register("queries", queries.select(["query_id"]))
-
-
-def by_cell(
-    table: pa.Table, schema: pa.Schema, names: Sequence[str], cells: Sequence[Cell]
-) -> dict[Cell, pa.Table]:
-    """Cut a table in which each cell has one row a query, in order of run and cut-off."""
-    table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
-    rows = table.num_rows // len(cells)
-    order = {
-        cell: n for n, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
-    }
-    return {cell: table.slice(order[cell] * rows, rows) for cell in cells}
 
 
 _CLASHES = """

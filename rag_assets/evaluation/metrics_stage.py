@@ -14,13 +14,13 @@ from rag_assets.engine.recipe import Input, failures_of
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
-from rag_assets.evaluation.leaderboard import leaderboard, summarise
+from rag_assets.evaluation.leaderboard import TOKENS, leaderboard, summarise
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
-from rag_assets.evaluation.returned_texts import ReturnedTexts
+from rag_assets.evaluation.returned_texts import GoldAnswers, returned_texts, tokens_by_query
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.evaluation.units import context_column
 from rag_assets.experiment.experiment import Experiment
@@ -103,35 +103,29 @@ class Metrics(Stage):
             cells.values(),
             _asked_metrics(experiment, keys),
         )
-        texts = ReturnedTexts(
-            {name: run.table() for name, run in artifacts.items()},
-            {name: context.artifact(retriever_contexts_key(name)).table() for name in retrievers},
-            read_by,
-            queries,
-            context_column(experiment.judge),
-        )
-        tokens = texts.tokens(list(cells.values()))
-        with_answers = [cell for cell in cells.values() if _measures_answers(experiment, cell[1])]
-        hits = {}
-        if with_answers:
-            answers = context.artifact(QUERY_FACTS_KEY).table()
-            hits = texts.answer_hits(with_answers, document_texts(context), answers)
+        contexts = {name: context.artifact(retriever_contexts_key(name)) for name in retrievers}
+        column, answers = context_column(experiment.judge), None
+        if any(_measures_answers(experiment, top_k) for _, top_k in cells.values()):
+            facts = context.artifact(QUERY_FACTS_KEY).table()
+            answers = GoldAnswers(document_texts(context), facts)
         for key, cell in cells.items():
-            manifest = artifacts[cell[0]].manifest
-            table = tables[cell].drop_columns(["tokens"]).append_column(*_column(tokens[cell]))
-            if cell in hits:
-                table = table.append_column(*_column(hits[cell]))
+            run, table = artifacts[cell[0]], tables[cell]
+            query_ids = table["query_id"].to_pylist()
+            texts = returned_texts(run.table(), contexts[key["retriever"]].table(), column)
+            tokens = tokens_by_query(texts, query_ids)
+            table = table.drop_columns([TOKENS]).append_column(TOKENS, tokens)
+            if answers is not None and _measures_answers(experiment, cell[1]):
+                table = table.append_column("answer_hit", answers.hits(texts, query_ids))
             columns = [*QUERY_METRICS.arrow().names, *experiment.measures_at(cell[1])]
-            failed = failures_of(manifest)
-            table = with_ties(table.select(columns), manifest.facts.get(TIES, {}))
+            failed = failures_of(run.manifest)
+            table = with_ties(table.select(columns), run.manifest.facts.get(TIES, {}))
             table = without_failed(table, failed)
-            facts = {"n_failed": sum(table["failed"].to_pylist())}
-            yield key, TableProduct(table, facts if failed else {})
-
-
-def _column(table: pa.Table) -> tuple[pa.Field, pa.ChunkedArray]:
-    """Return the column beside the query ids."""
-    return table.schema.field(1), table.column(1)
+            yield (
+                key,
+                TableProduct(
+                    table, {"n_failed": sum(table["failed"].to_pylist())} if failed else {}
+                ),
+            )
 
 
 def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:

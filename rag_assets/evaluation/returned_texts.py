@@ -24,80 +24,19 @@ import re
 import string
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import needs_cutoff, parse_metric
-from rag_assets.evaluation.metrics import (
-    WHOLE_RANKING,
-    Cell,
-    by_cell,
-    number_pairs,
-    query_metrics,
-    register_cells,
-    stack,
-)
-from rag_assets.evaluation.units import text_of
+from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.units import Span, text_of
 from rag_assets.schemas import RUNS
-from rag_assets.store.sql_paths import scratch_connection
-
-if TYPE_CHECKING:
-    import duckdb
 
 ANSWER_HIT = "whether a gold answer stands in one of the first k returned texts"
-
-_RETURNED = """
-CREATE TEMP TABLE returned AS
-SELECT run, query_id, rank, n_tokens, document_id, start, "end"
-FROM runs JOIN read_by USING (run) JOIN contexts USING (retriever, context_id)
-"""
-
-_WANTED = "CREATE TEMP TABLE wanted AS SELECT run, top_k, query_id FROM cutoffs CROSS JOIN queries"
-
-_TOKENS = """
-WITH sums AS (
-    SELECT run, top_k, query_id, sum(n_tokens) AS tokens
-    FROM returned JOIN cutoffs USING (run) WHERE rank <= top_k GROUP BY ALL
-)
-SELECT run, top_k, query_id, coalesce(tokens, 0)::BIGINT AS tokens
-FROM wanted LEFT JOIN sums USING (run, top_k, query_id)
-ORDER BY run, top_k, query_id
-"""
-
-# A text is normalised once and a (query, text) pair looked at once, however many runs hold it.
-_SPANS = """
-SELECT DISTINCT document_id, start, "end"
-FROM returned JOIN (SELECT DISTINCT query_id FROM answers) USING (query_id)
-"""
-
-_HITS = """
-WITH pairs AS (
-    SELECT DISTINCT query_id, text_number
-    FROM returned JOIN spans USING (document_id, start, "end")
-    WHERE query_id IN (SELECT query_id FROM answers)
-), hits AS (
-    SELECT DISTINCT query_id, text_number
-    FROM pairs JOIN answers USING (query_id) JOIN texts USING (text_number)
-    WHERE contains(texts.text, answers.answer)
-), firsts AS (
-    SELECT run, query_id, min(rank) AS rank
-    FROM returned
-    JOIN spans USING (document_id, start, "end")
-    JOIN hits USING (query_id, text_number)
-    GROUP BY ALL
-)
-SELECT run, top_k, query_id,
-       CASE WHEN query_id IN (SELECT query_id FROM answers)
-            THEN coalesce(rank <= top_k, false)::DOUBLE END AS answer_hit
-FROM wanted LEFT JOIN firsts USING (run, query_id)
-ORDER BY run, top_k, query_id
-"""
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _DELETED = str.maketrans("", "", string.punctuation)
@@ -116,109 +55,67 @@ WITHOUT_BLANKS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class ReturnedTexts:
-    """The runs of some queries, and the texts that stand behind them, by name.
+def returned_texts(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
+    """Return the query, the span and the tokens of the text behind each row of a run.
 
-    ``read_by`` is run -> the name of its contexts. Each of ``queries`` gets a row, retrieved or
-    not; ``column`` names the text (:func:`rag_assets.evaluation.units.context_column`).
+    Args:
+        run: table of runs.
+        contexts: table of ``RETRIEVER_CONTEXTS``.
+        column: names the text (:func:`rag_assets.evaluation.units.context_column`).
+    """
+    ids = contexts["context_id"].combine_chunks()
+    texts = contexts.take(pc.index_in(run[column], value_set=ids))
+    return texts.append_column("query_id", run["query_id"])
+
+
+def tokens_by_query(texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
+    """Return how many tokens the texts of each query have."""
+    sums = texts.group_by("query_id").aggregate([("n_tokens", "sum")])
+    columns = (sums[name].to_pylist() for name in ("query_id", "n_tokens_sum"))
+    by_query = dict(zip(*columns, strict=True))
+    return pa.array([by_query.get(query_id, 0) for query_id in query_ids], pa.int64())
+
+
+class GoldAnswers:
+    """Looks for the answers of queries in texts.
+
+    A text is normalised once, and a pair of query and text looked at once, in however many runs.
     """
 
-    runs: Mapping[str, pa.Table]
-    contexts: Mapping[str, pa.Table]
-    read_by: Mapping[str, str]
-    queries: pa.Table
-    column: str
+    def __init__(self, documents: Mapping[str, str], facts: pa.Table) -> None:
+        """Take the texts of documents by id, and ``QUERY_FACTS``: any answer of a query is right.
 
-    def tokens(self, cells: Sequence[Cell]) -> dict[Cell, pa.Table]:
-        """Return (run, k) -> query_id and the tokens of its first k texts, sorted by query id."""
-        with self.opened(cells) as connection:
-            table = connection.sql(_TOKENS).to_arrow_table()
-        return self._by_cell(table, pa.field("tokens", pa.int64()), cells)
-
-    def answer_hits(
-        self, cells: Sequence[Cell], documents: Mapping[str, str], answers: pa.Table
-    ) -> dict[Cell, pa.Table]:
-        """Return (run, k) -> query_id and ``answer_hit`` (0 or 1), sorted by query id.
-
-        It is null for a query without an answer that normalisation leaves anything of.
-        ``documents`` are texts by id; any of a query's ``answers`` is right.
+        An answer of which normalisation leaves nothing stands nowhere.
         """
-        with self.opened(cells) as connection:
-            connection.register("answers", _wanted_answers(answers))
-            spans = connection.sql(_SPANS).to_arrow_table()
-            _register_texts(connection, spans, documents)
-            table = connection.sql(_HITS).to_arrow_table()
-        return self._by_cell(table, pa.field("answer_hit", pa.float64()), cells)
-
-    @contextmanager
-    def opened(self, cells: Sequence[Cell] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a connection with ``returned``, ``cutoffs`` and ``wanted``; runs have numbers.
-
-        ``returned`` is run, query_id, rank, n_tokens and the span of the text, ``wanted`` a row for
-        each cell and query.
-        """
-        names, readers = sorted(self.runs), sorted(self.contexts)
-        columns = ["query_id", "rank", "context_id"]
-        runs = [self.runs[name].select(["query_id", "rank", self.column]) for name in names]
-        with scratch_connection() as connection:
-            stack(connection, "runs", "run", [run.rename_columns(columns) for run in runs], columns)
-            texts = [self.contexts[name] for name in readers]
-            columns = ["context_id", "document_id", "start", "end", "n_tokens"]
-            stack(connection, "contexts", "retriever", texts, columns)
-            pairs = [(names.index(run), readers.index(self.read_by[run])) for run in names]
-            connection.register("read_by", number_pairs("run", "retriever", pairs))
-            register_cells(connection, names, self.queries, cells)
-            connection.execute(_RETURNED)
-            connection.execute(_WANTED)
-            yield connection
-
-    def _by_cell(
-        self, table: pa.Table, field: pa.Field, cells: Sequence[Cell]
-    ) -> dict[Cell, pa.Table]:
-        schema = pa.schema([pa.field("query_id", pa.string()), field])
-        return by_cell(table, schema, sorted(self.runs), cells)
-
-
-def _wanted_answers(answers: pa.Table) -> pa.Table:
-    """Return the distinct normalised answers, one a row."""
-    rows = {
-        (row["query_id"], answer_text): None
-        for row in answers.to_pylist()
-        for answer in row["answers"] or ()
-        if (answer_text := normalised(answer))
-    }
-    return pa.table(
-        {
-            "query_id": pa.array([query_id for query_id, _ in rows], pa.string()),
-            "answer": pa.array([bounded(answer) for _, answer in rows], pa.string()),
+        self._documents = documents
+        columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
+        self._answers = {
+            query_id: [bounded(text) for answer in answers or () if (text := normalised(answer))]
+            for query_id, answers in zip(*columns, strict=True)
         }
-    )
+        self._normalised = cache(lambda text: bounded(normalised(text)))
+        self._hits: dict[tuple[str, Span], bool] = {}
 
+    def hits(self, texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
+        """Return ``answer_hit`` (0 or 1) of each query; null for one without an answer."""
+        columns = ("query_id", "document_id", "start", "end")
+        hits = set[str]()
+        for query_id, *span in zip(*(texts[name].to_pylist() for name in columns), strict=True):
+            if query_id not in hits and self._stands_in(query_id, (span[0], span[1], span[2])):
+                hits.add(query_id)
+        values = [float(q in hits) if self._answers.get(q) else None for q in query_ids]
+        return pa.array(values, pa.float64())
 
-def _register_texts(
-    connection: duckdb.DuckDBPyConnection, spans: pa.Table, documents: Mapping[str, str]
-) -> None:
-    """Register ``spans`` with a number a text, and ``texts``: the normalised text of each number.
-
-    Spans with the same text share it.
-    """
-    numbers: dict[str, int] = {}
-    places = [spans[name].to_pylist() for name in ("document_id", "start", "end")]
-    text_numbers = [
-        numbers.setdefault(text_of(documents, span), len(numbers))
-        for span in zip(*places, strict=True)
-    ]
-    texts = pa.table(
-        {
-            "text_number": pa.array(range(len(numbers)), pa.int64()),
-            "text": pa.array([bounded(normalised(text)) for text in numbers], pa.string()),
-        }
-    )
-    connection.register(
-        "spans", spans.append_column("text_number", pa.array(text_numbers, pa.int64()))
-    )
-    connection.register("texts", texts)
+    def _stands_in(self, query_id: str, span: Span) -> bool:
+        answers = self._answers.get(query_id)
+        if not answers:
+            return False
+        is_hit = self._hits.get((query_id, span))
+        if is_hit is None:
+            text = self._normalised(text_of(self._documents, span))
+            is_hit = any(answer in text for answer in answers)
+            self._hits[query_id, span] = is_hit
+        return is_hit
 
 
 def normalised(text: str) -> str:
@@ -241,56 +138,48 @@ def _separators() -> dict[int, str]:
     return {code: " " for code in codes if unicodedata.category(chr(code)).startswith("P")}
 
 
-_RUN = "run"
+class KeptUnits(NamedTuple):
+    """The units of one query: how many were retrieved, how many fit, and the tokens of these."""
 
-_WITHIN = """
-WITH summed AS (
-    SELECT query_id, rank, n_tokens, sum(n_tokens) OVER (
-        PARTITION BY query_id ORDER BY rank ROWS UNBOUNDED PRECEDING) AS spent
-    FROM returned
-)
-SELECT query_id, count(*) AS n_retrieved,
-       count(*) FILTER (spent <= $budget) AS n_kept,
-       coalesce(sum(n_tokens) FILTER (spent <= $budget), 0)::BIGINT AS tokens
-FROM summed GROUP BY ALL ORDER BY query_id
-"""
+    n_retrieved: int = 0
+    n_kept: int = 0
+    tokens: int = 0
 
 
 class Kept(NamedTuple):
-    """What fits into a budget: the run, cut for each query where it ends, and its queries.
-
-    ``queries`` has ``query_id``, ``n_retrieved``, ``n_kept`` and ``tokens`` of every query for
-    which anything was retrieved, sorted by query id.
-    """
+    """What fits into a budget: the run, cut for each query where it ends, and its queries."""
 
     run: pa.Table
-    queries: pa.Table
+    queries: Mapping[str, KeptUnits]
 
     def n_short(self, depth: int) -> int:
         """Return for how many queries a run deeper than ``depth`` might fit more."""
-        columns = (self.queries[name].to_pylist() for name in ("n_kept", "n_retrieved"))
-        return sum(kept == retrieved >= depth for kept, retrieved in zip(*columns, strict=True))
+        return sum(units.n_kept == units.n_retrieved >= depth for units in self.queries.values())
 
     def n_nothing_fits(self) -> int:
         """Return for how many queries the first unit alone exceeds the budget."""
-        return sum(kept == 0 for kept in self.queries["n_kept"].to_pylist())
+        return sum(units.n_kept == 0 for units in self.queries.values())
 
-    def of_queries(self, query_ids: pa.ChunkedArray) -> Kept:
+    def of_queries(self, query_ids: Collection[str]) -> Kept:
         """Return what is about these queries only."""
-        return Kept(*(t.filter(pc.is_in(t["query_id"], value_set=query_ids)) for t in self))
+        ids = pa.array(sorted(query_ids), pa.string())
+        run = self.run.filter(pc.is_in(self.run["query_id"], value_set=ids))
+        return Kept(run, {q: units for q, units in self.queries.items() if q in query_ids})
 
 
 def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
     """Cut a run where the tokens of its texts, named by ``column``, exceed a budget."""
-    ids = run.select(["query_id"])
-    texts = ReturnedTexts({_RUN: run}, {_RUN: contexts}, {_RUN: _RUN}, ids, column)
-    with texts.opened() as connection:
-        queries = connection.sql(_WITHIN, params={"budget": budget}).to_arrow_table()
-        connection.register("kept", queries)
-        connection.register("whole", run)
-        rows = "SELECT whole.* FROM whole JOIN kept USING (query_id) WHERE rank <= n_kept"
-        cut = connection.sql(f"{rows} ORDER BY query_id, rank").to_arrow_table()
-    return Kept(RUNS.check(cut.cast(RUNS.arrow())), queries)
+    tokens = returned_texts(run, contexts, column)["n_tokens"].to_pylist()
+    queries: dict[str, KeptUnits] = {}
+    is_kept = []
+    for query_id, n_tokens in zip(run["query_id"].to_pylist(), tokens, strict=True):
+        n_retrieved, n_kept, spent = queries.get(query_id, KeptUnits())
+        fits = n_kept == n_retrieved and spent + n_tokens <= budget
+        is_kept.append(fits)
+        spent += n_tokens if fits else 0
+        queries[query_id] = KeptUnits(n_retrieved + 1, n_kept + fits, spent)
+    cut = run.filter(pa.array(is_kept, pa.bool_())).combine_chunks()
+    return Kept(RUNS.check(cut), queries)
 
 
 def budget_metrics(
@@ -301,20 +190,20 @@ def budget_metrics(
     Null for a query without a positive judgment; a measure that is not computed from judgments is
     left out.
     """
-    columns = (kept.queries[name].to_pylist() for name in ("query_id", "n_kept"))
-    kept_units: dict[str, int] = dict(zip(*columns, strict=True))
     # What is divided by the cut-off is taken at as many units as were kept; of none it is 0 anyway.
-    cutoffs = {q: max(kept_units.get(q, 0), 1) for q in queries["query_id"].to_pylist()}
-    cells = [(_RUN, k) for k in {*cutoffs.values(), WHOLE_RANKING}]
+    cutoffs = {
+        q: max(kept.queries.get(q, KeptUnits()).n_kept, 1) for q in queries["query_id"].to_pylist()
+    }
+    cells = [("run", k) for k in {*cutoffs.values(), WHOLE_RANKING}]
     metrics = [parse_metric(name) for name in measures]
-    labels, judged_by = {_RUN: relevant_units}, {_RUN: _RUN}
-    tables = query_metrics({_RUN: kept.run}, labels, judged_by, queries, cells, metrics)
-    whole = tables[_RUN, WHOLE_RANKING]
+    labels, judged_by = {"run": relevant_units}, {"run": "run"}
+    tables = query_metrics({"run": kept.run}, labels, judged_by, queries, cells, metrics)
+    whole = tables["run", WHOLE_RANKING]
     table = whole.select(["query_id", *(name for name in measures if name in whole.column_names)])
     query_ids = table["query_id"].to_pylist()
     for place, name in enumerate(table.column_names):
         if needs_cutoff(name.partition("(")[0]):
-            by_cutoff = {k: tables[_RUN, k][name].to_pylist() for k in {*cutoffs.values()}}
+            by_cutoff = {k: tables["run", k][name].to_pylist() for k in {*cutoffs.values()}}
             values = [by_cutoff[cutoffs[query]][row] for row, query in enumerate(query_ids)]
             table = table.set_column(place, name, pa.array(values, pa.float64()))
     return table

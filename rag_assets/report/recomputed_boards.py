@@ -22,10 +22,16 @@ from rag_assets.evaluation.metric_names import (
     metric_columns,
     parse_metric,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.evaluation.returned_texts import Kept, ReturnedTexts, budget_metrics, within_budget
+from rag_assets.evaluation.returned_texts import (
+    GoldAnswers,
+    Kept,
+    KeptUnits,
+    budget_metrics,
+    returned_texts,
+    within_budget,
+)
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import context_column, cut
 from rag_assets.report.result import EvaluationResult, Row
@@ -83,7 +89,7 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     of_split = result.weights(result.split)
     weights = {query: weight for query, weight in of_split.items() if query not in failed}
     queries = pa.table({"query_id": pa.array(sorted(weights), pa.string())})
-    within = within.of_queries(queries["query_id"])
+    within = within.of_queries(weights.keys())
     table = budget_metrics(within, relevant_units, queries, measures)
     if set(measures) & set(CONTEXT_MEASURES):
         table = table.append_column(
@@ -115,23 +121,19 @@ def _answerable(relevant_units: pa.Table, weights: Mapping[str, float]) -> list[
 
 def _tokens(within: Kept, relevant_units: pa.Table, weights: Mapping[str, float]) -> float | None:
     """Return the mean over the queries that the other means are over."""
-    columns = (within.queries[name].to_pylist() for name in ("query_id", "tokens"))
-    spent: dict[str, float] = dict(zip(*columns, strict=True))
     counted = _answerable(relevant_units, weights)
-    return mean([spent.get(one, 0) for one in counted], [weights[one] for one in counted])
+    spent = [within.queries.get(query_id, KeptUnits()).tokens for query_id in counted]
+    return mean(spent, [weights[query_id] for query_id in counted])
 
 
 def _answer_hits(
     result: EvaluationResult, within: Kept, queries: pa.Table, contexts: pa.Table, column: str
-) -> pa.ChunkedArray:
+) -> pa.Array:
     documents = result.table_of("documents")
     texts = zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
-    cell = ("run", WHOLE_RANKING)
-    returned = ReturnedTexts(
-        {"run": within.run}, {"run": contexts}, {"run": "run"}, queries, column
-    )
-    hits = returned.answer_hits([cell], dict(texts), result.table_of("query_facts"))
-    return hits[cell]["answer_hit"]
+    answers = GoldAnswers(dict(texts), result.table_of("query_facts"))
+    returned = returned_texts(within.run, contexts, column)
+    return answers.hits(returned, queries["query_id"].to_pylist())
 
 
 def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:

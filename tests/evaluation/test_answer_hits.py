@@ -14,11 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.answerability_stage import Query, answerability
-from rag_assets.evaluation.returned_texts import ReturnedTexts, bounded, normalised
+from rag_assets.evaluation.returned_texts import GoldAnswers, bounded, normalised, returned_texts
 from rag_assets.experiment import load_experiment
 from rag_assets.schemas import ANSWERABILITY, RETRIEVER_CONTEXTS
 from tests.evaluation.answer_text import holds
-from tests.made_tables import query_table, run_table
+from tests.made_tables import run_table
 
 WORDS = ("art", "party", "the", "ten", "crowns", "\u5317\u4eac", "-", ".")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
@@ -55,15 +55,13 @@ def hits(
     rankings: dict[str, list[str]], texts: dict[str, str], answers: dict[str, list[str]]
 ) -> dict[int, dict[str, float | None]]:
     contexts = spans({unit: (unit, 0, len(text)) for unit, text in texts.items()})
-    returned = ReturnedTexts(
-        {"r": run_table(rankings)}, {"x": contexts}, {"r": "x"}, query_table(QUERIES), "unit_id"
-    )
-    cells = [("r", k) for k in CUTOFFS]
-    found = returned.answer_hits(cells, texts, answer_table(answers))
-    return {
-        k: dict(zip(t["query_id"].to_pylist(), t["answer_hit"].to_pylist(), strict=True))
-        for (_, k), t in found.items()
-    }
+    gold = GoldAnswers(texts, answer_table(answers))
+    found: dict[int, dict[str, float | None]] = {}
+    for k in CUTOFFS:
+        run = run_table({query: units[:k] for query, units in rankings.items()})
+        values = gold.hits(returned_texts(run, contexts, "unit_id"), QUERIES).to_pylist()
+        found[k] = dict(zip(QUERIES, values, strict=True))
+    return found
 
 
 @settings(max_examples=30, deadline=None)
@@ -88,20 +86,10 @@ def test_the_text_that_counts_is_the_parent_s() -> None:
     documents = {"d": "The fare is ten crowns for a dog."}
     at = documents["d"].index("for a dog")
     own, outer = ("d", at, len(documents["d"])), ("d", 0, len(documents["d"]))
-    values = [
-        ReturnedTexts(
-            {"r": run_table({"q": ["c"]})},
-            {"x": spans({"c": place})},
-            {"r": "x"},
-            query_table(["q"]),
-            "chunk_id",
-        )
-        .answer_hits([("r", 1)], documents, answer_table({"q": ["10", "ten crowns"]}))["r", 1][
-            "answer_hit"
-        ]
-        .to_pylist()
-        for place in (own, outer)
-    ]
+    run, gold = run_table({"q": ["c"]}), answer_table({"q": ["10", "ten crowns"]})
+    answers = GoldAnswers(documents, gold)
+    texts = [returned_texts(run, spans({"c": place}), "chunk_id") for place in (own, outer)]
+    values = [answers.hits(returned, ["q"]).to_pylist() for returned in texts]
     assert values == [[0.0], [1.0]]
 
 
@@ -118,11 +106,8 @@ def test_gold_paragraphs_of_squad(shared_data: Callable[[str], Path]) -> None:
     gold = {query: [fields["paragraph"]] for query, fields in facts.items()}
     answers = {query: fields.get("answers", []) for query, fields in facts.items()}
     contexts = spans({name: (name, 0, len(text)) for name, text in texts.items()})
-    returned = ReturnedTexts(
-        {"r": run_table(gold)}, {"x": contexts}, {"r": "x"}, queries, "unit_id"
-    )
-    table = returned.answer_hits([("r", 1)], texts, answer_table(answers))["r", 1]
-    values = table["answer_hit"].to_pylist()
+    returned = returned_texts(run_table(gold), contexts, "unit_id")
+    values = GoldAnswers(texts, answer_table(answers)).hits(returned, list(facts)).to_pylist()
     assert (values.count(1.0), values.count(0.0), values.count(None)) == (5894, 34, 5945)
 
 

@@ -17,7 +17,12 @@ from rag_assets.chunking.chunker import cut_documents
 from rag_assets.evaluation.contexts_stage import contexts, expanded_contexts, of_retriever
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.evaluation.returned_texts import ReturnedTexts, budget_metrics, within_budget
+from rag_assets.evaluation.returned_texts import (
+    budget_metrics,
+    returned_texts,
+    tokens_by_query,
+    within_budget,
+)
 from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
 from rag_assets.schemas import DOCUMENTS
 from tests.chunking.chunk_checks import cutter
@@ -85,26 +90,11 @@ def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
             assert (tokens[shared], tokens["a#0-27"]) == (3, 6)
 
 
-def test_tokens_of_the_first_k() -> None:
+def test_tokens_of_what_is_returned() -> None:
     run = run_table({"q1": ["a", "b", "c"], "q2": ["c"]})
     table = context_table({"a": 100, "b": 20, "c": 3, "d": 7})
-    cells = [("r", 1), ("r", 2), ("r", 5), ("s", 2)]
-    found = ReturnedTexts(
-        {"r": run, "s": run_table({"q1": ["d"]})},
-        {"x": table, "y": context_table({"d": 1})},
-        {"r": "x", "s": "y"},
-        query_table(["q2", "q1", "q3"]),
-        "unit_id",
-    ).tokens(cells)
-    assert list(found) == cells
-    counts = {cell: [row["tokens"] for row in t.to_pylist()] for cell, t in found.items()}
-    assert counts == {
-        ("r", 1): [100, 3, 0],
-        ("r", 2): [120, 3, 0],
-        ("r", 5): [123, 3, 0],
-        ("s", 2): [1, 0, 0],
-    }
-    assert list(by_query(found["r", 1])) == ["q1", "q2", "q3"]
+    texts = returned_texts(run, table, "unit_id")
+    assert tokens_by_query(texts, ["q2", "q1", "q3"]).to_pylist() == [3, 123, 0]
 
 
 UNITS = [f"d{i}" for i in range(8)]
@@ -146,8 +136,8 @@ def test_equals_the_metrics_of_the_prefix(
         found[row["query_id"]].append(row["unit_id"])
         assert row["rank"] == len(found[row["query_id"]])
     assert found == expected
-    for row in kept.queries.to_pylist():
-        assert row["tokens"] == sum(tokens[u] for u in expected[row["query_id"]]) <= budget
+    for query, fitting in kept.queries.items():
+        assert fitting.tokens == sum(tokens[u] for u in expected[query]) <= budget
     longest = max(len(units) for units in rankings.values())
     assert kept.n_short(longest) == sum(
         len(expected[q]) == len(units) == longest for q, units in rankings.items()
@@ -217,7 +207,7 @@ def test_budget(example: dict[str, Any]) -> None:
     contexts = context_table(dict(zip(units, example["tokens"], strict=True)))
     run = run_table({"q": units})
     kept = within_budget(run, contexts, example["budget"], column="unit_id")
-    assert kept.queries["n_kept"].to_pylist() == [example["kept"]]
+    assert kept.queries["q"].n_kept == example["kept"]
     judgments = document_judgments({"q": {f"d{rank}": 1 for rank in example["relevant"]}})
     table = budget_metrics(kept, judgments, query_table(["q"]), list(example["metrics"]))
     (row,) = table.to_pylist()
