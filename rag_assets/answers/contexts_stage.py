@@ -28,7 +28,7 @@ from rag_assets.answers.cases import Contexts, Passage
 from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.engine.recipe import Input, failures_of
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
@@ -80,7 +80,7 @@ class Passages(Stage):
         run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
         contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
         table = passages(run.table(), contexts, context_column(context.experiment.judge))
-        return TableProduct(table, failures=failures_of(run.manifest))
+        return TableProduct(table, failures=run.manifest.failures)
 
 
 class PassageLists(Stage):
@@ -219,7 +219,7 @@ def _retrieved(
     if options.budget is not None and n_dropped:
         note = f"the budget leaves {n_dropped} of {handed_over.num_rows} units out"
         facts["notes"] = [note]
-    return TableProduct(table, facts, failures_of(cell.manifest))
+    return TableProduct(table, facts, cell.manifest.failures)
 
 
 def _sizes(table: pa.Table) -> dict[str, Any]:

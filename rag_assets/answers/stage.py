@@ -26,7 +26,7 @@ from rag_assets.answers.generators import (
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe, failures_of
+from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts
@@ -174,7 +174,7 @@ def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]
     if not _reads_context(context.experiment, key):
         return {}
     contexts = context.current(answer_contexts_key(key["answerer"]))
-    return failures_of(contexts.manifest) if contexts is not None else {}
+    return contexts.manifest.failures if contexts is not None else {}
 
 
 def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:

@@ -5,10 +5,12 @@ Near-duplicates take longer than all else and are left to ``rag-assets validate`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.checks.check import (
     WARNING,
@@ -19,9 +21,7 @@ from rag_assets.checks.check import (
     Partition,
 )
 from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
-from rag_assets.engine.recipe import failures_of
 from rag_assets.engine.stage import Stage
-from rag_assets.evaluation import table_checks
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.check import stored_check
 from rag_assets.judges.llm import LlmJudge
@@ -81,13 +81,27 @@ def _qrels(at: Partition) -> CheckOutcome:
 
 
 def _answered(at: Partition) -> CheckOutcome:
-    failures = failures_of(at.artifact.manifest)
-    problems = table_checks.unanswered(at.table, at.inputs.queries, failures)
+    failures = at.artifact.manifest.failures
+    answered = set(at.table["query_id"].unique().to_pylist())
+    problems = []
+    for query_id in at.inputs.queries["query_id"].to_pylist():
+        if query_id not in answered:
+            problem = "the retriever failed" if query_id in failures else "nothing was retrieved"
+            problems.append(f"query '{query_id}': {problem}")
     return CheckOutcome(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
 
 
 def _complete(at: Partition) -> CheckOutcome:
-    return CheckOutcome(table_checks.incomplete(at.table, at.inputs.queries), WARNING)
+    metrics = at.table
+    counts = Counter(metrics["query_id"].to_pylist())
+    failed = set(metrics.filter(metrics["failed"])["query_id"].to_pylist())
+    problems = []
+    for query_id in at.inputs.queries["query_id"].to_pylist():
+        if counts[query_id] != 1:
+            problems.append(f"query '{query_id}': {counts[query_id]} rows of metrics")
+        elif query_id in failed:
+            problems.append(f"query '{query_id}': the retriever failed")
+    return CheckOutcome(problems, WARNING)
 
 
 def _ties(at: Partition) -> CheckOutcome:
@@ -95,7 +109,12 @@ def _ties(at: Partition) -> CheckOutcome:
     if metrics["ties_at_cut"].null_count == len(metrics):
         reason = "what scored as much below the cut is not known of any query"
         return CheckOutcome(not_checked=reason)
-    problems = table_checks.tied_at_cut(metrics)
+    tied = metrics.filter(pc.greater(metrics["ties_at_cut"], 0))
+    problems = [
+        f"query '{row['query_id']}': units below the cut that score as the last one above it: "
+        f"{row['ties_at_cut']}"
+        for row in tied.select(["query_id", "ties_at_cut"]).to_pylist()
+    ]
     share = len(problems) / len(metrics)
     shown = problems if share > TIED_SHARE else ()
     return CheckOutcome(shown, WARNING, {"tied_share": share})

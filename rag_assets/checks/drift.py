@@ -26,7 +26,6 @@ from rag_assets.checks.check import (
     State,
     of_evaluation,
 )
-from rag_assets.engine.recipe import failures_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.evaluations import Evaluation
@@ -151,7 +150,7 @@ def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
         return None
     first = ranking.filter(pc.equal(ranking["rank"], 1))
     scores = dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
-    failed = failures_of(run.manifest)
+    failed = run.manifest.failures
     ids = [name for name in queries.table()["query_id"].to_pylist() if name not in failed]
     return BestScores(ids, np.array([scores.get(name, np.nan) for name in ids], float))
 

@@ -72,11 +72,6 @@ def manifest_of(
     )
 
 
-def failures_of(manifest: Manifest) -> Mapping[str, str]:
-    """Return query id -> reason, of a run; empty when all queries were answered."""
-    return manifest.failures
-
-
 ATTEMPT = "attempt"
 """Key of a recipe's configuration; absent for the first attempt."""
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.recipe import Input, failures_of
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import DEV, TEST, answerable_queries
@@ -75,7 +75,7 @@ class Answerability(Stage):
                 continue
             first = run.filter(pc.equal(run["rank"], 1))
             columns = (first[name].to_pylist() for name in ("query_id", "score"))
-            best, failed = dict(zip(*columns, strict=True)), failures_of(artifact.manifest)
+            best, failed = dict(zip(*columns, strict=True)), artifact.manifest.failures
             splits: dict[str, list[Query]] = {}
             for query_id, answerable in labelled.items():
                 if answerable is not None and query_id not in failed:

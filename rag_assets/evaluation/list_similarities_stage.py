@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.latency_sample import values_by_query
-from rag_assets.engine.recipe import Input, failures_of
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
@@ -74,7 +74,7 @@ class ListSimilarities(Stage):
             name: _similarities(context, key["retriever"], ranking.table())
             for name, ranking in (("similarity", run), ("input_similarity", before))
         }
-        query_ids = set().union(*values.values()) - failures_of(run.manifest).keys()
+        query_ids = set().union(*values.values()) - run.manifest.failures.keys()
         rows: list[dict[str, object]] = [
             {"query_id": query_id, **{n: by_query.get(query_id) for n, by_query in values.items()}}
             for query_id in sorted(query_ids)

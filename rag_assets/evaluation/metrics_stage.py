@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.recipe import Input, failures_of
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
@@ -73,7 +73,7 @@ class Metrics(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         run = context.current(run_key(context.experiment, key["retriever"], key["top_k"]))
-        failed = sorted(failures_of(run.manifest)) if run else []
+        failed = sorted(run.manifest.failures) if run else []
         ties = run.manifest.facts.get(TIES) if run else None
         return {
             "top_k": int(key["top_k"]),
@@ -117,15 +117,11 @@ class Metrics(Stage):
             if answers is not None and _measures_answers(experiment, cell[1]):
                 table = table.append_column("answer_hit", answers.hits(texts, query_ids))
             columns = [*QUERY_METRICS.arrow().names, *experiment.measures_at(cell[1])]
-            failed = failures_of(run.manifest)
+            failed = run.manifest.failures
             table = with_ties(table.select(columns), run.manifest.facts.get(TIES, {}))
             table = without_failed(table, failed)
-            yield (
-                key,
-                TableProduct(
-                    table, {"n_failed": sum(table["failed"].to_pylist())} if failed else {}
-                ),
-            )
+            facts = {"n_failed": sum(table["failed"].to_pylist())} if failed else {}
+            yield key, TableProduct(table, facts)
 
 
 def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.engine.recipe import Input, failures_of
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
@@ -73,7 +73,7 @@ class Overlaps(Stage):
         for name in experiment.retrievers:
             artifact = context.current(run_key(experiment, name, key["top_k"]))
             if artifact is not None:
-                runs[name], failed[name] = artifact.table(), failures_of(artifact.manifest)
+                runs[name], failed[name] = artifact.table(), artifact.manifest.failures
         present = [p for p in _pairs(experiment) if p.first in runs and p.second in runs]
         return TableProduct(overlaps(runs, present, failed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -133,11 +134,17 @@ def test_all_is_well(evaluated: Tiny) -> None:
     }
 
 
+def doubled(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table])
+
+
 @pytest.mark.parametrize(
     ("key", "change", "check", "summary"),
     [
         (RUN, drop_query("q2"), "queries_answered", "query 'q2': nothing was retrieved"),
         (METRICS, drop_query("q3"), "run_complete", "query 'q3': 0 rows of metrics"),
+        (METRICS, doubled, "run_complete", "query 'q1': 2 rows of metrics"),
+        (METRICS, set_cell("failed", 0, True), "run_complete", "query 'q1': the retriever failed"),
         (
             METRICS,
             set_cell("ties_at_cut", 0, 4),
@@ -158,6 +165,16 @@ def test_damage_is_found(
     result = results(tiny, key)[check]
     assert not result.passed
     assert result.summary.startswith(summary)
+
+
+def test_a_failure_is_told_apart_from_nothing_retrieved(tiny: Tiny) -> None:
+    damage(tiny, RUN, drop_query("q2"))
+    pipeline = tiny.pipeline()
+    (outcome,) = pipeline.materialize(RUN.asset, [RUN])
+    manifest = replace(outcome.artifact.manifest, failures={"q2": "no answer"})
+    failed = replace(outcome, artifact=replace(outcome.artifact, manifest=manifest))
+    (result,) = results_of(pipeline, STAGES[RUN.asset], [failed])
+    assert result.summary == "query 'q2': the retriever failed"
 
 
 def no_value(name: str) -> Callable[[pa.Table], pa.Table]:

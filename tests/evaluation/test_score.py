@@ -1,4 +1,4 @@
-"""Scores of run files, and checks of tables of runs and metrics."""
+"""Scores of run files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import read_run_file
 from rag_assets.evaluation.score import score
-from rag_assets.evaluation.table_checks import (
-    incomplete,
-    tied_at_cut,
-    unanswered,
-)
-from rag_assets.schemas import RUNS
 from tests.made_tables import document_judgments, run_table
 
 COMPARABLE = ("map", "ndcg", "recip_rank")
@@ -130,61 +123,3 @@ def test_judged_has_no_value_where_nothing_is_retrieved() -> None:
     values = {row["query_id"]: (row["judged@5"], row["mrr"]) for row in found.per_query}
     assert values["lost"] == (None, 0.0)
     assert found.means["judged@5"] == 0.5, "of the one query that is answerable and has hits"
-
-
-QUERIES = pa.table({"query_id": ["q1", "q2"]})
-
-
-def run(*rows: tuple[str, int, float, str, str, str]) -> pa.Table:
-    names = RUNS.arrow().names
-    return RUNS.from_rows([dict(zip(names, row, strict=True)) for row in rows])
-
-
-SOUND = run(
-    ("q1", 1, 2.0, "a#0-9", "a#5-9", "a"),
-    ("q1", 2, 2.0, "b#0-5", "b#0-5", "b"),
-    ("q2", 1, 0.5, "b#0-5", "b#0-5", "b"),
-)
-
-
-def test_a_sound_run_has_no_problem() -> None:
-    assert unanswered(SOUND, QUERIES) == []
-
-
-def test_an_empty_run_answers_nobody() -> None:
-    found = unanswered(RUNS.empty(), QUERIES, {"q2": "no answer"})
-    assert found == ["query 'q1': nothing was retrieved", "query 'q2': the retriever failed"]
-
-
-TWO_QUERIES = pa.table({"query_id": ["q1", "q2"]})
-
-
-def metrics(**columns: list[object]) -> pa.Table:
-    whole: dict[str, list[object]] = {
-        "query_id": ["q1", "q2"],
-        "failed": [False, False],
-        "ties_at_cut": [0, None],
-        "ndcg": [1.0, None],
-    }
-    return pa.table(whole | columns)
-
-
-def test_a_sound_table_has_no_problem() -> None:
-    table = metrics()
-    assert incomplete(table, TWO_QUERIES) == []
-    assert tied_at_cut(table) == []
-
-
-def test_queries_that_are_missing_twice_there_or_failed() -> None:
-    assert incomplete(metrics(query_id=["q1", "q1"]), TWO_QUERIES) == [
-        "query 'q1': 2 rows of metrics",
-        "query 'q2': 0 rows of metrics",
-    ]
-    assert incomplete(metrics(failed=[False, True]), TWO_QUERIES) == [
-        "query 'q2': the retriever failed"
-    ]
-
-
-def test_ties_at_the_cut() -> None:
-    (found,) = tied_at_cut(metrics(ties_at_cut=[0, 2]))
-    assert found == "query 'q2': units below the cut that score as the last one above it: 2"
