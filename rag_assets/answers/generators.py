@@ -16,14 +16,18 @@ from rag_assets.answers.extractive import SpanAnswer, SpanModel, best_sentence
 from rag_assets.answers.prediction_files import read_predictions
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.llm.client import LENGTH, REFUSAL, Answer, ChatRequest, Failed
-from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import (
+from rag_assets.llm.client import (
+    LENGTH,
+    REFUSAL,
+    Answer,
+    ChatRequest,
+    Failed,
     Template,
     packaged_template,
     passages_block,
     read_template,
 )
+from rag_assets.llm.completions import Completions
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
 

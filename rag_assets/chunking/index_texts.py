@@ -17,9 +17,16 @@ import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rag_assets.errors import DataError
-from rag_assets.llm.client import Answer, ChatRequest, Failed
+from rag_assets.llm.client import (
+    Answer,
+    ChatRequest,
+    Failed,
+    Template,
+    packaged_template,
+    passages_block,
+    read_template,
+)
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import Template, packaged_template, passages_block, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage

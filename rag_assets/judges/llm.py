@@ -28,14 +28,17 @@ from rag_assets.judges.base import (
     Verdict,
     parse,
 )
-from rag_assets.llm.client import Answer, ChatRequest, Completion, Failed
-from rag_assets.llm.replies import reply_key
-from rag_assets.llm.templates import (
+from rag_assets.llm.client import (
+    Answer,
+    ChatRequest,
+    Completion,
+    Failed,
     Template,
     packaged_template,
     passages_block,
     read_template,
 )
+from rag_assets.llm.replies import reply_key
 from rag_assets.options import Number
 from rag_assets.store.canonical import canonical_json
 

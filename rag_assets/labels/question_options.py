@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from rag_assets.llm.templates import Template, packaged_template, read_template
+from rag_assets.llm.client import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.store.canonical import permanent_hash
 

@@ -14,13 +14,13 @@ from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions, cutoffs_read
 from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
-from rag_assets.evaluation.list_similarities_stage import (
+from rag_assets.evaluation.likeness_stage import (
     SIMILARITIES,
     ListSimilarities,
+    Overlaps,
     SecondListSimilarities,
 )
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
-from rag_assets.evaluation.overlaps_stage import Overlaps
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
 from rag_assets.experiment.experiment import Experiment

@@ -25,7 +25,7 @@ import duckdb
 
 from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
-from rag_assets.evaluation.list_similarities_stage import SIMILARITIES
+from rag_assets.evaluation.likeness_stage import SIMILARITIES
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     HISTORY_DIR,

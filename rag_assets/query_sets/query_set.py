@@ -1,6 +1,6 @@
 """What a strategy for query sets is: its options, and how they become variants of the queries.
 
-A strategy is a class in one file: a :class:`ComputedQuerySet`, or a :class:`PromptedQuerySet` whose
+A strategy is a class: a :class:`ComputedQuerySet`, or a :class:`PromptedQuerySet` whose
 variants a language model writes. One of ours has a line in ``QUERY_SET_TYPES`` below, one of
 another package an entry point of the group ``rag_assets.query_sets``.
 """
@@ -18,9 +18,15 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import Answer, ChatRequest, Completion
+from rag_assets.llm.client import (
+    Answer,
+    ChatRequest,
+    Completion,
+    Template,
+    packaged_template,
+    read_template,
+)
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plugins import Kind, members
 from rag_assets.query_sets.model_output import Parsed, Rejected, Unusable
@@ -276,11 +282,11 @@ BASES: tuple[type[QuerySet], ...] = (ComputedQuerySet, PromptedQuerySet)
 KIND = Kind("strategy", "rag_assets.query_sets", BASES, "strategy")
 
 _PLACES = {
-    "file": "file:FileQuerySet",
-    "rewrite": "rewriting:RewriteQuerySet",
-    "multi_query": "rewriting:MultiQuerySet",
-    "hyde": "rewriting:HydeQuerySet",
-    "self_query": "rewriting:SelfQuerySet",
+    "file": "strategies:FileQuerySet",
+    "rewrite": "strategies:RewriteQuerySet",
+    "multi_query": "strategies:MultiQuerySet",
+    "hyde": "strategies:HydeQuerySet",
+    "self_query": "strategies:SelfQuerySet",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

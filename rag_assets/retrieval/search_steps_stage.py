@@ -32,8 +32,8 @@ from rag_assets.evaluation.query_facts import (
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.query_sets.rewriting import SelfQuerySet
 from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
+from rag_assets.query_sets.strategies import SelfQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.derived import FusedRetriever
 from rag_assets.retrieval.recency import Dates, Recency, ages, dates_of

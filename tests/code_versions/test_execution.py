@@ -114,7 +114,7 @@ def test_filters_that_a_model_writes(tmp_path: Path) -> None:
     own = ("document_fields", "query_set_answers", "written_filters", "query_sets", "lexical_runs")
     assert set(own) <= tracer.executed.keys()
     files = {file for name in own for file, _ in tracer.executed[name]}
-    assert {"query_sets/rewriting.py", "retrieval/search_steps_stage.py"} <= files
+    assert {"query_sets/strategies.py", "retrieval/search_steps_stage.py"} <= files
     assert missing(tracer, tiny.pipeline()) == {}
 
 

@@ -16,9 +16,8 @@ from rag_assets.code_versions.source_modules import SourceModule
 from rag_assets.code_versions.versions import PACKAGE_DIR, root_of
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.query_sets.file import FileQuerySet
-from rag_assets.query_sets.rewriting import HydeQuerySet, MultiQuerySet
 from rag_assets.query_sets.stage import writer_code
+from rag_assets.query_sets.strategies import FileQuerySet, HydeQuerySet, MultiQuerySet
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.document_files import reader_code
 from rag_assets.sources.document_folder import MarkdownDataset
@@ -192,7 +191,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
-        ("query_sets/rewriting.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
+        ("query_sets/strategies.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
         ("query_sets/variants.py", "def originals(", "def originals(a=1, *", ORIGINAL),
     ],
 )

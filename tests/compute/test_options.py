@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.compute.compute import LOCAL, VARIABLE, ComputeConfig, compute_of, in_force
-from rag_assets.compute.ray_cluster import connect
+from rag_assets.compute.compute import LOCAL, VARIABLE, ComputeConfig, compute_of, connect, in_force
 from rag_assets.errors import ComputeUnavailable, ConfigError, UsageError
 from rag_assets.experiment import load_experiment
 from tests.tiny_experiment import Tiny

@@ -14,11 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.evaluation.leaderboard import leaderboard, mean, splits_of, summarise
-from rag_assets.evaluation.list_similarities_stage import intra_list_similarity
+from rag_assets.evaluation.likeness_stage import (
+    DOCUMENT,
+    UNIT,
+    Pair,
+    intra_list_similarity,
+    overlaps,
+    pairs,
+)
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
-from rag_assets.evaluation.overlaps_stage import DOCUMENT, UNIT, Pair, overlaps, pairs
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.models.cache_fill import to_unit_rows
 from rag_assets.schemas import METRICS_SUMMARY, RUNS

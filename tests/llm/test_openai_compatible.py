@@ -24,15 +24,13 @@ from rag_assets.llm.client import (
     STOP,
     Completion,
     Message,
-)
-from rag_assets.llm.openai_server import OpenAICompatible
-from rag_assets.llm.templates import (
     Template,
     packaged_template,
     passages_block,
     passages_mark,
     read_template,
 )
+from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import answers_of, asking, completion, failure, model, served, untimed

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rag_assets.compute.ray_cluster import connect
+from rag_assets.compute.compute import connect
 from rag_assets.errors import RagAssetsError
 from rag_assets.report.comparison_views import Comparison
 from rag_assets.retrieval.dense import qdrant

@@ -19,7 +19,7 @@ from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
 from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.query_set import requests_for
-from rag_assets.query_sets.rewriting import RewriteQuerySet
+from rag_assets.query_sets.strategies import RewriteQuerySet
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.content_cache import COMPLETIONS

@@ -14,8 +14,8 @@ import yaml
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated
+from rag_assets.evaluation.likeness_stage import Pair, overlaps, overlaps_key
 from rag_assets.evaluation.metrics_stage import metrics_key
-from rag_assets.evaluation.overlaps_stage import Pair, overlaps, overlaps_key
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.page.passages import Passages

@@ -26,7 +26,7 @@ from rag_assets.query_sets.query_set import (
     Strategy,
     prompted_variants,
 )
-from rag_assets.query_sets.rewriting import (
+from rag_assets.query_sets.strategies import (
     HydeQuerySet,
     MultiQuerySet,
     RewriteQuerySet,

@@ -14,8 +14,8 @@ from rag_assets.evaluation.query_facts import document_fields
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import Completion
 from rag_assets.query_sets.model_output import Rejected, Unusable
-from rag_assets.query_sets.rewriting import SelfQuerySet, field_summary
 from rag_assets.query_sets.stage import answers_key, query_set_key
+from rag_assets.query_sets.strategies import SelfQuerySet, field_summary
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.search_steps_stage import WRITTEN_FILTERS_KEY
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_TABLE

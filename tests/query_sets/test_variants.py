@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError
 from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.query_sets.file import read_variants
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
+from rag_assets.query_sets.strategies import read_variants
 from rag_assets.query_sets.variants import (
     METHODS,
     VARIANT_RUNS,

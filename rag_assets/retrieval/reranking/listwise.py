@@ -34,6 +34,9 @@ from rag_assets.llm.client import (
     Answer,
     ChatRequest,
     Completion,
+    Template,
+    packaged_template,
+    read_template,
 )
 from rag_assets.llm.completions import (
     MESSAGE_TOKENS,
@@ -45,7 +48,6 @@ from rag_assets.llm.completions import (
 )
 from rag_assets.llm.openai_server import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.llm.templates import Template, packaged_template, read_template
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.retrieval.base import Role

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from rag_assets.evaluation.likeness_stage import Pair, overlaps
 from rag_assets.evaluation.metrics_stage import summary_key
-from rag_assets.evaluation.overlaps_stage import Pair, overlaps
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.postgres_server import PASSWORD
