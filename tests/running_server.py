@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rag_assets.servers.local_server import LocalServer
+from rag_assets.labels.page.server import LocalServer
 
 Server = TypeVar("Server", bound=LocalServer)
 

@@ -96,7 +96,7 @@ import builtins, gc
 before = builtins.__import__, gc.get_threshold(), gc.isenabled()
 from rag_assets.cli import main
 main(["evaluate", *sys.argv[1:]], standalone_mode=False)
-from rag_assets.models.loading import import_model_libraries
+from rag_assets.models.model_files import import_model_libraries
 import_model_libraries()
 assert (builtins.__import__, gc.get_threshold(), gc.isenabled()) == before
 from transformers.utils import import_utils

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.models.loading import default_device, loaded, quiet_models
+from rag_assets.models.model_files import default_device, loaded, quiet_models
 from rag_assets.models.model_names import resolve_model
 from rag_assets.package_versions import version
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.llm.client import LENGTH, STOP, Answer, ChatRequest, Completion, now
-from rag_assets.models.loading import default_device, loaded, quiet_models
+from rag_assets.models.model_files import default_device, loaded, quiet_models
 from rag_assets.models.model_names import resolve_model
 from rag_assets.package_versions import version
 from rag_assets.servers.failures import Failed

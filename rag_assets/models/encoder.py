@@ -46,14 +46,15 @@ from rag_assets.models.cache_fill import (
     in_groups,
     objects,
 )
-from rag_assets.models.loading import is_loaded, load_model, quiet_models
 from rag_assets.models.model_files import (
     declared_max_seq_length,
     declared_prompt,
     has_tasks,
+    is_loaded,
     json_object,
-    kept_while_unchanged,
+    load_model,
     modules_of,
+    quiet_models,
 )
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import batch_lengths, in_batches
@@ -354,7 +355,6 @@ def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa:
     return [vectors[mask] for vectors, mask in zip(rows, is_word.cpu().numpy(), strict=True)]
 
 
-@kept_while_unchanged
 def is_multi_vector(folder: Path) -> bool:
     """Return whether a model folder holds such a model.
 

@@ -1,21 +1,24 @@
-"""The files of a model's folder: which count, what they hash to, and what its JSON files declare.
+"""A model's folder: which files count, what they hash to, what they declare; and the model, loaded.
 
-None is a pickle. What is read from a folder is kept in this process while no file in it changes:
-recipes describe a model dozens of times, and looking at its files' states takes a hundredth of
-reading them.
+None is a pickle. A model is loaded once a process, in fp32; no code that comes with it is run. The
+model libraries write no bars and warnings, only while we call them. What they log is left alone
+where this package's own debug lines are wanted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import lru_cache, wraps
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Never, TypeVar, TypeVarTuple
+from typing import Any, TypeVar
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.store.canonical import fingerprint
@@ -58,9 +61,6 @@ PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names under which a model declares its prompt, first one first."""
 
-Rest = TypeVarTuple("Rest")
-Result = TypeVar("Result")
-
 State = tuple[str, int, int, int]
 """Path, size, mtime and inode of a file or folder."""
 
@@ -81,28 +81,14 @@ def _state_below(file: str) -> State:
         return file, -1, -1, -1
 
 
-def kept_while_unchanged(
-    read: Callable[[Path, *Rest], Result],
-) -> Callable[[Path, *Rest], Result]:
-    """Keep what a function reads from a folder while no file below it is changed, added or removed.
-
-    Its other arguments are hashable, and what it returns is not changed by anyone. What it raises
-    is not kept. The state is looked at first: what changes while it reads is read the next time.
-    """
-    plain: Callable[..., Result] = read
-    kept = lru_cache(lambda folder, _, *args: plain(folder, *args))
-
-    @wraps(read)
-    def remembered(folder: Path, /, *args: *Rest, **_: Never) -> Result:
-        below = (
-            f"{top}/{name}"
-            for top, subfolders, files in os.walk(folder)
-            for name in (*subfolders, *files)
-        )
-        result: Result = kept(folder, tuple(sorted(map(_state_below, below))), *args)
-        return result
-
-    return remembered
+def states_below(folder: Path) -> tuple[State, ...]:
+    """Return what differs when a file below a folder is changed, replaced, added or removed."""
+    below = (
+        f"{top}/{name}"
+        for top, subfolders, files in os.walk(folder)
+        for name in (*subfolders, *files)
+    )
+    return tuple(sorted(map(_state_below, below)))
 
 
 @dataclass(frozen=True)
@@ -134,13 +120,18 @@ def read_model_files(name: str, folder: Path, revision: str, source: str) -> Mod
     return ModelFiles(name, folder, revision, model_sha256(folder), source)
 
 
-@kept_while_unchanged
 def model_sha256(folder: Path) -> str:
-    """Return the hash of all files that make a model.
+    """Return the hash of all files that make a model, remembered while no file below is changed.
 
     Raises:
         ModelUnavailable: as in :func:`read_model_files`.
     """
+    return _model_sha256(folder, states_below(folder))
+
+
+@lru_cache
+def _model_sha256(folder: Path, _: tuple[State, ...]) -> str:
+    """Hash; the state was looked at first, so what changes meanwhile is read the next time."""
     parts = module_folders(folder)
     has_weights = [any(part.glob("*.safetensors")) for part in parts]
     for part, has_some in zip(parts, has_weights, strict=True):
@@ -236,7 +227,6 @@ def _sha256(file: str, *state: int) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-@kept_while_unchanged
 def declared_prompt(folder: Path, kind: str) -> str:
     """Return the prompt that the model declares for ``query`` or ``document``, else empty."""
     config = json_object(folder / "config_sentence_transformers.json")
@@ -247,7 +237,6 @@ def declared_prompt(folder: Path, kind: str) -> str:
     return ""
 
 
-@kept_while_unchanged
 def declared_max_seq_length(folder: Path) -> int | None:
     """Return after how many tokens a text is cut; None when the model declares no limit."""
     first = module_folders(folder)[0]
@@ -263,8 +252,143 @@ def declared_max_seq_length(folder: Path) -> int | None:
     return min((int(limit) for limit in limits if limit and 0 < limit < 1e9), default=None)
 
 
-@kept_while_unchanged
 def has_tasks(folder: Path) -> bool:
     """Return whether the model embeds queries and documents by different modules."""
     types = [str(part.get("type", "")) for part in modules_of(folder)]
     return any(name.endswith((".Router", ".Asym")) for name in types)
+
+
+Loaded = TypeVar("Loaded")
+
+PACKAGES = ("sentence-transformers", "torch", "transformers")
+"""What a model is loaded and run by."""
+
+NOISY = ("transformers", "sentence_transformers", "huggingface_hub")
+
+MAX_LOADED = 2
+"""Models that stay in memory: an experiment that compares two uses each several times."""
+
+_loaded: set[tuple[Path, str, str]] = set()
+
+
+def import_model_libraries() -> None:
+    """Import torch, transformers and sentence-transformers, and let none of them write."""
+    import torch  # noqa: F401
+
+    with quiet_models():
+        import sentence_transformers  # noqa: F401
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """Silence the hub client inside the block."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    has_bars = not are_progress_bars_disabled()
+    with _quiet_python(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # also the hint that a variable overrules the switch below
+        disable_progress_bars()
+        try:
+            yield
+        finally:
+            if has_bars:
+                enable_progress_bars()
+
+
+@contextmanager
+def quiet_models() -> Iterator[None]:
+    """Silence sentence-transformers, transformers and the hub client inside the block."""
+    from transformers.utils import logging as transformers_logging
+
+    has_bars = transformers_logging.is_progress_bar_enabled()
+    with quiet_hub():
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            if has_bars:
+                transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _quiet_python() -> Iterator[None]:
+    is_debugging = logging.getLogger("rag_assets").isEnabledFor(logging.DEBUG)
+    levels = {} if is_debugging else {name: logging.getLogger(name).level for name in NOISY}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def default_device() -> str:
+    """Return ``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def loaded(kind: str, files: ModelFiles, load: Callable[[], Loaded]) -> Loaded:
+    """Return what ``load`` gives, called when the libraries are imported.
+
+    Raises:
+        ModelUnavailable: a model of this ``kind``, such as ``cross-encoder``, cannot be loaded.
+    """
+    from safetensors import SafetensorError
+
+    failures = (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError)
+    try:
+        import_model_libraries()
+        with quiet_models():
+            return load()
+    except failures as error:
+        what = " ".join(str(error).split())[:300]
+        raise ModelUnavailable(
+            f"{kind} '{files.name}' in {files.path} cannot be loaded: {what}"
+        ) from error
+
+
+def load_model(
+    files: ModelFiles, device: str | None = None, library: str = "SentenceTransformer"
+) -> Any:  # noqa: ANN401 (a class of sentence-transformers)
+    """Return a model of sentence-transformers, loaded by its class ``library``.
+
+    Raises:
+        ModelUnavailable: it cannot be loaded.
+    """
+    path, digest = files.path, files.sha256
+    return loaded("model", files, lambda: _load(path, digest, device or default_device(), library))
+
+
+def is_loaded(files: ModelFiles, device: str | None = None) -> bool:
+    """Return whether the model is in memory; torch is not loaded to say that none is."""
+    return bool(_loaded) and (files.path, files.sha256, device or default_device()) in _loaded
+
+
+def forget_models() -> None:
+    """Drop all models from memory."""
+    _load.cache_clear()
+    _loaded.clear()
+
+
+@lru_cache(maxsize=MAX_LOADED)
+def _load(path: Path, sha256: str, device: str, library: str) -> Any:  # noqa: ANN401
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
+    import sentence_transformers
+    import torch
+
+    model = getattr(sentence_transformers, library)(
+        str(path),
+        device=device,
+        trust_remote_code=False,
+        local_files_only=True,
+        model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+    )
+    _loaded.add((path, sha256, device))
+    return model

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import quiet_hub
 from rag_assets.models.model_files import (
     DATA_FILES,
     OTHER_BACKENDS,
     TOKENIZER_FILE,
     ModelFiles,
     model_sha256,
+    quiet_hub,
     read_model_files,
     sha256,
     state_of,

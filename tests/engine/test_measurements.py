@@ -32,7 +32,7 @@ from rag_assets.engine.measurements import (
 )
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
-from rag_assets.models.loading import forget_models
+from rag_assets.models.model_files import forget_models
 from rag_assets.retrieval.reranking.candidates import Pair, Scores
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key

@@ -17,7 +17,7 @@ from rag_assets.compute.compute import LocalCompute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TokenEncoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
-from rag_assets.models.loading import (
+from rag_assets.models.model_files import (
     forget_models,
     load_model,
 )

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from rag_assets.labels.page.server import HOST, LocalServer
 from rag_assets.servers.client import Retries
 from rag_assets.servers.failures import ServerFailure, refused, retry_after
-from rag_assets.servers.local_server import HOST, LocalServer
 from rag_assets.servers.secrets import is_loopback
 from rag_assets.servers.transport import Server
 from tests.llm.requests import asking, completion, model

@@ -1,21 +1,27 @@
 """The server of the labelling page: on this machine alone, behind a token in its address.
 
-A request is answered where its address holds the token, and neither ``Origin`` nor
-``Sec-Fetch-Site`` tells of another page. The page may load nothing but itself. No path of a file is
-made from a request, and nothing that is sent tells which retriever found a passage.
+It listens on loopback. A request is answered where its ``Host`` is this server's (other names may
+be made to lead here), its address holds the token, and neither ``Origin`` nor ``Sec-Fetch-Site``
+tells of another page; to others, and to anything that is no plain HTTP request, nothing is there.
+
+The page may load nothing but itself. No path of a file is made from a request, and nothing that is
+sent tells which retriever found a passage.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
+import socket
 from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
+import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -24,13 +30,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.labels.page.requests import EmptyBody
 from rag_assets.labels.page.session import Actions, AnsweredMeanwhile, LabelSession
-from rag_assets.servers.local_server import HEADERS as LOCAL_HEADERS
-from rag_assets.servers.local_server import LocalServer
 
+HOST = "127.0.0.1"
 MAX_BYTES = 100_000
 
 HEADERS = {
-    **LOCAL_HEADERS,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -42,6 +49,53 @@ _FILES = {
     "page.css": ("page.css", "text/css"),
     "page.js": ("page.js", "text/javascript"),
 }
+
+
+class LocalServer:
+    """A server at a free port, or at one that is given; :attr:`port` is known before it runs.
+
+    Raises:
+        UsageError: the port is taken.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((HOST, port))
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(f"port {port} of {HOST}: {error.strerror or error}") from error
+        self.port: int = self._socket.getsockname()[1]
+        self.address = f"http://{HOST}:{self.port}"
+
+    def serve(self, app: ASGIApp) -> None:
+        """Take what answers; :meth:`run` runs it."""
+        hosts = {f"{name}:{self.port}" for name in (HOST, "localhost")}
+        not_found = Response("not found\n", 404, HEADERS)
+
+        async def for_this_host(scope: Scope, receive: Receive, send: Send) -> None:
+            is_http = scope["type"] == "http"  # the other one is the lifespan of the server
+            is_here = not is_http or Headers(scope=scope).get("host") in hosts
+            await (app if is_here else not_found)(scope, receive, send)
+
+        config = uvicorn.Config(
+            for_this_host,
+            http="h11",
+            ws="none",
+            access_log=False,
+            log_level="error",  # a warning is of a request that is no HTTP
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        self.server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Answer until the process is interrupted."""
+        with self._socket:
+            self.server.run(sockets=[self._socket])
 
 
 class LabelServer(LocalServer):
@@ -56,7 +110,7 @@ class LabelServer(LocalServer):
         super().__init__(port)
         token = secrets.token_urlsafe(32)
         self.address = f"{self.address}/{token}/"
-        self.serve(_guarded(session.actions(user), token), HEADERS)
+        self.serve(_guarded(session.actions(user), token))
 
 
 def _guarded(actions: Actions, token: str) -> ASGIApp:

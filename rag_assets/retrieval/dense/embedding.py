@@ -17,8 +17,7 @@ from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
 from rag_assets.models.cache_fill import Progress, Vectors
 from rag_assets.models.encoder import Encoder, Kind
-from rag_assets.models.loading import PACKAGES
-from rag_assets.models.model_files import ModelFiles
+from rag_assets.models.model_files import PACKAGES, ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options

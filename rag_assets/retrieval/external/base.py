@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.known_prompts import Prompts, prompts_of
-from rag_assets.models.loading import PACKAGES
+from rag_assets.models.model_files import PACKAGES
 from rag_assets.options import Depth, Number, Options
 from rag_assets.package_versions import version
 from rag_assets.retrieval.base import BASE, Retriever, Role

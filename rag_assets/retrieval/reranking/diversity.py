@@ -34,7 +34,7 @@ from pydantic import Field, model_validator
 
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.loading import PACKAGES
+from rag_assets.models.model_files import PACKAGES
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import in_batches
 from rag_assets.options import Number

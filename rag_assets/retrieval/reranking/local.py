@@ -22,8 +22,14 @@ from rag_assets.code_versions.versions import filled_by, root_of
 from rag_assets.errors import DataError, ModelUnavailable, UsageError
 from rag_assets.models.cache_fill import Lengths, Rows, TokenVectors, Values, in_groups
 from rag_assets.models.encoder import TokenEncoder
-from rag_assets.models.loading import PACKAGES, default_device, loaded, quiet_models
-from rag_assets.models.model_files import declared_max_seq_length, json_object
+from rag_assets.models.model_files import (
+    PACKAGES,
+    declared_max_seq_length,
+    default_device,
+    json_object,
+    loaded,
+    quiet_models,
+)
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import in_batches, token_counts
 from rag_assets.retrieval.base import Role
