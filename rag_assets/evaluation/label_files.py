@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,11 +122,7 @@ def _labels(judged: Iterable[tuple[Place, _Judgment]], path: Path) -> Labels:
     if not judgments:
         raise DataError("holds no judgments", file=path)
     by_query = {query: tuple(map(tuple, each.values())) for query, each in groups.items()}
-    return Labels(_table(judgments), by_query)
-
-
-def _table(judgments: Sequence[_Judgment]) -> pa.Table:
-    return RELEVANT_UNITS.from_rows([judgment._asdict() for judgment in judgments])
+    return Labels(RELEVANT_UNITS.from_rows([each._asdict() for each in judgments]), by_query)
 
 
 def _ground_truth(rows: Iterable[tuple[Place, Row]]) -> Labels:
@@ -150,4 +146,4 @@ def _ground_truth(rows: Iterable[tuple[Place, Row]]) -> Labels:
             for item in group
         ]
         judgments += relevant or [_Judgment(query_id, "1", None, 0)]
-    return Labels(_table(judgments), groups)
+    return Labels(RELEVANT_UNITS.from_rows([each._asdict() for each in judgments]), groups)
