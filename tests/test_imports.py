@@ -58,7 +58,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".cli", ".definitions", ".llm.openai_server", ".labels.question_generation"]
+    "module", ["", ".cli", ".definitions", ".llm.models", ".labels.question_generation"]
 )
 def test_import_loads_no_heavy_library(module: str) -> None:
     loaded = modules_after(IMPORTED, f"rag_assets{module}")

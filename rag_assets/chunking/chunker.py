@@ -298,13 +298,13 @@ def _id(document_id: str, span: Span, whole: bool) -> str:
 KIND = Kind("strategy", "rag_assets.chunkers", (Chunker,), "strategy")
 
 _PLACES = {
-    "none": "windows:NoneChunking",
+    "none": "strategies:NoneChunking",
     "recursive": "recursive:RecursiveChunking",
-    "fixed": "windows:FixedChunking",
+    "fixed": "strategies:FixedChunking",
     "markdown": "markdown:MarkdownChunking",
-    "sentences": "sentences:SentencesChunking",
-    "semantic": "sentences:SemanticChunking",
-    "parent": "windows:ParentChunking",
+    "sentences": "strategies:SentencesChunking",
+    "semantic": "strategies:SemanticChunking",
+    "parent": "strategies:ParentChunking",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

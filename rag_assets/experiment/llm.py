@@ -88,10 +88,10 @@ class LlmConfig(ServedModelOptions, Limits):
             ModelUnavailable: the files of a model in this process cannot be had.
         """
         if self.type == "transformers":
-            from rag_assets.llm.local_transformers import LocalTransformers
+            from rag_assets.llm.models import LocalTransformers
 
             return LocalTransformers(self.model, beams=self.beams, sequences=self.sequences)
-        from rag_assets.llm.openai_server import OpenAICompatible
+        from rag_assets.llm.models import OpenAICompatible
 
         return OpenAICompatible(self.endpoint())
 

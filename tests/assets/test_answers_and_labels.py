@@ -109,7 +109,7 @@ import yaml
 tiny = Tiny(Path(sys.argv[1]), yaml.safe_load((Path(sys.argv[1]) / "data/experiment.yaml").open()))
 keys = definitions(tiny).resolve_asset_graph().get_all_asset_keys()
 print("relevance_verdicts" in {key.path[-1] for key in keys})
-models = ("rag_assets.llm.openai_server", "transformers", "torch")
+models = ("rag_assets.llm.models", "transformers", "torch")
 print([name for name in models if name in sys.modules])
 """
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from rag_assets.llm.completions import Completions
-from rag_assets.llm.openai_server import OpenAICompatible
+from rag_assets.llm.models import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from tests.llm.requests import asking, completion, served
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.llm.client import Answer, ChatModel, ChatRequest, Completion, Message
-from rag_assets.llm.openai_server import OpenAICompatible
+from rag_assets.llm.models import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.failures import Failed

@@ -13,7 +13,7 @@ import yaml
 from rag_assets.errors import ConfigError, ModelUnavailable
 from rag_assets.experiment import load_experiment
 from rag_assets.llm.client import LENGTH
-from rag_assets.llm.local_transformers import LocalTransformers
+from rag_assets.llm.models import LocalTransformers
 from rag_assets.query_sets.stage import answers_key, query_set_key
 from tests.llm.requests import answers_of, asking, completion, failure, untimed
 from tests.tiny_experiment import QUERIES, Tiny, planned

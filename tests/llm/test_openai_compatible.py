@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, ModelUnavailable
-from rag_assets.llm import openai_server
+from rag_assets.llm import models
 from rag_assets.llm import templates as passages
 from rag_assets.llm.client import (
     LENGTH,
@@ -30,7 +30,7 @@ from rag_assets.llm.client import (
     passages_mark,
     read_template,
 )
-from rag_assets.llm.openai_server import OpenAICompatible
+from rag_assets.llm.models import OpenAICompatible
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import answers_of, asking, completion, failure, model, served, untimed
@@ -275,5 +275,5 @@ def test_every_packaged_prompt_can_be_read() -> None:
 @pytest.mark.parametrize("usage", [None, [1], "many", 3, {}])
 def test_an_answer_counts_whatever_is_said_of_its_tokens(usage: object) -> None:
     answer = {"choices": [{"message": {"content": "At six."}}], "usage": usage}
-    completion = openai_server._completion(answer)
+    completion = models._completion(answer)
     assert (completion.text, completion.prompt_tokens) == ("At six.", None)

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from rag_assets.chunking.chunker import cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
-from rag_assets.chunking.sentences import SemanticChunking
-from rag_assets.chunking.windows import ParentChunking
+from rag_assets.chunking.strategies import ParentChunking, SemanticChunking
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.llm.client import ChatRequest, Message
-from rag_assets.llm.openai_server import OpenAICompatible, OpenAIEmbeddings
+from rag_assets.llm.models import OpenAICompatible, OpenAIEmbeddings
 from rag_assets.retrieval.dense.vector_index import dense_table
 from rag_assets.retrieval.reranking.server import RerankEndpoint
 from rag_assets.servers.client import ServedModelOptions

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from rag_assets.assets.execution import without_foreign
 from rag_assets.cli import main
 from rag_assets.errors import DataError, RagAssetsError, StoreError
-from rag_assets.llm.openai_server import OpenAIEmbeddings
+from rag_assets.llm.models import OpenAIEmbeddings
 from rag_assets.servers.client import ServedModelOptions
 from rag_assets.store.remote import ENDPOINT_VARIABLES, Address, Objects
 from tests.assets.asking import ask

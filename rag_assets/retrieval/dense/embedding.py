@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.llm.client import DEFAULT_BASE_URL
 from rag_assets.llm.completions import MILLION, Estimate
-from rag_assets.llm.openai_server import OpenAIEmbeddings, embed_cached
+from rag_assets.llm.models import OpenAIEmbeddings, embed_cached
 from rag_assets.models.cache_fill import Progress, Vectors
 from rag_assets.models.encoder import Encoder, Kind
 from rag_assets.models.model_files import PACKAGES, ModelFiles

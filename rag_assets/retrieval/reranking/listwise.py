@@ -46,7 +46,7 @@ from rag_assets.llm.completions import (
     prompt_tokens_at_most,
     taken,
 )
-from rag_assets.llm.openai_server import OpenAICompatible
+from rag_assets.llm.models import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking

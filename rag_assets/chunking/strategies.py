@@ -1,4 +1,9 @@
-"""Strategies ``sentences`` and ``semantic``: runs of sentences, by number or by meaning.
+"""Strategies ``none``, ``fixed``, ``parent``, ``sentences`` and ``semantic``.
+
+By ``parent`` small chunks are searched, and the larger ones that they lie in are returned. A
+document is cut into parents, and each parent into children, so that every child lies inside one
+parent. The chunks are the children. That a hit gives its parent, once, at the place of its best
+child, is the work of :func:`rag_assets.retrieval.unit_ranking`.
 
 The boundaries of sentences are those of the library sentencex (Wikimedia): full stops of the
 world's scripts, less those after an abbreviation of the language, in a number, or inside quotes and
@@ -14,28 +19,154 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rag_assets.chunking.chunker import (
+    CHILD_CHUNKING_TYPES,
+    PARENT_CHUNKING_TYPES,
     Chunker,
     Cutter,
     EmbedBy,
     Overlap,
     Piece,
+    SizedChunking,
     Span,
     split_pieces,
     tokenizer_versions,
     trimmed,
 )
 from rag_assets.chunking.recursive import RecursiveChunking
+from rag_assets.code_versions.closure import Root
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.options import Number
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
+from rag_assets.options import LazyTaggedUnion, Number
 from rag_assets.store.canonical import fingerprint
+
+
+class NoneChunking(Chunker):
+    """Every document is one chunk."""
+
+    whole_documents: ClassVar[bool] = True
+
+    strategy: Literal["none"]
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        return whole_texts
+
+
+def whole_texts(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+    """Give each text as one piece, however long it is."""
+    for text in texts:
+        yield [Piece(0, len(text))]
+
+
+class FixedChunking(SizedChunking):
+    """Windows of exactly so many tokens or characters; the last one may be shorter."""
+
+    strategy: Literal["fixed"]
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts windows; each begins ``capacity - overlap`` after the last.
+
+        A blank window is left out. Tokens are those of the whole text: a window that begins inside
+        a word may count a few more when it is tokenized alone. What the tokenizer passes over
+        belongs to the token before.
+        """
+
+        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+            for text, edges in zip(texts, self._edges(texts), strict=True):
+                yield self._windows(text, edges)
+
+        return cut
+
+    def _edges(self, texts: Sequence[str]) -> Iterator[Sequence[int]]:
+        """Give for each text where its units begin, and where the last one ends.
+
+        The tokens of one character, such as the bytes of an emoji, all begin where it begins.
+        """
+        if self.max_tokens is None:
+            yield from (range(len(text) + 1) for text in texts)
+            return
+        encode = load_tokenizer(self.tokenizer).encode_batch
+        encodings = encode(list(texts), add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
+            yield [0, *(start for start, _ in encoding.offsets[1:]), len(text)]
+
+    def _windows(self, text: str, edges: Sequence[int]) -> list[Piece]:
+        pieces, last = [], len(edges) - 1
+        for first in range(0, last, self.capacity - self.overlap):
+            end = min(first + self.capacity, last)
+            if text[edges[first] : edges[end]].strip():
+                pieces.append(Piece(edges[first], edges[end]))
+            if end == last:
+                break
+        return pieces
+
+
+class ParentChunking(Chunker):
+    """Search small chunks, return the larger ones that they lie in.
+
+    A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
+    holds parents, each once, at the rank of its best child, and top_k counts parents.
+    """
+
+    has_parents: ClassVar[bool] = True
+
+    strategy: Literal["parent"]
+    child: Annotated[Chunker, LazyTaggedUnion(CHILD_CHUNKING_TYPES, "strategy")]
+    parent: Annotated[Chunker, LazyTaggedUnion(PARENT_CHUNKING_TYPES, "strategy")]
+
+    @model_validator(mode="after")
+    def _parts_are_not_searched(self) -> Self:
+        if any(part.index_texts is not None for part in (self.child, self.parent)):
+            raise ValueError("index_texts belongs beside child and parent: they are the children's")
+        return self
+
+    @property
+    def by_blocks(self) -> bool:
+        return self.child.by_blocks and self.parent.by_blocks
+
+    @property
+    def whole_parents(self) -> bool:
+        return self.parent.whole_documents
+
+    def cutting(self) -> Mapping[str, Any]:
+        parts = {"child": self.child.cutting(), "parent": self.parent.cutting()}
+        return {"strategy": self.strategy, **parts}
+
+    def code_roots(self) -> list[Root]:
+        roots = [*super().code_roots(), *self.child.code_roots(), *self.parent.code_roots()]
+        return list(dict.fromkeys(roots))
+
+    def versions(self) -> Mapping[str, str]:
+        """Return those of the two, each with its part before its name."""
+        parts = {"child": self.child.versions(), "parent": self.parent.versions()}
+        return {f"{part}.{name}": v for part, of in parts.items() for name, v in of.items()}
+
+    def cutter(self, embed_by: EmbedBy) -> Cutter:
+        """Return what cuts texts into the children of all parents.
+
+        Where parents overlap, a child that lies in two of them belongs to the first.
+        """
+        child, parent = self.child.cutter(embed_by), self.parent.cutter(embed_by)
+
+        def cut(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
+            parents = [list(of_text) for of_text in parent(texts)]
+            children = split_pieces(texts, parents, child, as_parents=True)
+            for of_text, pieces in zip(parents, children, strict=True):
+                first_of_span: dict[Span, Piece] = {}
+                for piece in pieces:
+                    first_of_span.setdefault((piece.start, piece.end), piece)
+                # The only chunk of a blank text has a parent too, so that its id is of a kind.
+                start, end = (of_text[0].start, of_text[0].end) if of_text else (0, 0)
+                yield list(first_of_span.values()) or [Piece(start, start, (), (start, end))]
+
+        return cut
+
 
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[a-z]+)*$")]
 

@@ -1,22 +1,27 @@
-"""Chat models and embeddings behind a server that speaks the OpenAI protocol.
+"""Chat models and embeddings behind a server, and a language model in this process.
 
-A text that was embedded before is looked up. An answer's vectors are ordered by their ``index``,
-as the protocol says.
+A server speaks the OpenAI protocol. A text that was embedded before is looked up. An answer's
+vectors are ordered by their ``index``, as the protocol says.
+
+In this process a model runs by ``transformers``, from a folder or the hub: a sequence-to-sequence
+one (T5, BART) or a causal one (Llama, GPT-2). With beam search it may write several sequences for
+one request; the answer is then a JSON list of those that differ, the most probable first.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rag_assets.errors import ModelUnavailable, NotServed
-from rag_assets.llm.client import REFUSAL, STOP, Answer, ChatRequest, Completion, now
+from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
@@ -27,7 +32,10 @@ from rag_assets.models.cache_fill import (
     as_wanted,
     filled,
 )
+from rag_assets.models.model_files import default_device, loaded, quiet_models
+from rag_assets.models.model_names import resolve_model
 from rag_assets.models.token_counts import in_batches
+from rag_assets.package_versions import version
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
 from rag_assets.servers.failures import Failed, malformed
 from rag_assets.store.canonical import fingerprint
@@ -212,3 +220,142 @@ def _vector(given: Any) -> Any:  # noqa: ANN401 (servers send what they like)
     if isinstance(given, str):
         return np.frombuffer(base64.b64decode(given, validate=True), "<f4")
     return given
+
+
+class LocalTransformers:
+    """One model, in fp32, one request at a time: answers depend on nothing else.
+
+    The weights are loaded by the first request, and no code that comes with them is run.
+    """
+
+    def __init__(self, model: str, *, beams: int = 1, sequences: int = 1) -> None:
+        """Resolve the model's files; nothing is loaded.
+
+        Args:
+            model: a folder, or a name at the hub.
+            beams: hypotheses that beam search follows; 1: none.
+            sequences: texts of one answer; without beams each is drawn.
+
+        Raises:
+            ModelUnavailable: the model's files cannot be had.
+        """
+        self._files = resolve_model(model, "language model")
+        self._beams, self._sequences = beams, sequences
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The files, the library that runs them, and how it searches."""
+        files = self._files
+        return {
+            "model": files.path.name if files.source == "folder" else files.name,
+            "model_sha256": files.sha256,
+            "engine": f"transformers {version('transformers')}, fp32",
+            "beams": str(self._beams),
+            "sequences": str(self._sequences),
+        }
+
+    @property
+    def concurrency(self) -> int:
+        """One."""
+        return 1
+
+    def answer(self, request: ChatRequest) -> Answer:
+        """Answer a request.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded, or has no way to write so many sequences.
+        """
+        if self._sequences > self._beams and not request.temperature:
+            needs = f"{self._sequences} sequences need as many beams, or a temperature above 0"
+            raise ModelUnavailable(f"LLM: {needs}")
+        tokenizer, model = self._load()
+        with quiet_models():
+            return generated(tokenizer, model, request, self._beams, self._sequences)
+
+    def _load(self) -> tuple[Any, Any]:
+        files = self._files
+        return loaded(
+            "language model", files, lambda: _load(files.path, files.sha256, default_device())
+        )
+
+
+def generated(
+    tokenizer: Any,  # noqa: ANN401 (transformers)
+    model: Any,  # noqa: ANN401 (transformers)
+    request: ChatRequest,
+    beams: int = 1,
+    sequences: int = 1,
+) -> Answer:
+    """Return what a loaded model writes.
+
+    A tokenizer with a chat template gets the messages by it; else their texts, a blank line
+    between. Temperature 0 or none takes the most probable, any other draws from all tokens.
+    """
+    import torch
+
+    started = time.perf_counter()
+    asked = _tokens(tokenizer, request).to(model.device)
+    n_asked = int(asked["input_ids"].shape[1])
+    is_encoder_decoder = bool(model.config.is_encoder_decoder)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    longest = max(n_asked, request.max_tokens)
+    needed = longest if is_encoder_decoder else n_asked + request.max_tokens
+    if positions is not None and needed > positions:
+        needs = f"{n_asked} tokens and {request.max_tokens} of the answer"
+        return Failed(f"{needs} do not fit into the model's {positions}")
+    is_drawn = bool(request.temperature)
+    sampling = {"temperature": request.temperature, "top_k": 0} if is_drawn else {}
+    devices = [model.device] if model.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.inference_mode():
+        if request.seed is not None:
+            torch.manual_seed(request.seed)
+        rows = model.generate(
+            input_ids=asked["input_ids"],
+            attention_mask=asked["attention_mask"],
+            max_new_tokens=request.max_tokens,
+            do_sample=is_drawn,
+            num_beams=beams,
+            num_return_sequences=sequences,
+            **sampling,
+        ).tolist()
+    # Of an encoder and decoder the first token only says that the answer begins.
+    rows = [row[1 if is_encoder_decoder else n_asked :] for row in rows]
+    end = model.generation_config.eos_token_id
+    ends = set(end if isinstance(end, list) else [end])
+    texts = [tokenizer.decode(row, skip_special_tokens=True).strip() for row in rows]
+    text = texts[0]
+    if sequences > 1:
+        text = json.dumps(list(dict.fromkeys(texts)), ensure_ascii=False)
+    n_written = sum(_length(row, ends) for row in rows)
+    seconds = time.perf_counter() - started
+    reason = LENGTH if ends.isdisjoint(rows[0]) else STOP
+    return Completion(text, n_asked, n_written, reason, seconds, time=now())
+
+
+def _length(row: list[int], ends: set[int | None]) -> int:
+    """Return how many tokens were written: padding follows the first end."""
+    return next((n for n, token in enumerate(row, start=1) if token in ends), len(row))
+
+
+def _tokens(tokenizer: Any, request: ChatRequest) -> Any:  # noqa: ANN401 (transformers)
+    if tokenizer.chat_template:
+        messages = [message._asdict() for message in request.messages]
+        return tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
+    text = "\n\n".join(message.content for message in request.messages)
+    return tokenizer(text, return_tensors="pt", verbose=False)
+
+
+@lru_cache(maxsize=1)
+def _load(path: Path, sha256: str, device: str) -> tuple[Any, Any]:
+    """Load; the hash of the files is there so that other ones at a path are loaded anew."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    local = {"local_files_only": True, "trust_remote_code": False}
+    config: Any = AutoConfig.from_pretrained(path, **local)
+    kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
+    model: Any = kind.from_pretrained(path, dtype=torch.float32, use_safetensors=True, **local)
+    return tokenizer, model.to(device).eval()
