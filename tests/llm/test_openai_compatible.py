@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_assets.errors import ConfigError, ModelUnavailable
+from rag_assets.llm import client as passages
 from rag_assets.llm import models
-from rag_assets.llm import templates as passages
 from rag_assets.llm.client import (
     LENGTH,
     REFUSAL,
