@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -31,8 +32,8 @@ from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
 from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
-from rag_assets.sources.fields import Place, identifier, note, shown, type_name
-from rag_assets.sources.row_files import read_objects
+from rag_assets.sources.fields import Id, Place, Position, note
+from rag_assets.sources.row_files import read_declared
 
 HEADING_SEPARATOR = " > "
 """Stands between the headings of a path."""
@@ -354,15 +355,16 @@ def texts_from_file(option: IndexText, file: Path, chunks: pa.Table) -> WrittenT
         of_document[document_id].append(row)
     texts: list[list[str]] = [[] for _ in ids]
     n_rows, unused = 0, list[str]()
-    for line, document_id, (start, end), of_span in _file_rows(file):
+    for place, written in _file_rows(file):
         n_rows += 1
         fits = False
-        for row in of_document.get(document_id, ()):
-            common = min(end, ends[row]) - max(start, starts[row])
-            if common > 0 and 2 * common >= min(end - start, ends[row] - starts[row]):
-                texts[row] += of_span
+        for row in of_document.get(str(written.document_id), ()):
+            common = min(written.end, ends[row]) - max(written.start, starts[row])
+            length = min(written.end - written.start, ends[row] - starts[row])
+            if common > 0 and 2 * common >= length:
+                texts[row] += written.texts
                 fits = True
-        unused += [] if fits else [f"line {line}"]
+        unused += [] if fits else [f"line {place.line}"]
     if n_rows == len(unused) and ids:
         raise DataError(f"none of its {n_rows} rows fits a chunk", file=file)
     without = [name for name, of_chunk in zip(ids, texts, strict=True) if not of_chunk]
@@ -384,35 +386,24 @@ def _plain(text: str) -> str:
     return " ".join(without_obeyed(text).split())
 
 
-def _file_rows(file: Path) -> Iterator[tuple[int, str, tuple[int, int], list[str]]]:
-    keys = ("document_id", "start", "end", "texts")
-    for place, row in read_objects(file):
-        for name in row.keys() - set(keys):
-            raise place.error(f"unknown; a row has {', '.join(keys)}", name)
-        document_id = identifier(row, "document_id", place)
-        start, end = (_character(row, name, place) for name in ("start", "end"))
-        if start >= end:
-            raise place.error(f"is {end}; must be above start, {start}", "end")
-        yield place.line or 0, document_id, (start, end), _texts(row, place)
+class _FileRow(msgspec.Struct, forbid_unknown_fields=True):
+    """What was written of a span of a document."""
+
+    document_id: Id
+    start: Position
+    end: Position
+    texts: Annotated[
+        list[str], msgspec.Meta(min_length=1, description="a list of one or more texts")
+    ]
 
 
-def _character(row: Mapping[str, Any], name: str, place: Place) -> int:
-    value = row.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        said = type_name(value) if not isinstance(value, int) else value
-        raise place.error(f"is {said}; must be a number of characters, from 0", name)
-    return value
-
-
-def _texts(row: Mapping[str, Any], place: Place) -> list[str]:
-    value = row.get("texts")
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-        raise place.error("must be a list of one or more texts", "texts")
-    texts = [_plain(text) for text in value]
-    for number, text in enumerate(texts):
-        if not text or len(text) > MAX_CHARACTERS:
-            problem = (
-                f"text {number + 1} has {len(text)} characters; 1 to {MAX_CHARACTERS:,} are taken"
-            )
-            raise place.error(f"{problem}: {shown(text)}" if text else problem, "texts")
-    return texts
+def _file_rows(file: Path) -> Iterator[tuple[Place, _FileRow]]:
+    for place, row in read_declared(file, _FileRow):
+        if row.start >= row.end:
+            raise place.error(f"is {row.end}; must be above start, {row.start}", "end")
+        row.texts = [_plain(text) for text in row.texts]
+        for number, text in enumerate(row.texts, start=1):
+            if not text or len(text) > MAX_CHARACTERS:
+                allowed = f"1 to {MAX_CHARACTERS:,} are taken"
+                raise place.error(f"text {number} has {len(text)} characters; {allowed}", "texts")
+        yield place, row

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,7 @@ from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import (
-    DENSE_VECTORS,
-    Progress,
-    Rows,
-    ValueCache,
     Vectors,
-    as_wanted,
-    filled,
 )
 from rag_assets.models.model_files import default_device, loaded, quiet_models
 from rag_assets.models.model_names import resolve_model
@@ -38,8 +32,6 @@ from rag_assets.models.token_counts import in_batches
 from rag_assets.package_versions import version
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
 from rag_assets.servers.failures import Failed, malformed
-from rag_assets.store.canonical import fingerprint
-from rag_assets.store.content_cache import text_keys
 
 
 class OpenAICompatible(ModelClient):
@@ -105,48 +97,6 @@ _MAX_MEBIBYTES = 256
 """Of an answer: 2,048 vectors of 3,072 dimensions, written as decimal numbers."""
 
 
-def embed_cached(
-    texts: Sequence[str],
-    server: Callable[[], OpenAIEmbeddings],
-    described: Mapping[str, Any],
-    *,
-    normalise: bool = True,
-    cache: Path | None,
-    progress: Progress | None = None,
-) -> Vectors:
-    """Return one vector for each text; what was answered is kept if a later one fails.
-
-    Args:
-        texts: with their prompt; may repeat.
-        server: opens the client; called only when a text is new.
-        described: all that determines the vector of a text, ``normalise`` included.
-        normalise: whether vectors are brought to length 1.
-        cache: folder of the vector cache; None remembers nothing.
-        progress: called with (texts embedded, texts to embed); not at all when none is new.
-
-    Returns:
-        float32, shape (len(texts), dimension); shape (0, 0) for no texts.
-
-    Raises:
-        UsageError: the key's variable is not set.
-        ModelUnavailable: the server does not answer as it should.
-        BudgetReached: ``max_calls`` allow no more.
-        DataError: it gives NaN, or what no similarity is defined for, for a text.
-    """
-    store = None
-    if cache is not None:
-        store = ValueCache.of_space(cache, fingerprint(dict(described)), DENSE_VECTORS)
-
-    def compute(rows: Rows) -> Iterator[tuple[Rows, Vectors]]:
-        missing = [texts[row] for row in rows.tolist()]
-        for start, vectors in server().embed(missing):
-            some = slice(start, start + len(vectors))
-            names = [repr(text[:80]) for text in missing[some]]
-            yield rows[some], as_wanted(vectors, names.__getitem__, normalise=normalise)
-
-    return filled(text_keys(texts), DENSE_VECTORS, store, compute, progress=progress)
-
-
 class OpenAIEmbeddings(ModelClient):
     """An embedding model behind a server."""
 
@@ -156,7 +106,6 @@ class OpenAIEmbeddings(ModelClient):
         *,
         dimensions: int | None = None,
         batch_size: int = 64,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
@@ -164,12 +113,11 @@ class OpenAIEmbeddings(ModelClient):
             options: where the model is, and how it is asked.
             dimensions: asks the server for shorter vectors; None takes the model's own.
             batch_size: texts a request.
-            sleep: waits between attempts.
 
         Raises:
             UsageError: the variable is not set, or holds what no header can.
         """
-        super().__init__(options, max_mebibytes=_MAX_MEBIBYTES, sleep=sleep)
+        super().__init__(options, max_mebibytes=_MAX_MEBIBYTES)
         self._dimensions = dimensions
         self._batch_size = batch_size
         self._calls = CallLimit(options.max_calls)

@@ -127,14 +127,12 @@ class Retries:
         count: further attempts.
         backoff: seconds before the first of them; doubled for each further one.
         server: who is asked.
-        sleep: waits.
         quiet_until: when the server may be asked again, on the monotonic clock.
     """
 
     count: int
     backoff: float
     server: Server
-    sleep: Callable[[float], None] = time.sleep
     quiet_until: float = 0.0
 
     def answer(self, ask: Callable[[], Result]) -> Result:
@@ -145,7 +143,7 @@ class Retries:
         """
         quiet = self.quiet_until - time.monotonic()
         if quiet > 0:
-            self.sleep(quiet)
+            time.sleep(quiet)
         for attempt in range(self.count + 1):
             try:
                 return answered(ask, self.server.secrets)
@@ -162,7 +160,7 @@ class Retries:
             _log.info("%s: %s; again in %.1f s", self.server.place, last, wait)
             if last.asked is not None:
                 self.quiet_until = max(self.quiet_until, time.monotonic() + wait)
-            self.sleep(wait)
+            time.sleep(wait)
         raise last  # out here, nothing is its context
 
 
@@ -181,14 +179,12 @@ class ModelClient:
         options: ServedModelOptions,
         *,
         max_mebibytes: int = 16,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
         Args:
             options: where the model is, and how often it is asked.
             max_mebibytes: of an answer.
-            sleep: waits between attempts.
 
         Raises:
             UsageError: the variable is not set, or holds what no header can.
@@ -198,7 +194,7 @@ class ModelClient:
         self.options = options
         self.server = options.server(max_mebibytes)
         self._transport = Transport(httpx2, self.server)
-        self._retries = Retries(options.retries, options.backoff, self.server, sleep)
+        self._retries = Retries(options.retries, options.backoff, self.server)
         self._token_counts: list[int] = []
 
     @property

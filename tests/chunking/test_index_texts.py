@@ -157,12 +157,12 @@ GOOD = {"document_id": "a", "start": 0, "end": 5, "texts": ["t"]}
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        (GOOD | {"start": "0"}, r"start.*is a string; must be a number of characters"),
+        (GOOD | {"start": "0"}, r"start.*is '0'; must be an integer from 0 on"),
         (GOOD | {"end": 0}, r"end.*is 0; must be above start, 0"),
-        (GOOD | {"texts": "t"}, r"texts.*must be a list of one or more texts"),
+        (GOOD | {"texts": "t"}, r"texts.*is 't'; must be a list of one or more texts"),
         (GOOD | {"texts": ["t", "\u0007 "]}, r"texts.*text 2 has 0 characters; 1 to 4,000"),
         (GOOD | {"texts": ["t" * 4001]}, r"texts.*text 1 has 4001 characters"),
-        (GOOD | {"text": "t"}, r"text.*unknown; a row has document_id, start, end, texts"),
+        (GOOD | {"text": "t"}, r"text.*unknown key; allowed: document_id, start, end, texts"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: object, problem: str) -> None:

@@ -7,9 +7,11 @@ import hmac
 import json
 import logging
 import re
+import time
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -58,11 +60,15 @@ def test_retries_until_it_is_served(server: Server) -> None:
     assert len(server.received) == 5
 
 
-def test_a_server_that_wants_to_be_left_alone_is_so_by_all(server: Server) -> None:
+def test_a_server_that_wants_to_be_left_alone_is_so_by_all(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.on("x", replies.rate_limited("30"), replies.says("fine"))
     server.on("z", replies.error(503), replies.says("fine"))
     waits: list[float] = []
-    chat = OpenAICompatible(served(server.base_url, backoff=0.0), sleep=waits.append)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=waits.append)
+    monkeypatch.setattr("rag_assets.servers.client.time", clock)
+    chat = OpenAICompatible(served(server.base_url, backoff=0.0))
     chat.answer(asking("z"))
     assert waits == [0.0]  # a server that says nothing is not waited for by others
     chat.answer(asking("y"))

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
+from types import SimpleNamespace
 
 import pytest
 from starlette.applications import Starlette
@@ -135,9 +136,13 @@ def test_retry_after(value: str, seconds: float | None) -> None:
         (1.0, 60.1, []),
     ],
 )
-def test_waits_before_each_attempt(backoff: float, asked: float | None, waits: list[float]) -> None:
+def test_waits_before_each_attempt(
+    backoff: float, asked: float | None, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     slept: list[float] = []
-    retries = Retries(4, backoff, Server("http://127.0.0.1"), slept.append)
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)
+    monkeypatch.setattr("rag_assets.servers.client.time", clock)
+    retries = Retries(4, backoff, Server("http://127.0.0.1"))
 
     def ask() -> None:
         retries.quiet_until = 0.0

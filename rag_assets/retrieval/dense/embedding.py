@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,8 +14,16 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.llm.client import DEFAULT_BASE_URL
 from rag_assets.llm.completions import MILLION, Estimate
-from rag_assets.llm.models import OpenAIEmbeddings, embed_cached
-from rag_assets.models.cache_fill import Progress, Vectors
+from rag_assets.llm.models import OpenAIEmbeddings
+from rag_assets.models.cache_fill import (
+    DENSE_VECTORS,
+    Progress,
+    Rows,
+    ValueCache,
+    Vectors,
+    as_wanted,
+    filled,
+)
 from rag_assets.models.encoder import Encoder, Kind
 from rag_assets.models.model_files import PACKAGES, ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
@@ -33,6 +41,8 @@ from rag_assets.retrieval.dense.vector_index import (
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
+from rag_assets.store.canonical import fingerprint
+from rag_assets.store.content_cache import text_keys
 
 
 class LocalModelRetriever(EmbeddingRetriever, ABC):
@@ -231,22 +241,33 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
         return VectorIndex.load(folder, self.similarity)
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
-        opened: list[OpenAIEmbeddings] = []
-        prompt = self._prompt(kind)
+        """Return one vector for each text; what was answered is kept if a later one fails.
 
-        def server() -> OpenAIEmbeddings:
+        Raises:
+            UsageError: the key's variable is not set.
+            ModelUnavailable: the server does not answer as it should.
+            BudgetReached: ``max_calls`` allow no more.
+            DataError: it gives NaN, or what no similarity is defined for, for a text.
+        """
+        opened: list[OpenAIEmbeddings] = []
+        prompted = [self._prompt(kind) + text for text in texts]
+        space = fingerprint(
+            {name: v for name, v in self.describe(kind).items() if name != "prompt"}
+        )
+        folder = workspace.cache_of("embeddings")
+        cache = None if folder is None else ValueCache.of_space(folder, space, DENSE_VECTORS)
+
+        def compute(rows: Rows) -> Iterator[tuple[Rows, Vectors]]:
             opened.append(self._server())
-            return opened[0]
+            missing = [prompted[row] for row in rows.tolist()]
+            for start, vectors in opened[0].embed(missing):
+                some = slice(start, start + len(vectors))
+                names = [repr(text[:80]) for text in missing[some]]
+                is_unit = self.similarity == "cosine"
+                yield rows[some], as_wanted(vectors, names.__getitem__, normalise=is_unit)
 
         def encode(progress: Progress) -> Vectors:
-            return embed_cached(
-                [prompt + text for text in texts],
-                server,
-                {name: v for name, v in self.describe(kind).items() if name != "prompt"},
-                normalise=self.similarity == "cosine",
-                cache=workspace.cache_of("embeddings"),
-                progress=progress,
-            )
+            return filled(text_keys(prompted), DENSE_VECTORS, cache, compute, progress=progress)
 
         def measure(usage: Usage) -> None:
             tokens = opened[0].tokens if opened and not usage.cached else None

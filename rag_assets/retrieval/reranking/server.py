@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -139,18 +139,13 @@ class _Asked:
 class RerankEndpoint(ModelClient):
     """A server that reranks."""
 
-    def __init__(
-        self,
-        options: ServedModelOptions,
-        dialect: Dialect = "cohere",
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, options: ServedModelOptions, dialect: Dialect = "cohere") -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
         Raises:
             UsageError: the variable is not set, or holds what no header can.
         """
-        super().__init__(options, sleep=sleep)
+        super().__init__(options)
         self._dialect = dialect
 
     def score(self, query: str, documents: Sequence[str]) -> Scores | Failed:
