@@ -6,7 +6,9 @@ the column schema shown in the Dagster UI and the documentation of the warehouse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,6 +26,11 @@ class Column:
     meaning: str
     nullable: bool = False
     name: str = ""
+
+
+def column_values(table: pa.Table | pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns, row by row."""
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
 class TableSchema:

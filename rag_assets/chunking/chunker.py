@@ -18,7 +18,7 @@ from rag_assets.chunking.index_texts import HEADING_SEPARATOR, IndexTexts
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.models.cache_fill import Vectors
-from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_sha256
+from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_versions
 from rag_assets.options import Options
 from rag_assets.package_versions import version
 from rag_assets.plugins import Kind, members
@@ -178,11 +178,6 @@ class SizedChunking(Chunker):
     def versions(self) -> Mapping[str, str]:
         counting = {} if self.max_tokens is None else tokenizer_versions(self.tokenizer)
         return {**super().versions(), **counting}
-
-
-def tokenizer_versions(model: str) -> Mapping[str, str]:
-    """Return the versions of the library and the tokenizer that count tokens."""
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": tokenizer_sha256(model)}
 
 
 def trimmed(text: str, start: int, end: int) -> Span:

@@ -31,7 +31,7 @@ from rag_assets.llm.completions import Completions
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import without_obeyed
 from rag_assets.query_sets.model_output import Unusable, parsed_list, parsed_passage
-from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.schemas import COUNT, TEXT, Column, TableSchema, column_values
 from rag_assets.sources.fields import Id, Place, Position, note
 from rag_assets.sources.row_files import read_declared
 
@@ -146,11 +146,9 @@ def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> list[str]:
         headings: True if the heading path takes part; a first heading that only repeats the title
             does not.
     """
-    names = ("title", "heading_path", "text")
-    rows = zip(*(chunks.column(name).to_pylist() for name in names), strict=True)
     return [
         "\n".join([*filter(None, (title, _without_title(path, title) if headings else "")), text])
-        for title, path, text in rows
+        for title, path, text in column_values(chunks, "title", "heading_path", "text")
     ]
 
 
@@ -210,7 +208,7 @@ def index_rows(chunks: pa.Table, texts: pa.Table) -> pa.Table:
     """
     ids = chunks.column("chunk_id").combine_chunks()
     rows = chunks.take(pc.index_in(texts.column("chunk_id"), ids))
-    names = zip(*(texts.column(name).to_pylist() for name in INDEX_TEXTS.key), strict=True)
+    names = column_values(texts, *INDEX_TEXTS.key)
     titled = pc.is_in(texts.column("kind"), pa.array([OWN_TEXT, HEADINGS, CONTEXT]))
     columns = {
         "chunk_id": pa.array(["~".join(map(str, name)) for name in names], pa.string()),
@@ -265,8 +263,7 @@ def chunk_requests(
     """
     template, most = template_of(option), option.document_characters
     shown_texts = indexed_texts(chunks, headings=True)
-    names = ("document_id", "start", "end", "title")
-    places = list(zip(*(chunks.column(name).to_pylist() for name in names), strict=True))
+    places = list(column_values(chunks, "document_id", "start", "end", "title"))
     requests = []
     for row in _rows_with_text(chunks):
         passages = {"chunk": passages_block([shown_texts[row]], option.kind)}

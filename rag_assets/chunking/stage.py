@@ -47,7 +47,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
 from rag_assets.query_sets.stage import SERVED_MODELS
-from rag_assets.schemas import CHUNKS
+from rag_assets.schemas import CHUNKS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks, stored_blocks
@@ -261,8 +261,7 @@ def documents_shown(context: StageContext, option: IndexText) -> dict[str, str]:
     if option.kind != CONTEXT:
         return {}
     documents = context.artifact(DOCUMENTS_KEY).table(["document_id", "text"])
-    columns = (documents.column(name).to_pylist() for name in ("document_id", "text"))
-    return dict(zip(*columns, strict=True))
+    return dict(column_values(documents, "document_id", "text"))
 
 
 def index_texts_key(chunking: str) -> ArtifactKey:

@@ -35,14 +35,13 @@ from rag_assets.chunking.chunker import (
     SizedChunking,
     Span,
     split_pieces,
-    tokenizer_versions,
     trimmed,
 )
 from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.code_versions.closure import Root
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
+from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer, tokenizer_versions
 from rag_assets.options import LazyTaggedUnion, Number
 from rag_assets.store.canonical import fingerprint
 

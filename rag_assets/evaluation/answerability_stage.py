@@ -25,7 +25,7 @@ from rag_assets.evaluation.query_facts import DEV, TEST, answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.schemas import ANSWERABILITY
+from rag_assets.schemas import ANSWERABILITY, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -66,7 +66,7 @@ class Answerability(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         facts = context.artifact(QUERY_FACTS_KEY).table()
         labelled = answerable_queries(facts, context.artifact(QRELS_KEY).table())
-        split_of = dict(zip(facts["query_id"].to_pylist(), facts["split"].to_pylist(), strict=True))
+        split_of = dict(column_values(facts, "query_id", "split"))
         tables = [ANSWERABILITY.empty()]
         for name in _compared(context.experiment):
             artifact = context.current(_run_key(context.experiment, name))
@@ -74,8 +74,8 @@ class Answerability(Stage):
             if artifact is None or run is None or has_scores_of_ranks(run):
                 continue
             first = run.filter(pc.equal(run["rank"], 1))
-            columns = (first[name].to_pylist() for name in ("query_id", "score"))
-            best, failed = dict(zip(*columns, strict=True)), artifact.manifest.failures
+            best: dict[str, float] = dict(column_values(first, "query_id", "score"))
+            failed = artifact.manifest.failures
             splits: dict[str, list[Query]] = {}
             for query_id, answerable in labelled.items():
                 if answerable is not None and query_id not in failed:

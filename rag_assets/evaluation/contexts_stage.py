@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -33,13 +32,11 @@ from rag_assets.evaluation.units import (
     with_neighbours,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.models.model_files import sha256
-from rag_assets.models.model_names import context_tokenizer_file
+from rag_assets.models.model_names import named_tokenizer, tokenizer_versions
 from rag_assets.models.token_counts import counts_by
-from rag_assets.package_versions import version
 from rag_assets.retrieval.external.stage import units_key
 from rag_assets.retrieval.external.units import own_contexts, texts_not_located
-from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS
+from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -67,7 +64,7 @@ class Contexts(Stage):
         ]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return _tokenizer_versions(context)
+        return tokenizer_versions(context.experiment.config.context.tokenizer)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         has_parents = context.experiment.chunkings[key["chunking"]].has_parents
@@ -109,7 +106,7 @@ class RetrieverContexts(Stage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         experiment, name = context.experiment, key["retriever"]
         counts = experiment.retrievers[name].neighbours or experiment.located_of(name)
-        return _tokenizer_versions(context) if counts else {}
+        return tokenizer_versions(context.experiment.config.context.tokenizer) if counts else {}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, name = context.experiment, key["retriever"]
@@ -157,8 +154,7 @@ def expanded_contexts(
 
 
 def _spans(table: pa.Table) -> Iterable[Span]:
-    columns = (table[name].to_pylist() for name in ("document_id", "start", "end"))
-    return zip(*columns, strict=True)
+    return column_values(table, "document_id", "start", "end")
 
 
 def _counted(spans: pa.Table, texts: Mapping[Span, str], count: CountTokens) -> pa.Table:
@@ -190,25 +186,17 @@ def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
 def document_texts(context: StageContext) -> dict[str, str]:
     """Return the text of every document by its id, and returned texts that are from none."""
     table = context.artifact(DOCUMENTS_KEY).table()
-    texts = dict(zip(table["document_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    texts: dict[str, str] = dict(column_values(table, "document_id", "text"))
     for name in context.experiment.retrievers:
         units = context.current(units_key(name)) if context.experiment.locates(name) else None
         texts |= texts_not_located(units.table()) if units is not None else {}
     return texts
 
 
-def _tokenizer(context: StageContext) -> Path:
-    return context_tokenizer_file(context.experiment.config.context.tokenizer)
-
-
-def _tokenizer_versions(context: StageContext) -> Mapping[str, str]:
-    digest = sha256(_tokenizer(context))
-    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
-
-
 def _count_tokens(context: StageContext, key: ArtifactKey, texts: Sequence[str]) -> list[int]:
     """Count tokens; those of a text that was counted before are in a cache."""
-    file, cache = _tokenizer(context), context.cache_folder("token_counts")
+    file = named_tokenizer(context.experiment.config.context.tokenizer)
+    cache = context.cache_folder("token_counts")
     _, name = key.partition[0]
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
         counts = counts_by(file, texts, cache, special=False, progress=advance)

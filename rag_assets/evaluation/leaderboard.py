@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST, answerable_queries
-from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY
+from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, column_values
 
 TOKENS = "tokens"
 """Column of query metrics, where tokens are counted: those of the units retrieved."""
@@ -75,8 +75,7 @@ def summarise(
     rows = []
     for split in sorted(set(counting.column("split").to_pylist())):
         chosen = counting.filter(pc.equal(counting["split"], split))
-        columns = (chosen[name].to_pylist() for name in ("query_id", "weight"))
-        weight_of: dict[str, float] = dict(zip(*columns, strict=True))
+        weight_of: dict[str, float] = dict(column_values(chosen, "query_id", "weight"))
         for top_k, table in sorted(cells.items()):
             part = table.filter(pc.is_in(table["query_id"], value_set=chosen["query_id"].unique()))
             query_ids = part["query_id"].to_pylist()

@@ -9,13 +9,14 @@ Lausen, WWW 2005, add them).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.latency_sample import values_by_query
@@ -28,21 +29,10 @@ from rag_assets.retrieval.base import UNCHUNKED
 from rag_assets.retrieval.reranking.diversity import MMR
 from rag_assets.retrieval.reranking.stage import FAMILY, SECOND_FAMILY, texts_by_chunk, texts_key
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.schemas import LIST_SIMILARITIES, OVERLAPS
+from rag_assets.schemas import LIST_SIMILARITIES, OVERLAPS, column_values
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.sql_paths import scratch_connection
 
 UNIT, DOCUMENT = "unit", "document"
-
-_ITEMS = {
-    UNIT: "SELECT query_id, unit_id AS item, true AS is_there FROM {run}",
-    DOCUMENT: "SELECT DISTINCT query_id, document_id AS item, true AS is_there FROM {run}",
-}
-_SHARES = """
-    SELECT count(*) FILTER (a.is_there AND b.is_there)
-           / greatest(count(a.is_there), count(b.is_there)) AS share
-    FROM ({a}) a FULL JOIN ({b}) b USING (query_id, item) GROUP BY query_id
-"""
 
 
 class Overlaps(Stage):
@@ -57,8 +47,6 @@ class Overlaps(Stage):
     schema = OVERLAPS
     row = "Two retrievers at one top_k: the share of common units."
     group = "metrics"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         if experiment.has_qrels or len(experiment.retrievers) < 2:
@@ -130,16 +118,20 @@ def overlaps(
 
     A pair is compared on the queries on which neither retriever failed.
     """
+
+    @cache
+    def items(retriever: str, compared: str) -> dict[str, set[str]]:
+        by_query = defaultdict[str, set[str]](set)
+        for query_id, item in column_values(runs[retriever], "query_id", f"{compared}_id"):
+            by_query[query_id].add(item)
+        return by_query
+
     rows: list[dict[str, object]] = []
     for first, second, compared in pairs:
-        left_out = pa.array({*failed.get(first, ()), *failed.get(second, ())}, pa.string())
-        with scratch_connection() as connection:
-            for name, retriever in (("run_a", first), ("run_b", second)):
-                run = runs[retriever].select(["query_id", "unit_id", "document_id"])
-                run = run.filter(pc.invert(pc.is_in(run["query_id"], left_out)))
-                connection.register(name, run)
-            a, b = (_ITEMS[compared].format(run=run) for run in ("run_a", "run_b"))
-            shares = [row[0] for row in connection.sql(_SHARES.format(a=a, b=b)).fetchall()]
+        a, b = items(first, compared), items(second, compared)
+        left_out = {*failed.get(first, ()), *failed.get(second, ())}
+        both = [(a.get(q, set()), b.get(q, set())) for q in (a.keys() | b.keys()) - left_out]
+        shares = [len(one & other) / max(len(one), len(other)) for one, other in both]
         overlap = math.fsum(shares) / len(shares) if shares else None
         names = {"retriever_a": first, "retriever_b": second, "compared": compared}
         rows.append({**names, "n_queries": len(shares), "overlap": overlap})

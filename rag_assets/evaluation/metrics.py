@@ -19,7 +19,7 @@ from rag_assets.evaluation.measure import Evidence, JudgedRanking, RankingMeasur
 from rag_assets.evaluation.measures import LARGEST_GMAX, MEASURE_TYPES
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric
 from rag_assets.evaluation.metric_sql import metrics_statement
-from rag_assets.schemas import QUERY_METRICS
+from rag_assets.schemas import QUERY_METRICS, column_values
 from rag_assets.store.parquet_files import read_parquet
 from rag_assets.store.sql_paths import parquet_rows, scratch_connection
 
@@ -207,10 +207,9 @@ def _added_columns(
 def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:
     """Return query -> its rows, sorted; a null unit sorts as an empty one."""
     table = source if isinstance(source, pa.Table) else read_parquet(source)
-    columns = (table[name].to_pylist() for name in ("query_id", *names))
     by_query: defaultdict[str, list[Any]] = defaultdict(list)
-    rows = sorted(zip(*columns, strict=True), key=lambda row: ["" if x is None else x for x in row])
-    for query, *row in rows:
+    rows = column_values(table, "query_id", *names)
+    for query, *row in sorted(rows, key=lambda row: ["" if x is None else x for x in row]):
         by_query[query].append(tuple(row))
     return by_query
 

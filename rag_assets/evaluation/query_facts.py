@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.errors import allowed_names
-from rag_assets.schemas import COUNT, QUERY_FACTS, TAGS, TEXT, Column, TableSchema
+from rag_assets.schemas import COUNT, QUERY_FACTS, TAGS, TEXT, Column, TableSchema, column_values
 from rag_assets.store.canonical import canonical_json
 
 ALL, DEV, TEST = "all", "dev", "test"
@@ -39,8 +39,8 @@ _DECLARED_TAG, _DECLARED_KEY = "unanswerable", "is_impossible"
 
 def metadata_of(queries: pa.Table) -> dict[str, Fields]:
     """Return query id -> its fields."""
-    columns = (queries.column(name).to_pylist() for name in ("query_id", "metadata"))
-    return {query_id: json.loads(text) for query_id, text in zip(*columns, strict=True)}
+    rows = column_values(queries, "query_id", "metadata")
+    return {query_id: json.loads(text) for query_id, text in rows}
 
 
 def facts_table(
@@ -74,10 +74,9 @@ def declared_unanswerable(queries: pa.Table) -> set[str]:
 
     They have the tag ``unanswerable``, or ``is_impossible: true`` in their metadata, as in SQuAD.
     """
-    columns = (queries[name].to_pylist() for name in ("query_id", "tags", "metadata"))
     return {
         query_id
-        for query_id, tags, metadata in zip(*columns, strict=True)
+        for query_id, tags, metadata in column_values(queries, "query_id", "tags", "metadata")
         if _DECLARED_TAG in tags
         or (_DECLARED_KEY in metadata and json.loads(metadata).get(_DECLARED_KEY) is True)
     }
@@ -89,9 +88,9 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
     True: a relevant document is labelled. False: none is, and the query is declared to have no
     answer, or a judgment has the grade 0. ``qrels`` is None where there are no labels.
     """
-    columns = (facts[name].to_pylist() for name in ("query_id", "unanswerable"))
     said: dict[str, bool | None] = {
-        query_id: False if declared else None for query_id, declared in zip(*columns, strict=True)
+        query_id: False if declared else None
+        for query_id, declared in column_values(facts, "query_id", "unanswerable")
     }
     if qrels is not None:
         for least, value in ((0, False), (1, True)):
@@ -104,9 +103,8 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
 def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
     """Return query id -> the ids of its relevant documents; those without any are left out."""
     relevant = qrels.filter(pc.greater(qrels["grade"], 0))
-    columns = (relevant[name].to_pylist() for name in ("query_id", "document_id"))
     documents: dict[str, set[str]] = {}
-    for query_id, document_id in zip(*columns, strict=True):
+    for query_id, document_id in column_values(relevant, "query_id", "document_id"):
         documents.setdefault(query_id, set()).add(document_id)
     return documents
 
@@ -252,8 +250,7 @@ class FilteredDocuments:
         """Look at the values of these fields only."""
         self.names: set[str] = set()
         self._ids: dict[tuple[str, str], set[str]] = defaultdict(set)
-        columns = (documents.column(name).to_pylist() for name in ("document_id", "metadata"))
-        for document_id, metadata in zip(*columns, strict=True):
+        for document_id, metadata in column_values(documents, "document_id", "metadata"):
             row = json.loads(metadata)
             self.names |= row.keys()
             for name in row.keys() & fields:

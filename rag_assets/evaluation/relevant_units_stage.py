@@ -23,7 +23,7 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.external.stage import chunk_keys
-from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.schemas import RELEVANT_UNITS, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.sql_paths import scratch_connection
@@ -156,7 +156,7 @@ def dev_weights(context: StageContext) -> dict[str, float]:
     """Return query id -> weight, of the queries of the dev split."""
     facts = context.artifact(QUERY_FACTS_KEY).table()
     dev = facts.filter(pc.equal(facts["split"], DEV))
-    return dict(zip(dev["query_id"].to_pylist(), dev["weight"].to_pylist(), strict=True))
+    return dict(column_values(dev, "query_id", "weight"))
 
 
 def dev_relevant_units_key(retriever: str) -> ArtifactKey:

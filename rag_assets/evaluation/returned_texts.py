@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.metric_names import needs_cutoff, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.units import Span, text_of
-from rag_assets.schemas import RUNS
+from rag_assets.schemas import RUNS, column_values
 
 ANSWER_HIT = "whether a gold answer stands in one of the first k returned texts"
 
@@ -71,8 +71,7 @@ def returned_texts(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
 def tokens_by_query(texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
     """Return how many tokens the texts of each query have."""
     sums = texts.group_by("query_id").aggregate([("n_tokens", "sum")])
-    columns = (sums[name].to_pylist() for name in ("query_id", "n_tokens_sum"))
-    by_query = dict(zip(*columns, strict=True))
+    by_query = dict(column_values(sums, "query_id", "n_tokens_sum"))
     return pa.array([by_query.get(query_id, 0) for query_id in query_ids], pa.int64())
 
 
@@ -88,20 +87,19 @@ class GoldAnswers:
         An answer of which normalisation leaves nothing stands nowhere.
         """
         self._documents = documents
-        columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
         self._answers = {
             query_id: [bounded(text) for answer in answers or () if (text := normalised(answer))]
-            for query_id, answers in zip(*columns, strict=True)
+            for query_id, answers in column_values(facts, "query_id", "answers")
         }
         self._normalised = cache(lambda text: bounded(normalised(text)))
         self._hits: dict[tuple[str, Span], bool] = {}
 
     def hits(self, texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
         """Return ``answer_hit`` (0 or 1) of each query; null for one without an answer."""
-        columns = ("query_id", "document_id", "start", "end")
         hits = set[str]()
-        for query_id, *span in zip(*(texts[name].to_pylist() for name in columns), strict=True):
-            if query_id not in hits and self._stands_in(query_id, (span[0], span[1], span[2])):
+        rows = column_values(texts, "query_id", "document_id", "start", "end")
+        for query_id, document_id, start, end in rows:
+            if query_id not in hits and self._stands_in(query_id, (document_id, start, end)):
                 hits.add(query_id)
         values = [float(q in hits) if self._answers.get(q) else None for q in query_ids]
         return pa.array(values, pa.float64())

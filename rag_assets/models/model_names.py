@@ -128,17 +128,18 @@ class ModelByHash:
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer of a model with truncation and padding off: it counts all tokens.
+    """Return the tokenizer of a name with truncation and padding off: it counts all tokens.
 
     Raises:
-        ModelUnavailable: the model is, or it has no ``tokenizer.json`` that can be read.
+        ModelUnavailable: there is none that can be read, see :func:`named_tokenizer`.
     """
-    return open_tokenizer(_in_folder(resolve_model(name).path))
+    return open_tokenizer(named_tokenizer(name))
 
 
-def tokenizer_sha256(name: str) -> str:
-    """Return the SHA-256 of the ``tokenizer.json`` of a model; errors as above."""
-    return sha256(_in_folder(resolve_model(name).path))
+def tokenizer_versions(name: str) -> dict[str, str]:
+    """Return the versions of the library and the tokenizer that count tokens; errors as above."""
+    digest = sha256(named_tokenizer(name))
+    return {"tokenizers": version("tokenizers"), "tokenizer_sha256": digest}
 
 
 def open_tokenizer(file: Path) -> Tokenizer:
@@ -165,7 +166,7 @@ def _tokenizer(file: str, *state: int) -> Tokenizer:
     return tokenizer
 
 
-def context_tokenizer_file(name: str) -> Path:
+def named_tokenizer(name: str) -> Path:
     """Return the ``tokenizer.json`` that ``name`` means.
 
     Order: an existing file; a folder that holds one; that of the default model; the local cache of
@@ -192,7 +193,7 @@ def context_tokenizer_file(name: str) -> Path:
         raise ModelUnavailable(
             f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
             f"machine to the hub once; give the path of its {TOKENIZER_FILE}; leave "
-            f"`context.tokenizer` out, which takes that of {DEFAULT_MODEL}"
+            f"the option out, which takes that of {DEFAULT_MODEL}"
         ) from error
 
 

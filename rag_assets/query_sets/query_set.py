@@ -31,7 +31,7 @@ from rag_assets.options import FileOptions, Number
 from rag_assets.plugins import Kind, members
 from rag_assets.query_sets.model_output import Parsed, Rejected, Unusable
 from rag_assets.query_sets.variants import variant_table
-from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema
+from rag_assets.schemas import COUNT, FLOAT, TEXT, Column, TableSchema, column_values
 
 SAME_LANGUAGE = "the language of the question"
 
@@ -236,8 +236,7 @@ def prompted_variants(
     rows: list[dict[str, object]] = []
     completed: dict[str, list[Completion]] = {}
     model = dict(completions.model.identity).get("model", "")
-    columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
-    for query_id, text in zip(*columns, strict=True):
+    for query_id, text in column_values(queries, "query_id", "text"):
         of_query = list(islice(pairs, strategy.samples))
         for sample, (request, answer) in enumerate(of_query):
             parsed = strategy.parse(answer, text)

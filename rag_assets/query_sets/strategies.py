@@ -50,6 +50,7 @@ from rag_assets.query_sets.query_set import (
     Variants,
 )
 from rag_assets.query_sets.variants import folded, variant_table
+from rag_assets.schemas import column_values
 from rag_assets.sources.fields import Place, checked_id, identifier, shown, type_name
 from rag_assets.sources.row_files import read_object, read_objects
 
@@ -257,9 +258,9 @@ class _Entry(NamedTuple):
 
 def read_variants(path: Path, queries: pa.Table) -> Variants:
     """Return the variants in a file; notes count queries and entries without a counterpart."""
-    ids, texts = (queries.column(name).to_pylist() for name in ("query_id", "text"))
+    ids = queries.column("query_id").to_pylist()
     by_text: dict[str, list[str]] = defaultdict(list)
-    for query_id, text in zip(ids, texts, strict=True):
+    for query_id, text in column_values(queries, "query_id", "text"):
         by_text[folded(text)].append(query_id)
     query_ids = set(ids)
     by_query: dict[str, list[str]] = {}

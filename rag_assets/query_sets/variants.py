@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.schemas import QUERY_VARIANTS, RUNS, Column, TableSchema
+from rag_assets.schemas import QUERY_VARIANTS, RUNS, Column, TableSchema, column_values
 from rag_assets.store.sql_paths import scratch_connection
 
 
@@ -34,11 +34,10 @@ def variant_table(queries: pa.Table, texts: Mapping[str, Sequence[str]]) -> pa.T
         queries: ``QUERIES``.
         texts: query id -> its texts besides the original; a query without has variant 0 only.
     """
-    columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
     return QUERY_VARIANTS.from_rows(
         [
             {"query_id": query_id, "variant": number, "text": text}
-            for query_id, original in zip(*columns, strict=True)
+            for query_id, original in column_values(queries, "query_id", "text")
             for number, text in enumerate([original, *_distinct(original, texts.get(query_id, ()))])
         ]
     )

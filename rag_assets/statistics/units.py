@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.schemas import column_values
+
 Floats = npt.NDArray[np.float64]
 
 SAME = 1e-12
@@ -91,8 +93,7 @@ class Counted:
         """Return a metric of these queries, shape (queries,); NaN where there is no value."""
         if column not in table.column_names:
             return np.full(len(self.query_ids), np.nan)
-        pairs = zip(table["query_id"].to_pylist(), table[column].to_pylist(), strict=True)
-        by_query = dict(pairs)
+        by_query = dict(column_values(table, "query_id", column))
         values = [by_query.get(query_id) for query_id in self.query_ids]
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 

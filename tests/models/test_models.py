@@ -27,9 +27,9 @@ from rag_assets.models.model_files import (
 from rag_assets.models.model_names import (
     DEFAULT_MODEL,
     DEFAULT_WEIGHTS_SHA256,
-    context_tokenizer_file,
     load_tokenizer,
     local_model,
+    named_tokenizer,
     open_tokenizer,
     resolve_model,
 )
@@ -351,8 +351,8 @@ TEXT = "tokenization of Constantinople"
 
 def test_a_file_or_the_folder_of_it_needs_no_weights(tmp_path: Path) -> None:
     file = word_tokenizer(tmp_path)
-    assert context_tokenizer_file(str(file)) == file
-    assert context_tokenizer_file(str(tmp_path)) == file
+    assert named_tokenizer(str(file)) == file
+    assert named_tokenizer(str(tmp_path)) == file
     assert len(open_tokenizer(file).encode(TEXT).ids) == 3
 
 
@@ -367,10 +367,10 @@ def test_one_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (repository / "refs" / "main").write_text(commit)
     word_tokenizer(snapshot)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    file = context_tokenizer_file("some/model")
+    file = named_tokenizer("some/model")
     assert len(open_tokenizer(file).encode(TEXT).ids) == 3
     with pytest.raises(ModelUnavailable) as caught:
-        context_tokenizer_file("some/other")
+        named_tokenizer("some/other")
     assert "the tokenizer of 'some/other' is not available: " in str(caught.value)
     assert "leave `context.tokenizer` out" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -379,9 +379,9 @@ def test_one_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "tokenizer.json"
     with pytest.raises(ModelUnavailable, match="does not exist; give an existing file"):
-        context_tokenizer_file(str(missing))
+        named_tokenizer(str(missing))
     with pytest.raises(ModelUnavailable, match=r"there is no tokenizer\.json"):
-        context_tokenizer_file(str(tmp_path))
+        named_tokenizer(str(tmp_path))
     missing.write_text("{}")
     with pytest.raises(ModelUnavailable, match="is not a tokenizer"):
         open_tokenizer(missing)
