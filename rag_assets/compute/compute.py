@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -51,8 +51,32 @@ _connected: list[str] = []
 """The address to which ``connect`` connected this process, if it did."""
 
 
+class Compute:
+    """A place to compute, this process; what is computed does not depend on which one it is."""
+
+    def map(
+        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (number of a block, what ``work`` makes of it) as they are finished, in any order.
+
+        Args:
+            work: what is done; it can be pickled, and calling it twice gives the same.
+            blocks: the arguments of each call; read as they are needed.
+        """
+        for number, block in enumerate(blocks):
+            yield number, work(*block)
+
+    def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
+        """Return what stands for ``value`` in blocks, for a value that many of them have."""
+        return value
+
+    def n_parts(self, n_rows: int) -> int:
+        """Return into how many parts, of rows that can be worked on alone, a whole is cut."""
+        return 1
+
+
 @dataclass(frozen=True)
-class RayCluster:
+class RayCluster(Compute):
     """What this process has computed in a cluster; the options of ``compute`` say by whom."""
 
     options: ComputeConfig
@@ -266,46 +290,7 @@ class ComputeConfig(Options):
         return self
 
 
-class Compute(Protocol):
-    """A place to compute; what is computed does not depend on which one it is."""
-
-    def map(
-        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield (number of a block, what ``work`` makes of it) as they are finished, in any order.
-
-        Args:
-            work: what is done; it can be pickled, and calling it twice gives the same.
-            blocks: the arguments of each call; read as they are needed.
-        """
-
-    def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
-        """Return what stands for ``value`` in blocks, for a value that many of them have."""
-
-    def n_parts(self, n_rows: int) -> int:
-        """Return into how many parts, of rows that can be worked on alone, a whole is cut."""
-
-
-class LocalCompute:
-    """This process."""
-
-    def map(
-        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield what ``work`` makes of each block, in their order."""
-        for number, block in enumerate(blocks):
-            yield number, work(*block)
-
-    def share(self, value: Any) -> Any:  # noqa: ANN401 (whatever is worked on)
-        """Return the value."""
-        return value
-
-    def n_parts(self, n_rows: int) -> int:
-        """Return 1: a whole stays whole."""
-        return 1
-
-
-LOCAL = LocalCompute()
+LOCAL = Compute()
 
 
 def compute_of(config: ComputeConfig) -> Compute:

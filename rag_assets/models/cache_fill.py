@@ -253,79 +253,66 @@ LONGEST = 1e18
 """Length of a vector at most: its square, and a product of two, are fp32 numbers."""
 
 
-def to_unit_rows(vectors: npt.NDArray[np.floating], name_of: Callable[[int], str]) -> Vectors:
-    """Return the rows divided by their Euclidean length, as float32.
+def as_wanted(
+    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str], *, normalise: bool
+) -> Vectors:
+    """Return the rows as float32: divided by their Euclidean length, or as they are, checked.
 
     Args:
         vectors: shape (n, d).
         name_of: what to call row ``i`` in an error.
+        normalise: whether they are brought to length 1.
 
     Raises:
-        DataError: a row holds NaN or infinity, or has length 0.
+        DataError: a row holds NaN or infinity, or has length 0 and is to have 1, or is longer than
+            1e18 and stays so; the first one is named.
     """
-    wide = vectors.astype(np.float64)
-    unit: Vectors = (wide / _lengths(wide, name_of)[:, None]).astype(np.float32)
-    return unit
-
-
-def as_wanted(
-    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str], *, normalise: bool
-) -> Vectors:
-    """Return the rows as float32: of length 1, or as they are, checked; errors are of both."""
     if normalise:
-        return to_unit_rows(vectors, name_of)
+        wide = vectors.astype(np.float64)
+        unit: Vectors = (wide / _lengths_of_directions(wide, name_of)[:, None]).astype(np.float32)
+        return unit
     plain: Vectors = np.asarray(vectors, dtype=np.float32)
     checked_lengths(plain, name_of)
     return plain
 
 
 def check_unit_rows(vectors: Vectors, name_of: Callable[[int], str]) -> None:
-    """Check that all rows have length 1.
-
-    Raises:
-        DataError: a row does not; the first one is named.
-    """
-    lengths = _lengths(vectors, name_of)
-    _check(np.abs(lengths - 1.0) <= LENGTH_TOLERANCE, lengths, name_of, "; it must be 1")
+    """Check that all rows have length 1; raises DataError, which names the first that has not."""
+    lengths = _lengths_of_directions(vectors, name_of)
+    _check(np.abs(lengths - 1.0) <= LENGTH_TOLERANCE, lengths, name_of, "it must be 1")
 
 
 def checked_lengths(vectors: Vectors, name_of: Callable[[int], str]) -> npt.NDArray[np.float64]:
-    """Return the Euclidean length of each row, in float64.
-
-    Raises:
-        DataError: a row holds NaN or infinity, or is longer than 1e18; the first one is named.
-    """
-    lengths = np.sqrt(_squares(vectors))
-    _check(lengths <= LONGEST, lengths, name_of, "; it must be at most 1e18")
+    """Return the Euclidean length of each row, in float64; raises DataError above 1e18, or NaN."""
+    lengths = _lengths(vectors)
+    _check(lengths <= LONGEST, lengths, name_of, "it must be at most 1e18")
     return lengths
 
 
-def _lengths(
-    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str]
-) -> npt.NDArray[np.float64]:
-    """Return the length of each row, which must have a direction."""
-    squares = _squares(vectors)
-    wrong = np.flatnonzero(~np.isfinite(squares) | (squares == 0.0))
-    if wrong.size:
-        row = int(wrong[0])
-        what = "has length 0" if squares[row] == 0.0 else "holds NaN or infinity"
-        raise DataError(f"vector of {name_of(row)} {what}; it has no direction to compare")
+def _lengths(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    squares: npt.NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
     return np.sqrt(squares)
 
 
-def _squares(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    squares: npt.NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-    return squares
+def _lengths_of_directions(
+    vectors: npt.NDArray[np.floating], name_of: Callable[[int], str]
+) -> npt.NDArray[np.float64]:
+    """Return the length of each row, which must have a direction."""
+    lengths = _lengths(vectors)
+    for row in np.flatnonzero(~np.isfinite(lengths) | (lengths == 0.0))[:1].tolist():
+        what = "has length 0" if lengths[row] == 0.0 else "holds NaN or infinity"
+        raise DataError(f"vector of {name_of(row)} {what}; it has no direction to compare")
+    return lengths
 
 
 def _check(
     is_right: npt.NDArray[np.bool_],
     lengths: npt.NDArray[np.float64],
     name_of: Callable[[int], str],
-    problem: str,
+    rule: str,
 ) -> None:
     for row in np.flatnonzero(~is_right)[:1].tolist():
-        raise DataError(f"vector of {name_of(row)} has length {lengths[row]:.6g}{problem}")
+        raise DataError(f"vector of {name_of(row)} has length {lengths[row]:.6g}; {rule}")
 
 
 TokenVectors = npt.NDArray[np.float16]

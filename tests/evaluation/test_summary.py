@@ -26,7 +26,7 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.models.cache_fill import to_unit_rows
+from rag_assets.models.cache_fill import as_wanted
 from rag_assets.schemas import METRICS_SUMMARY, RUNS
 from tests.labels.health.tables import Label, qrels
 from tests.made_tables import judgment_table, query_table, run_table
@@ -322,7 +322,7 @@ VECTORS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.0, 1.0]], dtype=np.fl
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9))
 def test_it_is_what_a_loop_over_the_pairs_gives(seed: int, n: int) -> None:
-    unit = to_unit_rows(np.random.default_rng(seed).normal(size=(n, 4)), str)
+    unit = as_wanted(np.random.default_rng(seed).normal(size=(n, 4)), str, normalise=True)
     wide = unit.astype(np.float64)
     cosines = [float(one @ other) for one, other in combinations(wide, 2)]
     assert intra_list_similarity(unit, n) == pytest.approx(np.mean(cosines), abs=1e-12)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from rag_assets.compute.compute import LocalCompute
+from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TokenEncoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
@@ -69,7 +69,7 @@ def test_same_vectors_as_sentence_transformers(fresh: np.ndarray, minilm_folder:
     assert model.max_seq_length == 256
 
 
-class Groups(LocalCompute):
+class Groups(Compute):
     """Computes, and notes what was embedded together."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.compute.compute import LOCAL, Compute, LocalCompute
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
@@ -131,7 +131,7 @@ Result = TypeVar("Result")
 STORED = numbers("length", np.int32)
 
 
-class LastFirst(LocalCompute):
+class LastFirst(Compute):
     """Finishes its blocks in another order, as a cluster may."""
 
     def map(

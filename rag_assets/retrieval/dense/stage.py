@@ -26,7 +26,7 @@ from rag_assets.chunking.stage import (
 )
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.compute.compute import LocalCompute
+from rag_assets.compute.compute import Compute
 from rag_assets.engine.latency_sample import (
     BUDGET_SECONDS,
     keep_part,
@@ -192,7 +192,7 @@ class EmbeddingRuns(BaseRuns):
     family = FAMILY
 
     def own_code(self) -> list[Root]:
-        return [*super().own_code(), root_of(LocalCompute)]
+        return [*super().own_code(), root_of(Compute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         config = _config(context, key["retriever"])

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.errors import ConfigError
-from rag_assets.models.cache_fill import Vectors, to_unit_rows
+from rag_assets.models.cache_fill import Vectors, as_wanted
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.leaderboard import selected_rows
@@ -108,7 +108,7 @@ def test_similar_to_what_was_dropped_is_no_reason() -> None:
 @given(st.integers(0, 2**32 - 1), st.integers(0, 9), st.floats(-1, 1))
 def test_what_is_kept_is_unlike_and_what_is_dropped_is_not(seed: int, n: int, most: float) -> None:
     drawn = np.random.default_rng(seed).normal(size=(n, 3))
-    vectors: Vectors = to_unit_rows(drawn, str) if n else np.empty((0, 3), np.float32)
+    vectors: Vectors = as_wanted(drawn, str, normalise=True) if n else np.empty((0, 3), np.float32)
     kept: list[int] = []
     for number in range(n):
         cosines = [float(np.dot(vectors[number].astype(float), vectors[k])) for k in kept]

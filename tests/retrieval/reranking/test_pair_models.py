@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.errors import ModelUnavailable, UsageError
-from rag_assets.models.cache_fill import TokenVectors, Vectors, to_unit_rows
+from rag_assets.models.cache_fill import TokenVectors, Vectors, as_wanted
 from rag_assets.models.model_files import SLOW_TOKENIZER_FILES
 from rag_assets.retrieval.reranking import local as module
 from rag_assets.retrieval.reranking.candidates import Candidates, Pair, pair_keys
@@ -201,7 +201,7 @@ def test_lambda_one_is_the_order_by_cosine_and_zero_that_of_the_most_unlike() ->
 @given(st.integers(0, 2**32 - 1), st.integers(0, 8), st.floats(0, 1))
 def test_every_choice_is_the_best_of_those_left(seed: int, n: int, lambda_: float) -> None:
     drawn = np.random.default_rng(seed).normal(size=(n + 1, 3))
-    unit: Vectors = to_unit_rows(drawn, str)
+    unit: Vectors = as_wanted(drawn, str, normalise=True)
     chosen = mmr_order(unit[0], unit[1:], [str(i) for i in range(n)], lambda_).tolist()
     assert sorted(chosen) == list(range(n))
     cosines = unit.astype(np.float64) @ unit.astype(np.float64).T
