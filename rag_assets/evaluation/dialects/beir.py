@@ -21,12 +21,12 @@ from rag_assets.evaluation.dialects.tools import (
     NoNumber,
     Outcome,
     ToolInput,
-    ToolMetric,
     ToolQuery,
     discounted,
     precisions,
     reciprocal_rank,
 )
+from rag_assets.evaluation.metric_names import Metric
 
 DECIMALS = 5
 
@@ -87,7 +87,7 @@ _CUSTOM: Mapping[str, _Measure] = {
 class Beir(Dialect):
     """BEIR: a metric needs a cut-off, and its two kinds have means of their own."""
 
-    def parse(self, name: str) -> ToolMetric:
+    def parse(self, name: str) -> Metric:
         """Return the metric that ``name`` means, which must have a cut-off."""
         metric = super().parse(name)
         if metric.cutoff is None:
@@ -95,7 +95,7 @@ class Beir(Dialect):
             raise UsageError(f"dialect {self.name}: '{name}' needs a cut-off: {measure}@10")
         return metric
 
-    def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
+    def outcome(self, data: ToolInput, metric: Metric) -> Outcome:
         """Return BEIR's number and its value for each query of the labels, which is not rounded."""
         measure, k = metric.measure, metric.cutoff or 1
         judged = frozenset(item for query in data.judged for item in query.grades)

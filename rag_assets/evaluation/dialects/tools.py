@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.label_files import Labels
-from rag_assets.evaluation.metric_names import LARGEST_CUTOFF
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric
 
 _NAME = re.compile(r"(?P<measure>.+?)(?:@(?P<cutoff>[0-9]+))?")
 
@@ -67,13 +67,6 @@ class ToolInput(NamedTuple):
     strangers: tuple[ToolQuery, ...] = ()
 
 
-class ToolMetric(NamedTuple):
-    """A tool's name of a measure, and how many documents of each list count; None: all."""
-
-    measure: str
-    cutoff: int | None = None
-
-
 Measure = Callable[[ToolQuery, Sequence[str]], float | None]
 """Value of one query and its ranking up to the cut; None: the tool leaves the query out of its
 mean. Raises NoNumber where the tool raises."""
@@ -102,7 +95,7 @@ class Dialect:
     defaults: tuple[str, ...]
     warning: str | None = None
 
-    def parse(self, name: str) -> ToolMetric:
+    def parse(self, name: str) -> Metric:
         """Return the metric that ``name`` means in this tool."""
         match = _NAME.fullmatch(name.strip())
         if match is None or match["measure"] not in self.measures:
@@ -111,9 +104,9 @@ class Dialect:
         cutoff = int(match["cutoff"]) if match["cutoff"] else None
         if cutoff is not None and not 1 <= cutoff <= LARGEST_CUTOFF:
             raise UsageError(f"dialect {self.name}: '{name}': the cut-off must be at least 1")
-        return ToolMetric(match["measure"], cutoff)
+        return Metric(match["measure"], cutoff)
 
-    def outcome(self, data: ToolInput, metric: ToolMetric) -> Outcome:
+    def outcome(self, data: ToolInput, metric: Metric) -> Outcome:
         """Return the tool's number and its value for each query of the labels."""
         values: dict[str, float | None] = {}
         problems: list[str] = []
