@@ -217,13 +217,16 @@ class ModelClient:
         self._transport.close()
 
     def post(self, path: str, body: object) -> Any:  # noqa: ANN401 (JSON)
-        """Return the JSON that answers one that is sent to a path, once.
+        """Return the JSON that answers one that is sent, once, to a path behind the address's own.
 
         Raises:
             ServerFailure: there is no answer within the bounds, or it is an error or no JSON.
         """
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        target = f"{urlsplit(self.server.address).path.rstrip('/')}{path}"
+        answer = self._transport.send("POST", target, headers, json.dumps(body).encode())
         try:
-            return json.loads(self._transport.post(path, body))
+            return json.loads(answer)
         except ValueError:
             problem = malformed("it is no JSON")
         raise problem  # out here, nothing is its context

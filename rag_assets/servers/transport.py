@@ -156,17 +156,6 @@ class Transport:
         )
         return self._answer(signed, check=False)
 
-    def post(self, path: str, content: object) -> bytes:
-        """Return the answer to JSON that is posted to a path behind that of the address.
-
-        Raises:
-            ServerFailure: there is none within the bounds, or it is an error.
-        """
-        parts = urlsplit(self._server.address)
-        whole = f"{parts.path.rstrip('/')}{path}"
-        headers = {"content-type": "application/json", "accept": "application/json"}
-        return self.send("POST", whole, headers, json.dumps(content).encode())
-
     def send(self, method: str, target: str, headers: Mapping[str, str], content: bytes) -> bytes:
         """Return the answer to a request for a target, which is a path and may be a query too.
 
