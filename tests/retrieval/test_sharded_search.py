@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.compute.compute import LOCAL
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.dense.vector_index import (
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Backwards:
+class Backwards(Compute):
     """Parts that are done in another process's words, the last one first."""
 
     parts: int
@@ -38,9 +38,6 @@ class Backwards:
     ) -> Iterator[tuple[int, Result]]:
         for number, block in reversed(list(enumerate(blocks))):
             yield number, pickle.loads(pickle.dumps(work))(*pickle.loads(pickle.dumps(block)))
-
-    def share(self, value: Any) -> Any:
-        return value
 
     def n_parts(self, n_rows: int) -> int:
         return min(self.parts, n_rows)

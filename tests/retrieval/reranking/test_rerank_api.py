@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -143,14 +145,16 @@ BASE, PATH = "/v2", "/v2/rerank"
 
 
 @pytest.fixture
-def reranker(server: Server) -> Iterator[Opened]:
+def reranker(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
     """Opens rerankers for the server, which are closed in the end."""
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
+    monkeypatch.setattr("rag_assets.servers.client.time", clock)
     made: list[RerankEndpoint] = []
 
     def opened(dialect: Any = "cohere", **changed: Any) -> RerankEndpoint:
         plain = {"model": "tiny", "base_url": f"{server.root}{BASE}", "timeout": 5, "retries": 2}
         options = ServedModelOptions.model_validate({**plain, "backoff": 0.01, **changed})
-        made.append(RerankEndpoint(options, dialect, lambda _: None))
+        made.append(RerankEndpoint(options, dialect))
         return made[-1]
 
     yield opened
