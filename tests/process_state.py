@@ -19,7 +19,7 @@ CACHES = {
     "code_versions.versions._FOLLOWED",
     "code_versions.versions._LOOK_FROM",
     "code_versions.versions._last",
-    "models.loading._loaded",
+    "models.model_files._loaded",
     "retrieval.external.called_code._LOADED",
     "store.sql_paths._DATABASES",
     "testing.retrievers._RUNS",

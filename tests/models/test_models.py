@@ -372,7 +372,7 @@ def test_one_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ModelUnavailable) as caught:
         named_tokenizer("some/other")
     assert "the tokenizer of 'some/other' is not available: " in str(caught.value)
-    assert "leave `context.tokenizer` out" in str(caught.value)
+    assert "leave the option out" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
