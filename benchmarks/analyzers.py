@@ -21,7 +21,7 @@ import click
 
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.sources.json_datasets import SquadDataset
 
@@ -44,7 +44,7 @@ def measured(file: Path, analyzer: str) -> Measured:
     ids, texts = (documents.column(name).to_pylist() for name in ("document_id", "text"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), analyzer)
+        analysed = AnalysedTexts.of(ids, texts, analyzer)
         BM25(type="bm25").build_of(analysed, folder)
         index = WordIndex.load(folder)
         found = index.search(queries.column("text").to_pylist(), 10)

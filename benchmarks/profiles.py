@@ -38,7 +38,7 @@ from zipf_corpus import EXPONENT, N_WORDS, VOCABULARY, ZipfWords, write_corpus
 
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = REPOSITORY / "build" / "benchmarks" / "profiles.quick.json"
@@ -68,7 +68,7 @@ def indexing(folder: Path, n_chunks: int) -> Path:
     (folder / "index").mkdir()
 
     def work() -> None:
-        analysed = AnalysedTexts.of(SortedTexts.of(ids, texts), "english")
+        analysed = AnalysedTexts.of(ids, texts, "english")
         BM25(type="bm25").build_of(analysed, folder / "index")
 
     return profiled(folder / "indexing", work)

@@ -21,16 +21,16 @@ from rag_assets.query_sets.query_set import QUERY_SET_TYPES, PromptedQuerySet
 from rag_assets.retrieval.base import (
     BaseRetriever,
     EmbeddingRetriever,
-    ImportedRetriever,
     LexicalRetriever,
     Rm3Expansion,
     WindowExpansion,
 )
 from rag_assets.retrieval.dense.embedding import HnswOptions
-from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever, Tune
-from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.registry import OWN_TYPES
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from tests.walked_page import DOCS
 
 PAGES = ("retrievers.md", "query_sets.md", "index_texts.md")

@@ -48,7 +48,7 @@ from rag_assets.labels.findings import (
 )
 from rag_assets.pipeline.evaluations import read_current, table_of
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.search_steps_stage import uses_filters
+from rag_assets.retrieval.search_steps_stage import filter_set
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Problems, Read, RowError
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
@@ -188,7 +188,7 @@ class _Checked:
         documents, queries, qrels = self.sources.values()
         pairs = near_duplicates(documents.column("text"))
         experiment = self.pipeline.experiment
-        used = any(uses_filters(experiment, name) for name in experiment.retrievers)
+        used = any(filter_set(experiment, n) is not None for n in experiment.retrievers)
         self.tables += [
             duplicate_queries(queries, qrels),
             duplicate_documents(documents),

@@ -18,7 +18,9 @@ DESCRIPTIVE = {
 }
 """Calls with keyword arguments that are read by people only."""
 
-DESCRIPTIVE_ATTRIBUTES = frozenset({"group", "kinds", "row", "model_kind", "search_kind"})
+DESCRIPTIVE_ATTRIBUTES = frozenset(
+    {"group", "kinds", "kinds_by", "row", "model_kind", "search_kind"}
+)
 """Class attributes that are read by people only."""
 
 DESCRIBED_CALLS = dict(Column=1, TableSchema=1, OpenTableSchema=1, completions=0, progress=0)

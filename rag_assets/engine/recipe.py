@@ -157,11 +157,10 @@ def _number(file: Path) -> int:
 
 
 class Revisions:
-    """The revisions that evaluations asked searches for, by the options of the search.
+    """When evaluations began to ask searches with ``revision: always``, by the search's options.
 
-    What cannot be seen is asked. A fingerprint needs the revision, and looking must not ask
-    anybody: so an evaluation asks once, at its beginning, and writes down the answer, a small file
-    a search; plans, sensors and automation read it.
+    A fingerprint needs a revision, and looking must ask nobody: so an evaluation writes one down
+    at its beginning, a small file a search; plans, sensors and automation read it.
     """
 
     def __init__(self, folder: Path, write: WriteRecord = write_record) -> None:
@@ -170,14 +169,14 @@ class Revisions:
         self._folder = folder
 
     def of(self, search: Mapping[str, Any]) -> str:
-        """Return the last answer; empty: nobody asked yet."""
+        """Return what was kept last; empty: no evaluation began yet."""
         try:
             return self._file(search).read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
 
     def keep(self, search: Mapping[str, Any], revision: str) -> None:
-        """Keep an answer in place of the last one."""
+        """Keep a revision in place of the last one."""
         self._write(self._file(search), revision, lambda _: revision)
 
     def _file(self, search: Mapping[str, Any]) -> Path:

@@ -35,7 +35,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_names import named_tokenizer, tokenizer_versions
 from rag_assets.models.token_counts import counts_by
 from rag_assets.retrieval.external.stage import units_key
-from rag_assets.retrieval.external.units import own_contexts, texts_not_located
+from rag_assets.retrieval.external.units import returned_spans, texts_not_located
 from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -113,7 +113,8 @@ class RetrieverContexts(Stage):
         count = partial(_count_tokens, context, key)
         tables = [context.artifact(contexts_key(c)).table() for c in experiment.chunkings_of(name)]
         for located in experiment.located_of(name):
-            tables.append(own_contexts(context.artifact(units_key(located)).table(), count))
+            units = returned_spans(context.artifact(units_key(located)).table())
+            tables.append(contexts(units, {}, count))
         expand = experiment.retrievers[name].neighbours
         if expand is not None:
             documents = document_texts(context)

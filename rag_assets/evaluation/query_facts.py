@@ -125,19 +125,12 @@ FIELD = "filter"
 
 QUERY_FILTERS = TableSchema(
     "query_filters",
-    "one filter that a query has",
-    ("filter",),
+    "one filter that queries have",
+    ("query_set", "filter"),
+    query_set=Column(TEXT, "for which a language model wrote it; empty: given by hand"),
     filter=Column(TEXT, "JSON object: field -> the values that match, as sorted texts"),
     query_ids=Column(TAGS, "the queries that have it, sorted"),
     document_ids=Column(TAGS, "the documents that match, sorted"),
-)
-
-WRITTEN_FILTERS = TableSchema(
-    "written_filters",
-    "one filter that a language model wrote",
-    ("query_set", "filter"),
-    query_set=Column(TEXT, "for which it wrote it"),
-    **QUERY_FILTERS.but(),
 )
 
 DOCUMENT_FIELDS = TableSchema(
@@ -153,30 +146,25 @@ Filter = Mapping[str, tuple[str, ...]]
 """Field -> the texts of the values that match."""
 
 
-def query_filters(queries: pa.Table, documents: pa.Table, fail: Fail) -> pa.Table:
-    """Return the different filters of the queries, with the documents that match.
-
-    A filter that is none, or asks for a field of no document, is an error by way of ``fail``.
-    """
-    return QUERY_FILTERS.from_rows(filter_rows(filters_by_hand(queries, fail), documents, fail))
-
-
 def filters_by_hand(queries: pa.Table, fail: Fail) -> dict[str, Filter]:
     """Return query id -> its filter, for those that have one."""
     each = ((name, filter_of(name, row, fail)) for name, row in metadata_of(queries).items())
     return {query_id: query_filter for query_id, query_filter in each if query_filter}
 
 
-def filter_rows(
-    by_query: Mapping[str, Filter], documents: pa.Table, fail: Fail
-) -> list[dict[str, object]]:
-    """Return the rows of a table of filters."""
+def filter_table(
+    query_set: str, by_query: Mapping[str, Filter], documents: pa.Table, fail: Fail
+) -> pa.Table:
+    """Return the different filters of queries, with the documents that match.
+
+    A filter that is none, or asks for a field of no document, is an error by way of ``fail``.
+    """
     query_ids: dict[str, list[str]] = defaultdict(list)
     for query_id, query_filter in by_query.items():
         text = canonical_json({name: list(values) for name, values in query_filter.items()})
         query_ids[text].append(query_id)
     if not query_ids:
-        return []
+        return QUERY_FILTERS.empty()
     filters = {text: json.loads(text) for text in sorted(query_ids)}
     matching = FilteredDocuments(documents, set().union(*filters.values()))
     rows: list[dict[str, object]] = []
@@ -186,8 +174,8 @@ def filter_rows(
                 field = allowed_names(name, sorted(matching.names))
                 raise fail(f"query {query_ids[text][0]!r}: no document has the field {field}")
         ids = {"query_ids": sorted(query_ids[text]), "document_ids": matching.of(fields)}
-        rows.append({"filter": text, **ids})
-    return rows
+        rows.append({"query_set": query_set, "filter": text, **ids})
+    return QUERY_FILTERS.from_rows(rows)
 
 
 def document_fields(documents: pa.Table) -> pa.Table:

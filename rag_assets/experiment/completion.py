@@ -34,8 +34,8 @@ from rag_assets.judges.llm import LlmJudge
 from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem
 from rag_assets.query_sets.query_set import PromptedQuerySet
-from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever, ImportedRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.dataset import Dataset
 

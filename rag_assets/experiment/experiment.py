@@ -35,9 +35,10 @@ from rag_assets.labels.logs import (
 from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
-from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, ImportedRetriever
-from rag_assets.retrieval.derived import DerivedRetriever, FusedRetriever, RerankedRetriever, Tune
-from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, DerivedRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.formats import unread_files, unread_labels
@@ -264,7 +265,7 @@ class Experiment:
         return tuple(sorted({*self.answer_cutoffs, *self.judged_cutoffs}))
 
     def family(self, retriever: str) -> str:
-        """Return ``lexical``, ``embedding``, ``imported``, ``external``, ``fused``, ...
+        """Return ``lexical``, ``embedding``, ``external``, ``fused``, ...
 
         Of what reads a reranked retriever it is ``second_fused`` or ``second_reranked``: an asset
         of Dagster's cannot read other partitions of itself.

@@ -17,7 +17,7 @@ from rag_assets.judges.llm import LlmJudge, model_name
 from rag_assets.labels.question_tables import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.derived import RerankedRetriever
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QUERIES
 from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import Server

@@ -15,13 +15,10 @@ from rag_assets.evaluation.metric_names import (
 )
 from rag_assets.experiment.config import RetrieverConfig
 from rag_assets.options import KeyProblem, Location
-from rag_assets.retrieval.base import MAX_DERIVED, RERANKED, SECOND, UNCHUNKED
-from rag_assets.retrieval.derived import (
-    DerivedRetriever,
-    FusedRetriever,
-    RerankedRetriever,
-    Tune,
-)
+from rag_assets.retrieval.base import MAX_DERIVED, RERANKED, SECOND, UNCHUNKED, DerivedRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
 LEVEL_RULE = (
     "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
@@ -93,7 +90,8 @@ def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig]) 
         if getattr(read, "filters", False):
             problem = f"all chunks would pass the filters of '{base}'; give a number"
             raise KeyProblem(("retrievers", name, "candidates"), problem)
-        if read.family == "external" or getattr(read, "chunking", None) == UNCHUNKED:
+        has_own = isinstance(read, ExternalRetriever)
+        if has_own or getattr(read, "chunking", None) == UNCHUNKED:
             problem = f"all chunks are not known: '{base}' has no chunking; give a number"
             raise KeyProblem(("retrievers", name, "candidates"), problem)
 

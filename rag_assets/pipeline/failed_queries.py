@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from rag_assets.answers.stage import Answers
 from rag_assets.chunking.stage import IndexTexts
@@ -10,7 +11,7 @@ from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever, ImportedRetriever
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -55,7 +56,8 @@ def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[s
     failures = {}
     for name in retrievers:
         read = read_by(experiment, name)
-        imported = [failed.get(n, set()) for n in read if experiment.family(n) == "imported"]
+        files = [n for n in read if isinstance(experiment.retrievers[n], ImportedRetriever)]
+        imported = [failed.get(name, set()) for name in files]
         failures[name] = failed.get(name, set()).difference(*imported)
     return {name: queries for name, queries in failures.items() if queries}
 
@@ -101,15 +103,12 @@ def _unanswered(pipeline: Pipeline) -> Iterator[tuple[ArtifactKey, Recipe, int]]
 
 
 def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
-    """Keep the revisions that the searches behind some retrievers have now.
-
-    Raises:
-        RagAssetsError: one of them cannot be asked.
-    """
+    """Note that the searches behind some retrievers with ``revision: always`` are asked now."""
     experiment = pipeline.experiment
     names = {base for name in retrievers for base in read_by(experiment, name)}
     for name in sorted(names):
         config = experiment.retrievers[name]
-        if isinstance(config, ExternalRetriever) and config.asks_revision:
-            pipeline.revisions.keep(config.ranking_config(), config.current_revision())
+        if isinstance(config, ExternalRetriever) and config.revision == ALWAYS:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            pipeline.revisions.keep(config.ranking_config(), now)
             pipeline.forget()

@@ -166,11 +166,9 @@ def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequen
 def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
     """Return action and reason for answers that an evaluation asks for anew; None: not these."""
     config = experiment.retrievers[key["retriever"]] if key.asset == SEARCHED else None
-    if not isinstance(config, ExternalRetriever) or not config.asks_revision:
+    if not isinstance(config, ExternalRetriever) or config.revision != ALWAYS:
         return None
-    if config.revision == ALWAYS:
-        return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
-    return CHECK, (Reason("each evaluation asks for the revision"),)
+    return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
 
 
 class _PlannedPipeline(Pipeline):

@@ -58,7 +58,7 @@ class Selection:
         )
 
 
-_COSTS = {"lexical": 0, "imported": 0, "embedding": 1, "external": 1}
+_COSTS = {"lexical": 0, "embedding": 1, "external": 1}
 """Family -> about how dear; what reads others is as dear as the dearest of these, and more."""
 
 

@@ -45,8 +45,6 @@ from rag_assets.retrieval.external.stage import (
     ExternalRankings,
     ExternalRuns,
     ExternalUnits,
-    ImportedRankings,
-    ImportedRuns,
     chunk_keys,
 )
 from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns, Tuning
@@ -63,19 +61,15 @@ from rag_assets.retrieval.reranking.stage import (
     SecondRerankingTexts,
 )
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.retrieval.search_steps_stage import QueryFilters, RecencyFactors, WrittenFilters
+from rag_assets.retrieval.search_steps_stage import QueryFilters, RecencyFactors
 from rag_assets.sources.stage import Documents, Qrels, Queries
 from rag_assets.statistics.stage import Comparisons, Intervals
 from rag_assets.store.artifacts import ArtifactKey
 
 _LEXICAL_RUNS = LexicalRuns()
 _EMBEDDING_RUNS = EmbeddingRuns()
-_IMPORTED_RUNS = ImportedRuns()
 _EXTERNAL_RUNS = ExternalRuns()
-_BASE_RUNS = {
-    stage.family: stage
-    for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _IMPORTED_RUNS, _EXTERNAL_RUNS)
-}
+_BASE_RUNS = {stage.family: stage for stage in (_LEXICAL_RUNS, _EMBEDDING_RUNS, _EXTERNAL_RUNS)}
 _FUSED_RUNS = FusedRuns(_BASE_RUNS)
 _RERANKED_RUNS = RerankedRuns({**_BASE_RUNS, _FUSED_RUNS.family: _FUSED_RUNS})
 _FIRST_RUNS = {stage.family: stage for stage in (*_BASE_RUNS.values(), _FUSED_RUNS, _RERANKED_RUNS)}
@@ -93,7 +87,6 @@ STAGES: Mapping[str, Stage] = {
         Queries(),
         Qrels(),
         QueryFacts(),
-        QueryFilters(),
         RecencyFactors(),
         Chunks(),
         IndexTexts(),
@@ -103,7 +96,7 @@ STAGES: Mapping[str, Stage] = {
         TermCounts(),
         LexicalIndexes(),
         EmbeddingIndexes(),
-        WrittenFilters(),
+        QueryFilters(),
         LexicalQueries(),
         EmbeddingQueries(),
         ExternalRankings(),
@@ -114,8 +107,6 @@ STAGES: Mapping[str, Stage] = {
         RetrieverContexts(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
-        ImportedRankings(),
-        _IMPORTED_RUNS,
         _EXTERNAL_RUNS,
         DevRelevantUnits(),
         Tuning(_BASE_RUNS),

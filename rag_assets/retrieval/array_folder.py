@@ -79,11 +79,8 @@ class ArrayFolder:
 
 def unreadable(path: Path, reason: Exception | str) -> StoreError:
     """Return the error of a file of an index that cannot be read."""
-    return StoreError(f"{path}: file of an index cannot be read: {_text(reason)}")
-
-
-def _text(reason: Exception | str) -> str:
-    return getattr(reason, "strerror", None) or str(reason)
+    text = getattr(reason, "strerror", None) or str(reason)
+    return StoreError(f"{path}: file of an index cannot be read: {text}")
 
 
 _FILES = ("weights", "chunks", "first_entries")
@@ -95,15 +92,20 @@ class SparseIndex:
 
     Attributes:
         chunk_ids: ids of the chunks, the rows; positions refer to this order.
-        data: weight of each entry, float32 or float64, shape (entries,).
+        data: number of each entry: a weight as float32 or float64, or a count, shape (entries,).
         indices: row of each entry, ascending within a column, int32, shape (entries,).
         indptr: first entry of each column, int64, shape (columns + 1,).
     """
 
     chunk_ids: Sequence[str]
-    data: npt.NDArray[np.floating]
+    data: npt.NDArray[Any]
     indices: npt.NDArray[np.int32]
     indptr: npt.NDArray[np.int64]
+
+    @property
+    def holding(self) -> npt.NDArray[np.int64]:
+        """Number of chunks with an entry in each column, int64, shape (columns,)."""
+        return np.diff(self.indptr)
 
     @cached_property
     def ids_rank(self) -> Positions:

@@ -27,6 +27,7 @@ from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection, by_cost
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.retrieval.external.base import ImportedRetriever
 from rag_assets.retrieval.external.stage import chunk_keys
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import QUERIES
@@ -164,7 +165,7 @@ class _QuestionPipeline(Pipeline):
 
     def hits(self, retriever: str) -> tuple[Hit, ...]:
         """Return what a retriever finds; what it needs is computed first."""
-        if self.experiment.family(retriever) == "imported":
+        if isinstance(self.experiment.retrievers[retriever], ImportedRetriever):
             raise UsageError("its rankings come from a file, which does not know this question")
         ask_revisions(self, (retriever,))
         run = run_key(self.experiment, retriever, self._top_k)

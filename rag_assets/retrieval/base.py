@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import (
@@ -13,7 +13,6 @@ from typing import (
     ClassVar,
     Generic,
     Literal,
-    NamedTuple,
     Self,
     TypeVar,
 )
@@ -24,19 +23,17 @@ from pydantic.fields import FieldInfo
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.errors import UsageError
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.options import FileOptions, Number, Options
+from rag_assets.options import Depth, FileOptions, Number, Options
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 from rag_assets.query_sets.variants import Method
 from rag_assets.retrieval.recency import Recency
-from rag_assets.retrieval.workspace import Workspace
+from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.servers.client import RequestOptions
 
 if TYPE_CHECKING:
     from rag_assets.llm.completions import Estimate
-    from rag_assets.retrieval.external.hits import QueryResult
 
 Queries = TypeVar("Queries", contravariant=True)
 
@@ -72,6 +69,28 @@ class Searcher(ABC, Generic[Queries]):
         return None
 
 
+class QuerySearcher(Searcher[Queries]):
+    """An index that is searched for one query after the other."""
+
+    @abstractmethod
+    def read(self, queries: Queries) -> Iterable[Any]:
+        """Return each query as :meth:`ranked` takes it."""
+
+    @abstractmethod
+    def ranked(self, query: Any, depth: int) -> Hits:  # noqa: ANN401 (as it was read)
+        """Return the best ``depth`` chunks of one query, in the order of ``ordering``."""
+
+    def search(
+        self, queries: Queries, depth: int, progress: Callable[[int], None] | None = None
+    ) -> list[Hits]:
+        hits: list[Hits] = []
+        for query in self.read(queries):
+            hits.append(self.ranked(query, depth))
+            if progress is not None:
+                progress(len(hits))
+        return hits
+
+
 class Role(Enum):
     """What an option determines, where it is declared; one without a role determines the index."""
 
@@ -85,14 +104,14 @@ _ELSEWHERE = frozenset({"chunking", "query_set", "inputs", "input", "expand", "f
 """Options that stand in the inputs of a stage, or in recipes of the stages that they concern."""
 
 
-def options_of(options: Options, role: Role) -> dict[str, Any]:
-    """Return the options that have a role, those in blocks too."""
+def options_of(options: Options, *roles: Role) -> dict[str, Any]:
+    """Return the options that have one of these roles, those in blocks too."""
     dumped, chosen = options.model_dump(mode="json"), dict[str, Any]()
     for name, field in type(options).model_fields.items():
         value = getattr(options, name)
-        if isinstance(value, Options):
-            chosen |= {name: block} if (block := options_of(value, role)) else {}
-        elif _role(field) is role:
+        if isinstance(value, Options) and _role(field) is not Role.NOTHING:
+            chosen |= {name: block} if (block := options_of(value, *roles)) else {}
+        elif _role(field) in roles:
             chosen[name] = dumped[name]
     return chosen
 
@@ -125,8 +144,8 @@ class Retriever(FileOptions):
     """Options of one retriever.
 
     Attributes:
-        family: which assets compute it: ``lexical``, ``embedding``, ``imported``, ``external``,
-            ``fused`` or ``reranked``.
+        family: which assets compute it: ``lexical``, ``embedding``, ``external``, ``fused`` or
+            ``reranked``.
         level: of the type; a retriever reads only retrievers of lower levels.
         model_kind: what runs its model, as the Dagster UI knows it by an icon; None: it has none.
         search_kind: what searches, likewise.
@@ -143,17 +162,6 @@ class Retriever(FileOptions):
 
     type: str
     expand: WindowExpansion | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _can_weigh_by_time(cls, data: object) -> object:
-        if isinstance(data, dict) and "recency" in data and "recency" not in cls.model_fields:
-            raise ValueError(
-                f"recency is no option of {data.get('type')}: it weighs the scores of lexical, "
-                "embedding and fused retrievers; put it on one that this one reads, or on a "
-                "fusion that reads this one"
-            )
-        return data
 
     @classmethod
     def named(cls, name: str, retrievers: Mapping[str, Retriever]) -> Self:
@@ -200,22 +208,35 @@ class Retriever(FileOptions):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""
-        of_others = {
-            name
-            for name, field in type(self).model_fields.items()
-            if _role(field) in (Role.MODEL, Role.NOTHING)
-        }
-        names = self._without_effect() | of_others | exclude
-        return self.model_dump(mode="json", exclude=names)
+        chosen = self.own(Role.INDEX, Role.SEARCH)
+        return {name: value for name, value in chosen.items() if name not in exclude}
 
-    def own(self, role: Role) -> dict[str, Any]:
-        """Return the options of a role, without names of retrievers and files."""
-        chosen = options_of(self, role).items()
+    def own(self, *roles: Role) -> dict[str, Any]:
+        """Return the options of some roles, without names of retrievers and files."""
+        chosen = options_of(self, *roles).items()
         return {name: value for name, value in chosen if name not in self._without_effect()}
 
     def _without_effect(self) -> set[str]:
         names = {*_ELSEWHERE, *self.file_options}
         return names | self.of_requests if isinstance(self, RequestOptions) else names
+
+
+ALL = "all"
+"""Stands under ``candidates`` where every unit is scored, whatever the input ranks."""
+
+
+class DerivedRetriever(Retriever, ABC):
+    """A retriever that reads others to the depth of ``candidates``.
+
+    ``candidates`` is a number, or ``top_k`` to read the lists already cut at the cell's top_k.
+    """
+
+    candidates: Depth | Literal["top_k", "all"]
+
+    @property
+    def scores_all(self) -> bool:
+        """Whether it reads no ranking, but every unit that its inputs could return."""
+        return self.candidates == ALL
 
 
 UNCHUNKED = "own"
@@ -314,7 +335,7 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     search_packages: ClassVar[tuple[str, ...]] = ()
     """Those whose versions determine a search, without what embeds."""
     asks_server: ClassVar[bool] = False
-    """Whether a server embeds: queries are then timed when it is asked, and not once more."""
+    """Whether a server embeds: a sample of queries is then timed once for a model, by asking."""
 
     @abstractmethod
     def describe(self, kind: Literal["query", "document"]) -> Mapping[str, Any]:
@@ -338,13 +359,13 @@ class EmbeddingRetriever(BaseRetriever, ABC):
             Table of :data:`rag_assets.schemas.QUERY_VECTORS`.
         """
 
-    def encode_now(self, texts: Sequence[str]) -> bool:
+    def encode_now(self, texts: Sequence[str]) -> Usage | None:
         """Encode queries past every cache, for a measurement, when that loads nothing.
 
         Returns:
-            Whether it was done.
+            What it took besides time; None: it was not done.
         """
-        return False
+        return None
 
     def expected_requests(
         self, texts: Sequence[str], kind: Literal["query", "document"]
@@ -359,48 +380,3 @@ class EmbeddingRetriever(BaseRetriever, ABC):
     def most_results(self) -> tuple[str, int] | None:
         """Return the option that bounds the results of a query, and its value; None: none does."""
         return None
-
-
-class ImportedRetriever(Retriever, ABC):
-    """Options of a retriever that is read, not computed.
-
-    ``chunking`` names the chunks that its ids are of; ``own``: what was retrieved are texts and
-    spans, which are located in the documents.
-    """
-
-    family: ClassVar[str] = "imported"
-    level: ClassVar[int] = BASE
-
-    chunking: str | None = None
-
-    def read_hits(self, queries: pa.Table) -> Mapping[str, QueryResult]:
-        """Return what was retrieved for each query, with ``chunking: own``: texts and spans.
-
-        Args:
-            queries: table of :data:`rag_assets.schemas.QUERIES`.
-
-        Raises:
-            DataError: the file cannot be read.
-        """
-        raise UsageError(f"`chunking: {UNCHUNKED}`: {self.type} has no texts or spans")
-
-    @abstractmethod
-    def read(self, queries: pa.Table, chunks: pa.Table, *, judge: str) -> Imported:
-        """Return the rankings of the experiment's queries.
-
-        Args:
-            queries: table of :data:`rag_assets.schemas.QUERIES`.
-            chunks: table of :data:`rag_assets.schemas.CHUNKS`.
-            judge: ``document``, ``chunk`` or ``evidence``.
-
-        Raises:
-            DataError: the file cannot be read, or names a unit or query that does not exist.
-        """
-
-
-class Imported(NamedTuple):
-    """Rankings from elsewhere: table of ``schemas.RUNS``, facts worth showing, failed queries."""
-
-    table: pa.Table
-    facts: Mapping[str, Any] = {}
-    failures: Mapping[str, str] = {}

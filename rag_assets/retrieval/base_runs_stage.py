@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.chunking.index_texts import OF_CHUNK
+from rag_assets.chunking.stage import index_inputs, indexed_fields
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage_context import Part, Ranked, StageContext
@@ -26,15 +27,19 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
 from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever, Searcher
-from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.runs_stage import RunsStage
+from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.retrieval.search_steps_stage import (
     factors_of,
     filters_of,
     step_inputs,
     with_own_steps,
 )
-from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
+from rag_assets.retrieval.unit_ranking import (
+    Search,
+    UnitRanking,
+    allowed_positions,
+    time_weighted_ranking,
+)
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
@@ -46,11 +51,29 @@ UNITS = ("chunk_id", "document_id", "parent_chunk_id")
 Report = Callable[[int], None]
 
 
+class IndexStage(FamilyStage):
+    """The index of one retriever over the texts of its chunking."""
+
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    group = "search"
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
+
+    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        indexed = indexed_fields(
+            context.experiment, context.experiment.chunking_of(key["retriever"])
+        )
+        return {**_config(context, key["retriever"]).index_options(), "indexed": indexed}
+
+
 class BaseRuns(RunsStage):
     """One partition a retriever and top_k, cut from the retriever's ranking.
 
     The family has an asset of indexes and one of queries, named after it.
     """
+
+    kinds_by: ClassVar[tuple[str, ...]] = ("search_kind",)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
@@ -58,9 +81,6 @@ class BaseRuns(RunsStage):
             Input("queries", queries_key(self.family, key["retriever"])),
             *step_inputs(experiment, self.family),
         ]
-
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return self.kinds | search_kinds(experiment, self.family)
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         recipe = super().recipe(context, key)
@@ -128,10 +148,9 @@ class BaseRuns(RunsStage):
         index = _index(context, self.family, retriever)
         units = load_units(index.folder, searcher.chunk_ids)
         filters = filters_of(context, retriever)
-        restriction = None
+        allowed = None
         if filters is not None:
-            names = queries.column("query_id").to_pylist()
-            restriction = Restriction.of(filters, names, units)
+            allowed = allowed_positions(filters, queries.column("query_id").to_pylist(), units)
 
         def part(positions: Positions) -> Search | None:
             some = searcher.restricted_to(positions)
@@ -141,7 +160,7 @@ class BaseRuns(RunsStage):
             self._search(searcher, queries, report),
             units,
             context.experiment.judge,
-            restriction,
+            allowed,
             None if _has_variants(queries) else factors_of(context, retriever),
             part,
         )
@@ -174,21 +193,14 @@ def queries_key(family: str, retriever: str) -> ArtifactKey:
     return ArtifactKey.of(f"{family}_queries", retriever=retriever)
 
 
-def search_kinds(experiment: Experiment, family: str) -> frozenset[str]:
-    """Return what searches for the retrievers of a family, as icons in the Dagster UI."""
-    found = (experiment.retrievers[name].search_kind for name in experiment.of_family(family))
-    return frozenset(kind for kind in found if kind is not None)
-
-
 def save_units(folder: Path, chunks: pa.Table) -> None:
-    """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids."""
-    units = units_of(chunks).sort_by("chunk_id")
+    """Write the ids of all chunks, their documents and parents, in the order of the chunks' ids.
+
+    Of several texts of a chunk, whose each is too.
+    """
+    names = [name for name in (*UNITS, OF_CHUNK) if name in chunks.column_names]
+    units = chunks.select(names).sort_by("chunk_id")
     pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
-
-
-def units_of(chunks: pa.Table) -> pa.Table:
-    """Return what a search needs of the rows of an index; of several texts, whose each is."""
-    return chunks.select([name for name in (*UNITS, OF_CHUNK) if name in chunks.column_names])
 
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:

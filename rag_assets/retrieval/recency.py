@@ -15,25 +15,21 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field, field_validator
 
 from rag_assets.options import Number, Options
-from rag_assets.retrieval.reranking.candidates import ranked_by_score
-from rag_assets.retrieval.unit_ranking import weighted
 
 NEWEST = "newest"
 """Stands under ``now`` for the newest date of the corpus."""
 
 _DAYS = {"d": 1.0, "w": 7.0, "y": 365.25}
 _HALF_LIFE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)[dwy]", re.ASCII)
-_YEAR = re.compile(r"\d{4}", re.ASCII)
-_MONTH = re.compile(r"\d{4}-\d{2}", re.ASCII)
+_BEGINNING = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
 
 
 class Recency(Options):
@@ -89,10 +85,8 @@ def date_of(value: Any) -> datetime | None:  # noqa: ANN401 (any JSON)
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     text = str(value).strip()
-    if _YEAR.fullmatch(text):
-        text += "-01-01"
-    elif _MONTH.fullmatch(text):
-        text += "-01"
+    if _BEGINNING.fullmatch(text):
+        text += "-01-01"[: len("2026-01-31") - len(text)]
     try:
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
@@ -105,36 +99,24 @@ class Dates(NamedTuple):
 
     Attributes:
         known: document id -> its date; those without a readable one are not in it.
-        absent: the documents that have nothing under the field, sorted.
-        unreadable: document id -> what stands there and is no date.
+        undated: document id -> what stands there and is no date; None: nothing; sorted.
         fields: every field that a document has.
     """
 
     known: Mapping[str, datetime]
-    absent: Sequence[str]
-    unreadable: Mapping[str, Any]
+    undated: Mapping[str, Any]
     fields: frozenset[str]
 
 
 def dates_of(documents: pa.Table, field: str) -> Dates:
     """Read the dates of all documents."""
-    known: dict[str, datetime] = {}
-    absent: list[str] = []
-    unreadable: dict[str, Any] = {}
-    fields: set[str] = set()
     columns = (documents.column(name).to_pylist() for name in ("document_id", "metadata"))
-    for document_id, metadata in sorted(zip(*columns, strict=True)):
-        row = json.loads(metadata)
-        fields |= row.keys()
-        value = row.get(field)
-        found = date_of(value)
-        if found is not None:
-            known[document_id] = found
-        elif value is None or value == "":
-            absent.append(document_id)
-        else:
-            unreadable[document_id] = value
-    return Dates(known, absent, unreadable, frozenset(fields))
+    rows = {name: json.loads(metadata) for name, metadata in zip(*columns, strict=True)}
+    values = {name: rows[name].get(field) or None for name in sorted(rows)}
+    dates = {name: date_of(value) for name, value in values.items()}
+    known = {name: date for name, date in dates.items() if date is not None}
+    undated = {name: value for name, value in values.items() if name not in known}
+    return Dates(known, undated, frozenset().union(*rows.values()))
 
 
 class Aged(NamedTuple):
@@ -149,13 +131,3 @@ def ages(dates: Mapping[str, datetime], recency: Recency) -> dict[str, Aged]:
     now = date_of(recency.now) or max(dates.values())
     days = {name: max((now - found) / timedelta(days=1), 0.0) for name, found in dates.items()}
     return {name: Aged(age, recency.factor(age)) for name, age in days.items()}
-
-
-def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth: int) -> pa.Table:
-    """Return a complete ranking by its weighted scores."""
-    lowest = min(factors.values(), default=1.0)
-    names = ranking.column("document_id").to_pylist()
-    own = np.array([factors.get(name, lowest) for name in names], np.float64)
-    scores = weighted(ranking.column("score").to_numpy(), own)
-    table = ranking.drop_columns(["rank", "score"]).append_column("score", pa.array(scores))
-    return ranked_by_score(table, depth)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from rag_assets.plugins import Kind, Members, members
 from rag_assets.retrieval.base import (
     EmbeddingRetriever,
-    ImportedRetriever,
     LexicalRetriever,
     Retriever,
 )
-from rag_assets.retrieval.derived import FusedRetriever, RerankedRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
 FAMILIES: tuple[type[Retriever], ...] = (
     LexicalRetriever,
@@ -30,13 +30,10 @@ KIND = Kind("type", "rag_assets.retrievers", FAMILIES, "type")
 
 _OWN = {
     "bm25": "lexical.bm25:BM25",
-    "tfidf": "lexical.tfidf:TfIdf",
+    "tfidf": "lexical.bm25:TfIdf",
     "embedding": "dense.embedding:BiEncoder",
     "rrf": "fusion.methods:RRF",
     "convex": "fusion.methods:Convex",
-    "comb_sum": "fusion.methods:CombSum",
-    "comb_mnz": "fusion.methods:CombMnz",
-    "borda": "fusion.methods:Borda",
     "maxsim": "reranking.local:MaxSim",
     "cross_encoder": "reranking.local:CrossEncoder",
     "rerank_api": "reranking.server:RerankApi",
@@ -49,7 +46,7 @@ _OWN = {
     "sql": "external.sql:SqlRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.embedding:OpenAIEmbedding",
-    "splade": "dense.splade:Splade",
+    "splade": "dense.embedding:Splade",
     "qdrant": "dense.qdrant:Qdrant",
 }
 """``type`` -> module below this package, and class, in the order in which people see them."""

@@ -6,9 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -20,21 +17,27 @@ from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.derived import DerivedRetriever
+from rag_assets.retrieval.base import BaseRetriever, DerivedRetriever
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 
-class FamilyStage(Stage):
-    """One partition a retriever of one family; its code and versions are the retriever's."""
+class RetrieverStage(Stage):
+    """A stage of one family of retrievers.
+
+    Attributes:
+        family: whose.
+        kinds_by: attributes of a retriever that say what computes it, for its ``kinds``.
+    """
 
     family: ClassVar[str]
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    kinds_by: ClassVar[tuple[str, ...]] = ()
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
+    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
+        configs = [experiment.retrievers[name] for name in experiment.of_family(self.family)]
+        found = (getattr(config, name) for config in configs for name in self.kinds_by)
+        return self.kinds | {kind for kind in found if kind is not None}
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return retriever_code(experiment, key)
@@ -43,14 +46,22 @@ class FamilyStage(Stage):
         return context.versions_of(key["retriever"])
 
 
-class RunsStage(Stage):
+class FamilyStage(RetrieverStage):
+    """One partition a retriever of one family; its code and versions are the retriever's."""
+
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
+
+
+class RunsStage(RetrieverStage):
     """Runs of one family of retrievers, one partition a retriever and top_k.
 
     The recipe of a cell is that of the ranking, plus the cut. The judged unit is part of it, since
     chunks collapse to documents before they are counted.
     """
 
-    family: ClassVar[str]
     ends_known: ClassVar[bool] = True
     """Whether a ranking that is shorter than was asked for has nothing below its end."""
 
@@ -68,9 +79,6 @@ class RunsStage(Stage):
 
     def own_code(self) -> list[Root]:
         return [*super().own_code(), root_of(type(self), "rank")]
-
-    def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
 
     @abstractmethod
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
@@ -143,12 +151,6 @@ class RunsStage(Stage):
         return fingerprint([digest, *below]) if below else digest
 
 
-def model_kinds(experiment: Experiment, family: str) -> frozenset[str]:
-    """Return what runs the models of the retrievers of a family, as icons in the Dagster UI."""
-    found = (experiment.retrievers[name].model_kind for name in experiment.of_family(family))
-    return frozenset(kind for kind in found if kind is not None)
-
-
 def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> ArtifactKey:
     """Return the cell of a retriever at a cut-off."""
     asset = f"{experiment.family(retriever)}_runs"
@@ -175,11 +177,19 @@ def depth_at_most(context: StageContext, retriever: str, depth: int) -> int:
     return min(depth, n_chunks) if tables and None not in tables else depth
 
 
-class DerivedRuns(RunsStage):
-    """One partition a derived retriever and top_k; nothing is searched again."""
+class RankingsStage(Stage):
+    """A stage that reads the rankings of what a derived retriever combines, to a depth.
+
+    What it reads of an input is its ranking, which may lie below the cut of the input's cell.
+    """
 
     def __init__(self, families: Mapping[str, RunsStage]) -> None:
+        """Know the stages that rank the inputs, by family."""
         self._families = families
+
+    @abstractmethod
+    def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        """Return how many ranks of each input are read for a cell."""
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = experiment.inputs(key["retriever"])
@@ -188,20 +198,13 @@ class DerivedRuns(RunsStage):
             for number, name in enumerate(names)
         ]
 
-    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment, retriever = context.experiment, key["retriever"]
-        chosen = dict(experiment.retrievers[retriever].described())
-        if chosen["candidates"] == "top_k":
-            chosen["candidates"] = int(key["top_k"])
-        return {**chosen, "judge": experiment.judge}
-
     def input_digests(
         self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
         experiment, top_k = context.experiment, int(key["top_k"])
         names = experiment.inputs(key["retriever"])
+        candidates = self.candidates(experiment, key["retriever"], top_k)
         for number, name in enumerate(names):
-            candidates = self.candidates(experiment, key["retriever"], top_k)
             stage = self._families[experiment.family(name)]
             digest = context.rankings.digest(stage, name, top_k, candidates)
             there = context.current(run_key(experiment, name, top_k)) is not None
@@ -210,8 +213,25 @@ class DerivedRuns(RunsStage):
             artifact = context.current(item.key)
             yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
+    def input_rankings(self, context: StageContext, retriever: str, top_k: int) -> list[Ranking]:
+        """Return the rankings of the inputs, cut at the candidates."""
+        experiment = context.experiment
+        candidates = self.candidates(experiment, retriever, top_k)
+        return [
+            context.rankings.table(self._families[experiment.family(name)], name, top_k, candidates)
+            for name in experiment.inputs(retriever)
+        ]
+
+
+class DerivedRuns(RankingsStage, RunsStage):
+    """One partition a derived retriever and top_k; nothing is searched again."""
+
+    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
+        experiment, retriever = context.experiment, key["retriever"]
+        chosen = dict(experiment.retrievers[retriever].described())
+        if chosen["candidates"] == "top_k":
+            chosen["candidates"] = int(key["top_k"])
+        return {**chosen, "judge": experiment.judge}
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
         if DerivedRetriever.named(retriever, experiment.retrievers).candidates == "top_k":
@@ -219,7 +239,6 @@ class DerivedRuns(RunsStage):
         return super().depth(experiment, retriever, top_k)
 
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        """Return how many ranks of each input are read for a cell."""
         candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
         return candidates if isinstance(candidates, int) else top_k
 
@@ -239,24 +258,3 @@ class DerivedRuns(RunsStage):
                 written.add(query_set)
             parts.append(part)
         return parts
-
-    def rankings_by_query(
-        self, context: StageContext, retriever: str, top_k: int, query_ids: Sequence[str]
-    ) -> dict[str, list[pa.Table]]:
-        """Return query -> its rows in the ranking of each input."""
-        wanted = pa.array(query_ids, pa.string())
-        tables = [one.table for one in self.input_rankings(context, retriever, top_k)]
-        few = [t.filter(pc.is_in(t.column("query_id"), value_set=wanted)) for t in tables]
-        return {
-            one: [table.filter(pc.equal(table.column("query_id"), one)) for table in few]
-            for one in query_ids
-        }
-
-    def input_rankings(self, context: StageContext, retriever: str, top_k: int) -> list[Ranking]:
-        """Return the rankings of the inputs, cut at the candidates."""
-        experiment = context.experiment
-        candidates = self.candidates(experiment, retriever, top_k)
-        return [
-            context.rankings.table(self._families[experiment.family(name)], name, top_k, candidates)
-            for name in experiment.inputs(retriever)
-        ]

@@ -1,7 +1,7 @@
 """What stands around a search, for all its queries: which documents filters let through, and ages.
 
-``query_filters``: filters that queries have by hand; ``written_filters``: those that a language
-model wrote for query sets; ``recency_factors``: by what the scores of each document are multiplied.
+``query_filters``: filters that queries have by hand, and those that a language model wrote for
+query sets; ``recency_factors``: by what the scores of each document are multiplied.
 Each is one partition, since Dagster ties no query set and no options to cells of retriever x top_k,
 and exists where a retriever uses it. An edge of the graph exists for all retrievers of a family or
 for none: the recipe of a ranking has its own inputs only.
@@ -25,17 +25,17 @@ from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import (
     FIELD,
     QUERY_FILTERS,
-    WRITTEN_FILTERS,
     Fail,
-    filter_rows,
-    query_filters,
+    Filter,
+    filter_table,
+    filters_by_hand,
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
 from rag_assets.query_sets.strategies import SelfQuerySet
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.derived import FusedRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever
 from rag_assets.retrieval.recency import Dates, Recency, ages, dates_of
 from rag_assets.schemas import FLOAT, TEXT, Column, TableSchema
 from rag_assets.sources.fields import note, shown
@@ -44,13 +44,13 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import canonical_json, table_digest
 
 QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
-WRITTEN_FILTERS_KEY = ArtifactKey.of("written_filters")
 RECENCY_FACTORS_KEY = ArtifactKey.of("recency_factors")
 
-ROLES = {QUERY_FILTERS_KEY: "filters", WRITTEN_FILTERS_KEY: "written_filters"}
-"""The roles of filters, by hand and by a model, among the inputs of a ranking."""
+FILTERS_ROLE, RECENCY_ROLE = "filters", "recency"
+"""The roles of filters and ages among the inputs of a ranking."""
 
-RECENCY_ROLE = "recency"
+BY_HAND = ""
+"""In place of a query set: the filters that queries have in their file."""
 
 NO_MATCH_NOTE = (
     "query has a filter that no document matches, so it finds nothing",
@@ -69,7 +69,7 @@ RECENCY_FACTORS = TableSchema(
 )
 
 _DIGESTS = "digests"
-"""Fact: options -> digest of their factors."""
+"""Fact: query set, or options of ages -> digest of its filters, or of their factors."""
 
 
 class QueryFilters(Stage):
@@ -81,69 +81,54 @@ class QueryFilters(Stage):
     group = "search"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        used = {filters_key(experiment, name) for name in experiment.retrievers}
-        return [QUERY_FILTERS_KEY] if QUERY_FILTERS_KEY in used else []
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("queries", QUERIES_KEY, "metadata"), Input("documents", DOCUMENTS_KEY)]
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        queries, documents = (context.artifact(k).table() for k in (QUERIES_KEY, DOCUMENTS_KEY))
-        table = query_filters(queries, documents, _fail(context.experiment))
-        n_queries = sum(len(query_ids) for query_ids in table["query_ids"].to_pylist())
-        notes = note(*NO_MATCH_NOTE, without_documents(table))
-        return TableProduct(table, {"notes": notes, "n_queries": n_queries})
-
-
-class WrittenFilters(Stage):
-    """Which documents the filters that a model wrote let through."""
-
-    name = "written_filters"
-    schema = WRITTEN_FILTERS
-    row = "One filter that a model wrote: the queries that have it, the documents that match it."
-    group = "search"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [WRITTEN_FILTERS_KEY] if _self_queries(experiment) else []
+        return [QUERY_FILTERS_KEY] if _filter_sets(experiment) else []
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [root_of(SelfQuerySet)]
+        return [root_of(SelfQuerySet)] if _self_queries(experiment) else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        names = enumerate(_self_queries(experiment))
+        by_hand = [Input("queries", QUERIES_KEY, "metadata")]
+        names = list(_self_queries(experiment))
+        answers = [Input(f"answers_{n}", answers_key(name)) for n, name in enumerate(names)]
         return [
-            *(Input(f"answers_{number}", answers_key(name)) for number, name in names),
-            Input("fields", DOCUMENT_FIELDS_KEY),
+            *(by_hand if BY_HAND in _filter_sets(experiment) else []),
+            *answers,
+            *([Input("fields", DOCUMENT_FIELDS_KEY)] if names else []),
             Input("documents", DOCUMENTS_KEY),
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, object]:
-        sets = _self_queries(context.experiment)
-        return {"query_sets": [[name, config.fields] for name, config in sets.items()]}
+        sets = _self_queries(context.experiment).items()
+        return {"query_sets": [[name, query_set.fields] for name, query_set in sets]}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        fail = _fail(context.experiment)
-        documents = context.artifact(DOCUMENTS_KEY).table()
-        fields = context.artifact(DOCUMENT_FIELDS_KEY).table()
-        rows: list[dict[str, object]] = []
-        notes: list[str] = []
-        for name, config in _self_queries(context.experiment).items():
-            written = config.written(context.artifact(answers_key(name)).table(), fields)
-            of_set = filter_rows(written, documents, fail)
-            rows += ({"query_set": name, **row} for row in of_set)
-            lonely = without_documents(QUERY_FILTERS.from_rows(of_set))
-            notes += (f"{name}: {line}" for line in note(*NO_MATCH_NOTE, lonely))
-        return TableProduct(WRITTEN_FILTERS.from_rows(rows), {"notes": notes})
+        experiment, fail = context.experiment, _fail(context.experiment)
+        filters: dict[str, Mapping[str, Filter]] = {}
+        if BY_HAND in _filter_sets(experiment):
+            filters[BY_HAND] = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
+        for name, query_set in _self_queries(experiment).items():
+            fields = context.artifact(DOCUMENT_FIELDS_KEY).table()
+            answers = context.artifact(answers_key(name)).table()
+            filters[name] = query_set.written(answers, fields)
+        documents, notes = context.artifact(DOCUMENTS_KEY).table(), list[str]()
+        tables = {name: filter_table(name, own, documents, fail) for name, own in filters.items()}
+        for name, table in tables.items():
+            lines = note(*NO_MATCH_NOTE, without_documents(table))
+            notes += (f"{name}: {line}" if name else line for line in lines)
+        digests = {name: table_digest(table, QUERY_FILTERS.key) for name, table in tables.items()}
+        whole = pa.concat_tables(tables.values()).combine_chunks()
+        return TableProduct(whole, {"notes": notes, _DIGESTS: digests})
+
+
+def _filter_sets(experiment: Experiment) -> set[str]:
+    """Return whose filters some retriever obeys."""
+    sets = (filter_set(experiment, name) for name in experiment.retrievers)
+    return {name for name in sets if name is not None}
 
 
 def _self_queries(experiment: Experiment) -> dict[str, SelfQuerySet]:
     """Return the query sets whose filters a retriever obeys, in the order of the experiment."""
-    used = {
-        experiment.query_set_of(name)
-        for name in experiment.retrievers
-        if filters_key(experiment, name) == WRITTEN_FILTERS_KEY
-    }
-    sets = experiment.query_sets.items()
+    used, sets = _filter_sets(experiment), experiment.query_sets.items()
     return {name: one for name, one in sets if name in used and isinstance(one, SelfQuerySet)}
 
 
@@ -151,29 +136,21 @@ def _fail(experiment: Experiment) -> Fail:
     return lambda problem: DataError(problem, file=experiment.dataset.query_files()[0], key=FIELD)
 
 
-def uses_filters(experiment: Experiment, retriever: str) -> bool:
-    """Return whether a base retriever restricts queries to what their filters let through."""
+def filter_set(experiment: Experiment, retriever: str) -> str | None:
+    """Return the query set whose filters a retriever obeys, or ``BY_HAND``; None: it obeys none."""
     config = experiment.retrievers[retriever]
-    return isinstance(config, BaseRetriever) and bool(config.filters)
-
-
-def filters_key(experiment: Experiment, retriever: str) -> ArtifactKey | None:
-    """Return the filters that a retriever obeys; None: it obeys none."""
-    if not uses_filters(experiment, retriever):
+    if not isinstance(config, BaseRetriever) or not config.filters:
         return None
-    query_set = experiment.query_sets.get(experiment.query_set_of(retriever))
-    return WRITTEN_FILTERS_KEY if isinstance(query_set, SelfQuerySet) else QUERY_FILTERS_KEY
+    name = experiment.query_set_of(retriever)
+    return name if isinstance(experiment.query_sets.get(name), SelfQuerySet) else BY_HAND
 
 
 def filters_of(context: StageContext, retriever: str) -> pa.Table | None:
-    """Return the filters that a retriever obeys, as a search reads them; None: none."""
-    key = filters_key(context.experiment, retriever)
-    if key is None:
+    """Return the filters that a retriever obeys; None: none."""
+    name = filter_set(context.experiment, retriever)
+    if name is None:
         return None
-    table = context.artifact(key).table()
-    if key == WRITTEN_FILTERS_KEY:
-        table = table.filter(pc.field("query_set") == context.experiment.query_set_of(retriever))
-    return table
+    return context.artifact(QUERY_FILTERS_KEY).table().filter(pc.field("query_set") == name)
 
 
 class RecencyFactors(Stage):
@@ -221,23 +198,18 @@ def _factors(text: str, documents: pa.Table, dates: Dates, recency: Recency) -> 
 
 
 def _notes(dates: Dates, field: str) -> list[str]:
-    """Return lines about the documents that have no date, which count as the oldest."""
-    wrong = [f"{name} ({shown(str(value))})" for name, value in dates.unreadable.items()]
-    lines: list[str] = []
-    for what, names in (
-        (f"no `{field}`", dates.absent),
-        (f"a `{field}` that is no date of ISO 8601", wrong),
-    ):
-        one = f"document has {what} and counts as the oldest document"
-        lines += note(one, f"documents have {what} and count as the oldest document", names)
-    return lines
+    """Return a line about the documents that have no date, which count as the oldest."""
+    names = [f"{name} ({shown(str(v))})" if v else name for name, v in dates.undated.items()]
+    what = f"no date of ISO 8601 under `{field}` and"
+    singular = f"document has {what} counts as the oldest document"
+    return note(singular, f"documents have {what} count as the oldest document", names)
 
 
 def _no_dates(dates: Dates, recency: Recency, experiment: Experiment, retriever: str) -> DataError:
     if recency.field not in dates.fields:
         problem = f"has the field {allowed_names(recency.field, sorted(dates.fields))}"
     else:
-        named = [f"; {name} has {shown(str(v))}" for name, v in dates.unreadable.items()][:1]
+        named = [f"; {name} has {shown(str(v))}" for name, v in dates.undated.items() if v][:1]
         problem = f"has a date of ISO 8601 under '{recency.field}'{''.join(named)}"
     key = f"retrievers.{retriever}.recency.field"
     return DataError(f"no document {problem}", file=experiment.source, key=key)
@@ -276,19 +248,22 @@ def factors_of(context: StageContext, retriever: str) -> dict[str, float] | None
 def step_inputs(experiment: Experiment, family: str) -> list[Input]:
     """Return filters and ages where a retriever of the family uses them."""
     names = experiment.of_family(family)
-    used = {filters_key(experiment, name) for name in names}
-    filters = [Input(role, key) for key, role in ROLES.items() if key in used]
+    is_filtered = any(filter_set(experiment, name) is not None for name in names)
     is_aged = any(_recency_of(experiment, name) for name in names)
+    filters = [Input(FILTERS_ROLE, QUERY_FILTERS_KEY)] if is_filtered else []
     return [*filters, *([Input(RECENCY_ROLE, RECENCY_FACTORS_KEY)] if is_aged else [])]
 
 
 def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Recipe:
     """Return a recipe with the filters and the factors of this retriever, if it has any."""
-    own = filters_key(context.experiment, retriever)
-    others = {RECENCY_ROLE, *(role for key, role in ROLES.items() if key != own)}
-    inputs = {role: digest for role, digest in recipe.inputs.items() if role not in others}
+    inputs = dict(recipe.inputs)
     recency = _recency_of(context.experiment, retriever)
-    if recency is not None:
-        digests = context.artifact(RECENCY_FACTORS_KEY).manifest.facts[_DIGESTS]
-        inputs[RECENCY_ROLE] = digests[_text(recency)]
+    for role, key, name in (
+        (FILTERS_ROLE, QUERY_FILTERS_KEY, filter_set(context.experiment, retriever)),
+        (RECENCY_ROLE, RECENCY_FACTORS_KEY, None if recency is None else _text(recency)),
+    ):
+        if name is not None:
+            inputs[role] = context.artifact(key).manifest.facts[_DIGESTS][name]
+        else:
+            inputs.pop(role, None)
     return replace(recipe, inputs=inputs)

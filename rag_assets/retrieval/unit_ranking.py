@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.units import unit_ids
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
 from rag_assets.schemas import RUNS
+from rag_assets.store.sql_paths import scratch_connection
 
 Search = Callable[[Sequence[int], int], list[Hits]]
 """``search(queries, depth)``: the hits of the queries with these numbers, best first."""
@@ -34,7 +34,6 @@ Part = Callable[[Positions], Search | None]
 where they cannot be searched alone."""
 
 Scores = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 GROWTH = 4
 """A search that was not deep enough goes so many times as deep."""
@@ -46,28 +45,28 @@ MAX_HITS_AT_ONCE = 2_000_000
 """Most hits that one search is asked for: they are in memory until they are looked through."""
 
 
-class Restriction(NamedTuple):
-    """What each query may find.
+_ORDER = """
+SELECT query_id, row_number() OVER (
+           PARTITION BY query_id ORDER BY score DESC, encode(unit_id) DESC)::INTEGER AS rank,
+       score, unit_id, chunk_id, document_id
+FROM (FROM scored QUALIFY row_number() OVER (
+          PARTITION BY query_id, unit_id ORDER BY score DESC, encode(chunk_id) DESC) = 1)
+QUALIFY rank <= $depth ORDER BY query_id, rank
+"""
 
-    Attributes:
-        documents: the document of each chunk, as a number.
-        masks: by query number: which of these documents may be found; None: all.
-    """
 
-    documents: npt.NDArray[np.int64]
-    masks: Sequence[Mask | None]
-
-    @classmethod
-    def of(cls, filters: pa.Table, query_ids: Sequence[str], chunks: pa.Table) -> Restriction:
-        """Return what queries may find among these chunks."""
-        encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
-        by_query: dict[str, Mask] = {}
-        for row in filters.to_pylist():
-            matching = pa.array(row["document_ids"], pa.string())
-            mask = pc.is_in(encoded.dictionary, value_set=matching).to_numpy(zero_copy_only=False)
-            by_query |= dict.fromkeys(row["query_ids"], mask)
-        documents = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        return cls(documents, [by_query.get(query_id) for query_id in query_ids])
+def allowed_positions(
+    filters: pa.Table, query_ids: Sequence[str], chunks: pa.Table
+) -> list[Positions | None]:
+    """Return the positions of the chunks that each query may find, ascending; None: all."""
+    encoded = pc.dictionary_encode(chunks.column("document_id")).combine_chunks()
+    documents = encoded.indices.to_numpy(zero_copy_only=False)
+    by_query: dict[str, Positions] = {}
+    for row in filters.to_pylist():
+        matching = pa.array(row["document_ids"], pa.string())
+        mask = pc.is_in(encoded.dictionary, value_set=matching).to_numpy(zero_copy_only=False)
+        by_query |= dict.fromkeys(row["query_ids"], np.flatnonzero(mask[documents]))
+    return [by_query.get(query_id) for query_id in query_ids]
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class UnitRanking:
         chunks: what positions of hits refer to: ``chunk_id``, which stands once for each of its
             texts, ``document_id`` and, where there are parents, ``parent_chunk_id``.
         judge: ``document``, or a unit that is the chunk or its parent.
-        restriction: what each query may find; None: everything.
+        allowed: by query number: what :func:`allowed_positions` gives; None: all may find all.
         factors: document id -> by what the scores of its chunks are multiplied; None: nothing.
         part: searches some chunks alone; None: that cannot be done.
     """
@@ -87,7 +86,7 @@ class UnitRanking:
     search: Search
     chunks: pa.Table
     judge: str
-    restriction: Restriction | None = None
+    allowed: Sequence[Positions | None] | None = None
     factors: Mapping[str, float] | None = None
     part: Part | None = None
 
@@ -114,13 +113,15 @@ class UnitRanking:
         found: dict[int, Hits] = {}
         first: dict[int, int] = {}
         deeper = GROWTH if self._chunk_factors is not None else 1
-        for same in self._by_mask(numbers):
-            positions, share = self._matching(same[0])
-            if not share:
+        for same in self._by_filter(numbers):
+            positions = self._allowed(same[0])
+            n_allowed = self._n_chunks if positions is None else len(positions)
+            share = n_allowed / max(self._n_chunks, 1)
+            if not n_allowed:
                 found |= dict.fromkeys(same, Hits(np.empty(0, np.int64), np.empty(0)))
-            elif positions is not None and (alone := self._alone(positions, share)) is not None:
-                at_first = dict.fromkeys(same, min(depth * deeper, len(positions)))
-                found |= self._deepened(alone, at_first, depth, len(positions))
+            elif share <= FEW and (part := self._part(positions)) is not None:
+                at_first = dict.fromkeys(same, min(depth * deeper, n_allowed))
+                found |= self._deepened(part, at_first, depth, n_allowed)
             else:
                 first |= dict.fromkeys(same, min(ceil(depth / share) * deeper, self._n_chunks))
         found |= self._deepened(self.search, first, depth, self._n_chunks)
@@ -152,9 +153,9 @@ class UnitRanking:
     def _best(self, number: int, hits: Hits) -> Hits:
         """Return what the steps leave of a query's hits, best first."""
         positions, scores = hits.positions, hits.scores
-        mask = self._mask(number)
-        if mask is not None and self.restriction is not None:
-            chosen = mask[self.restriction.documents[positions]]
+        allowed = self._allowed(number)
+        if allowed is not None:
+            chosen = np.isin(positions, allowed)
             positions, scores = positions[chosen], scores[chosen]
         if self._chunk_factors is not None:
             scores = weighted(scores, self._chunk_factors[positions])
@@ -176,34 +177,25 @@ class UnitRanking:
             highest = weighted(highest, float(self._chunk_factors.max()))
         return bool(best.scores[depth - 1] > highest[0])
 
-    def _by_mask(self, numbers: Sequence[int]) -> list[list[int]]:
+    def _by_filter(self, numbers: Sequence[int]) -> list[list[int]]:
         groups: dict[int, list[int]] = {}
         for number in numbers:
-            groups.setdefault(id(self._mask(number)), []).append(number)
+            groups.setdefault(id(self._allowed(number)), []).append(number)
         return list(groups.values())
 
-    def _alone(self, positions: Positions, share: float) -> Search | None:
-        """Return a search of few chunks, whose hits are named by their place in the whole."""
-        search = self.part(positions) if self.part is not None and share <= FEW else None
-        if search is None:
+    def _part(self, positions: Positions | None) -> Search | None:
+        """Return a search of some chunks alone, whose hits have their place in the whole."""
+        if positions is None or self.part is None or (part := self.part(positions)) is None:
             return None
-        few = search
+        some, search = positions, part
 
-        def found(numbers: Sequence[int], depth: int) -> list[Hits]:
-            return [Hits(positions[hits.positions], hits.scores) for hits in few(numbers, depth)]
+        def placed(numbers: Sequence[int], depth: int) -> list[Hits]:
+            return [Hits(some[hits.positions], hits.scores) for hits in search(numbers, depth)]
 
-        return found
+        return placed
 
-    def _mask(self, number: int) -> Mask | None:
-        return self.restriction.masks[number] if self.restriction is not None else None
-
-    def _matching(self, number: int) -> tuple[Positions | None, float]:
-        """Return the positions that a query may find, and their share; None: all."""
-        mask = self._mask(number)
-        if mask is None or self.restriction is None:
-            return None, 1.0
-        positions = np.flatnonzero(mask[self.restriction.documents])
-        return positions, len(positions) / self._n_chunks if self._n_chunks else 0.0
+    def _allowed(self, number: int) -> Positions | None:
+        return self.allowed[number] if self.allowed is not None else None
 
     @property
     def _n_chunks(self) -> int:
@@ -249,16 +241,37 @@ class UnitRanking:
         return of_chunks
 
 
-def unit_ranking(
-    query_ids: Sequence[str], chunks: pa.Table, search: Search, *, judge: str, depth: int
-) -> pa.Table:
-    """Rank ``depth`` units of every query; see :class:`UnitRanking`."""
-    return UnitRanking(search, chunks, judge).table(query_ids, depth)
-
-
 def weighted(scores: Scores, factors: Scores | float) -> Scores:
     """Return scores as they are after their factors: an older document's is never higher."""
     return np.where(scores < 0, scores / factors, scores * factors)
+
+
+def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth: int) -> pa.Table:
+    """Return a complete ranking by its weighted scores."""
+    lowest = min(factors.values(), default=1.0)
+    names = ranking.column("document_id").to_pylist()
+    own = np.array([factors.get(name, lowest) for name in names], np.float64)
+    scores = weighted(ranking.column("score").to_numpy(), own)
+    table = ranking.drop_columns(["rank", "score"]).append_column("score", pa.array(scores))
+    return ranked_by_score(table, depth)
+
+
+def ranked_by_score(scored: pa.Table, depth: int) -> pa.Table:
+    """Return the first ``depth`` units of every query in the order of their scores, then of ids.
+
+    A unit that stands there for several chunks counts once, by the best of them.
+
+    Args:
+        scored: the columns of :data:`rag_assets.schemas.RUNS` but the rank, in any order.
+        depth: how many ranks are kept.
+
+    Returns:
+        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+    """
+    with scratch_connection() as connection:
+        connection.register("scored", scored)
+        ranked = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
+    return RUNS.check(ranked.cast(RUNS.arrow()).combine_chunks())
 
 
 def _batches(depths: Mapping[int, int]) -> Iterator[tuple[list[int], int]]:

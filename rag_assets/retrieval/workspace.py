@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.models.known_prompts import Prompts, prompts_of, served_prompts
 from rag_assets.progress import Progress, no_progress
 
 Vectors = TypeVar("Vectors")
-
-
-class ModelOptions(Protocol):
-    """Options of what reads texts by a local model."""
-
-    model: str
-    document_prompt: str | None
 
 
 @dataclass(frozen=True)
@@ -51,37 +44,6 @@ def unmeasured(_: Usage) -> None:
     """Keep nothing."""
 
 
-class UsageTotals:
-    """A measure that adds up what it is told of new and of known things."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.new = self.known = 0
-        self.tokens: int | None = None
-        self.cost: float | None = None
-
-    def __call__(self, usage: Usage) -> None:
-        """Add a measurement."""
-        self.seconds += usage.seconds or 0.0
-        self.new += usage.amount * (not usage.cached)
-        self.known += usage.amount * usage.cached
-        self.tokens = usage.tokens if self.tokens is None else self.tokens + (usage.tokens or 0)
-        self.cost = usage.cost if self.cost is None else self.cost + (usage.cost or 0.0)
-
-    def net_of_reported(self, measure: Measure) -> Measure:
-        """Return a measure for what follows, in which the new ones from before are new too."""
-
-        def both(usage: Usage) -> None:
-            if usage.cached:
-                measure(replace(usage, amount=max(usage.amount - self.new, 0)))
-                return
-            self(usage)
-            new, self.new = self.new, self.new - usage.amount
-            measure(Usage(usage.what, new, self.seconds, tokens=self.tokens, cost=self.cost))
-
-        return both
-
-
 @dataclass(frozen=True)
 class Workspace:
     """The surroundings of one retriever while it indexes, encodes, searches or reranks.
@@ -103,7 +65,7 @@ class Workspace:
         """Return the folder of one kind of cached things, such as ``embeddings``."""
         return self.cache / kind if self.cache is not None else None
 
-    def encoder_options(self, options: ModelOptions, cache: str) -> dict[str, Any]:
+    def encoder_options(self, options: Any, cache: str) -> dict[str, Any]:  # noqa: ANN401
         """Return the arguments of an encoder by a local model; ``cache`` keeps its vectors."""
         query_prompt = getattr(options, "query_prompt", None)
         prompts = prompts_of(options.model, query_prompt, options.document_prompt)

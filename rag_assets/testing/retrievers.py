@@ -18,7 +18,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
-from rag_assets.retrieval.derived import RerankedRetriever
+from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
 

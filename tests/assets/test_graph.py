@@ -103,7 +103,7 @@ def test_parents_in_dagster_are_exactly_the_inputs_of_the_stages(full: Tiny) -> 
 LLM = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None}
 
 
-def written_filters(tiny: Tiny) -> None:
+def model_filters(tiny: Tiny) -> None:
     tiny.config["query_sets"] = {
         "parts": {"strategy": "self_query"},
         "clear": {"strategy": "rewrite"},
@@ -141,7 +141,7 @@ def levels(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("change", "assets"),
     [
-        (written_filters, {"document_fields", "query_set_answers", "written_filters"}),
+        (model_filters, {"document_fields", "query_set_answers", "query_filters"}),
         (recency, {"recency_factors"}),
         (questions, {"generated_questions"}),
         (index_texts, {"index_texts"}),

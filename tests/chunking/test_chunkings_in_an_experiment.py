@@ -13,7 +13,7 @@ from rag_assets.errors import ConfigError
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment import load_experiment
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.unit_ranking import unit_ranking
+from rag_assets.retrieval.unit_ranking import UnitRanking
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.testing.chunkers import documents
 from tests.chunking.chunk_checks import cutter
@@ -219,7 +219,7 @@ def test_top_k_counts_parents_and_the_best_child_stands_for_each(judge: str) -> 
         depths.append(depth)
         return [Hits(np.arange(min(depth, 8)), scores[:depth])]
 
-    ranking = unit_ranking(["q1"], table, search, judge=judge, depth=3)
+    ranking = UnitRanking(search, table, judge).table(["q1"], 3)
     rows = ranking.select(["unit_id", "chunk_id", "score", "rank"]).to_pylist()
     if judge == "document":
         assert [row["unit_id"] for row in rows] == ["d"]

@@ -83,7 +83,7 @@ def traced(
 def test_every_retriever_type(traced: tuple[Tracer, Pipeline]) -> None:
     tracer, pipeline = traced
     runs = {name for name in tracer.executed if name.endswith("_runs")}
-    families = ("lexical", "embedding", "imported", "external", "fused", "reranked")
+    families = ("lexical", "embedding", "external", "fused", "reranked")
     assert runs == {f"{family}_runs" for family in families}
     assert sum(map(len, tracer.executed.values())) > 500
     assert missing(tracer, pipeline) == {}
@@ -111,7 +111,7 @@ def test_filters_that_a_model_writes(tmp_path: Path) -> None:
         tracer = Tracer()
         with tracer.watching():
             tiny.run()
-    own = ("document_fields", "query_set_answers", "written_filters", "query_sets", "lexical_runs")
+    own = ("document_fields", "query_set_answers", "query_filters", "query_sets", "lexical_runs")
     assert set(own) <= tracer.executed.keys()
     files = {file for name in own for file, _ in tracer.executed[name]}
     assert {"query_sets/strategies.py", "retrieval/search_steps_stage.py"} <= files

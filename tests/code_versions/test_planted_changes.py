@@ -188,7 +188,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/words.py", '"such", ', "", ENGLISH),
         ("retrieval/lexical/analyzers/words.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),
-        ("retrieval/lexical/analyzers/auto.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
+        ("retrieval/lexical/analyzers/__init__.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
         ("query_sets/strategies.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),

@@ -17,7 +17,7 @@ from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import cut
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.unit_ranking import Search, unit_ranking
+from rag_assets.retrieval.unit_ranking import Search, UnitRanking
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
     SharedEvidence,
@@ -282,7 +282,7 @@ def test_documents_are_exactly_the_naive_ranking(
 ) -> None:
     search: Search = ExactSearch(scores, [chunk for chunk, _ in CHUNK_IDS])
     names = [f"q{n}" for n in range(len(scores))]
-    table = unit_ranking(names, chunks_of(CHUNK_IDS), search, judge="document", depth=depth)
+    table = UnitRanking(search, chunks_of(CHUNK_IDS), "document").table(names, depth)
     expected = [
         (name, rank, score, document, chunk, document)
         for name, values in zip(names, scores, strict=True)
@@ -295,7 +295,7 @@ def test_tie_across_the_cut_is_searched_to_its_end() -> None:
     """All chunks tie; the best document by id owns the chunk that is last by id."""
     ids = [(f"c{n:03d}", f"d{99 - n:02d}") for n in range(100)]
     search = ExactSearch([[1.0] * 100], [chunk for chunk, _ in ids])
-    table = unit_ranking(["q"], chunks_of(ids), search, judge="document", depth=2)
+    table = UnitRanking(search, chunks_of(ids), "document").table(["q"], 2)
     assert table["unit_id"].to_pylist() == ["d99", "d98"]
     assert [depth for _, depth in search.asked] == [2, 8, 32, 100]
 

@@ -13,7 +13,7 @@ from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConf
 from rag_assets.experiment.grids import MAX_MEMBERS
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.pipeline.evaluation_record import configuration_of
-from rag_assets.retrieval.derived import FusedRetriever
+from rag_assets.retrieval.fusion.methods import FusedRetriever
 from tests.answers.answering import with_answers
 from tests.experiment.conftest import Load, Problem
 from tests.tiny_experiment import Tiny
@@ -248,7 +248,7 @@ def test_all_ways_to_ask(load: Load, keys: str, metric: str, grid: int) -> None:
     assert "tune" not in config.described()
 
 
-@pytest.mark.parametrize("kind", ["rrf", "convex", "comb_sum", "comb_mnz", "borda"])
+@pytest.mark.parametrize("kind", ["rrf", "convex"])
 def test_every_fusion_can_be_tuned(load: Load, kind: str) -> None:
     experiment = load(fused("weights: tuned").replace("type: rrf", f"type: {kind}"))
     assert experiment.tuned == {"h"}

@@ -60,8 +60,6 @@ _DENSE = {
 _FUSED = {
     "rrf": {},
     "convex": {},
-    "comb_sum": {"normalisation": "z_score"},
-    "borda": {},
 }
 _RERANKED = {"mmr": {}, "keep": {"max_similarity": 0.9}}
 

@@ -384,9 +384,7 @@ def test_scores_that_are_made_of_ranks_tell_no_unanswerable_query(fresh: Tiny) -
             "scored": {"type": "run_file", "chunking": "whole", "path": "scored.jsonl"},
             "bare": {"type": "run_file", "chunking": "whole", "path": "bare.jsonl"},
             "rrf": {"type": "rrf", **both},
-            "borda": {"type": "borda", **both},
-            "comb_sum": {"type": "comb_sum", **both},
-            "raw_sum": {"type": "comb_sum", "normalisation": "none", **both},
+            "convex": {"type": "convex", **both},
         },
         "baseline": "plain",
     }

@@ -17,7 +17,7 @@ from rag_assets.query_sets.model_output import Rejected, Unusable
 from rag_assets.query_sets.stage import answers_key, query_set_key
 from rag_assets.query_sets.strategies import SelfQuerySet, field_summary
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.retrieval.search_steps_stage import WRITTEN_FILTERS_KEY
+from rag_assets.retrieval.search_steps_stage import QUERY_FILTERS_KEY
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_TABLE
 from tests.llm.server import Server, serving
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
@@ -199,9 +199,10 @@ def test_retrievers_obey_what_the_model_wrote(tiny: Tiny, server: Server) -> Non
     said = {row["query_id"]: row for row in answers.table().to_pylist()}
     assert said["q2"]["failure"] == "no document has 'autumn' under 'season'"
     assert json.loads(said["q2"]["text"]) == REPLIES["southern harbour"]
-    written = pipeline.artifact(WRITTEN_FILTERS_KEY)
+    written = pipeline.artifact(QUERY_FILTERS_KEY)
     rows = written.table().to_pylist()
-    assert {(row["query_set"], row["filter"]): row["query_ids"] for row in rows} == {
+    by_model = [row for row in rows if row["query_set"]]
+    assert {(row["query_set"], row["filter"]): row["query_ids"] for row in by_model} == {
         ("self", '{"page":["1"]}'): ["q6"],
         ("self", '{"season":["summer"]}'): ["q3"],
         ("self", '{"season":["winter"]}'): ["q1"],
@@ -219,8 +220,8 @@ def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
     # An edit of text, or a new document with known values, changes neither prompt nor filters.
     tiny.replace("crew.md", "A crew of five", "A crew of six")
     computed = tiny.run()
-    assert not {name for name in computed if name.startswith(("query_set", "written_filters"))} - {
-        "written_filters"
+    assert not {name for name in computed if name.startswith(("query_set", "query_filters"))} - {
+        "query_filters"
     }
     assert len(server.received) == 12
     # A new value is in the prompt, so it is asked again; the other query set is not.

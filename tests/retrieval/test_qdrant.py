@@ -166,7 +166,8 @@ def test_of_several_scores_of_a_chunk_the_best_counts(monkeypatch: pytest.Monkey
         return [[SimpleNamespace(payload=p, score=score) for p, score in named] for _ in queries]
 
     monkeypatch.setattr(PointIndex, "_points", repeating)
-    index = PointIndex(("a", "b", "c"), None, "manuals", "dot", 6, 16)
+    config = of_server("http://127.0.0.1:6333", similarity="dot", id_field="chunk_id", exact=True)
+    index = PointIndex(("a", "b", "c"), None, config, {"points": 6, "dimension": 16})
     (hits,) = index.search(asked(vectors(1)), 3, None)
     assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
 

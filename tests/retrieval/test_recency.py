@@ -16,8 +16,13 @@ from pydantic import ValidationError
 from rag_assets.evaluation.query_facts import QUERY_FILTERS
 from rag_assets.ordering import Hits, Positions
 from rag_assets.retrieval import unit_ranking
-from rag_assets.retrieval.recency import Recency, ages, date_of, dates_of, time_weighted_ranking
-from rag_assets.retrieval.unit_ranking import Restriction, Search, UnitRanking
+from rag_assets.retrieval.recency import Recency, ages, date_of, dates_of
+from rag_assets.retrieval.unit_ranking import (
+    Search,
+    UnitRanking,
+    allowed_positions,
+    time_weighted_ranking,
+)
 from rag_assets.schemas import DOCUMENTS, RUNS
 
 Row = Sequence[float | None]
@@ -110,8 +115,7 @@ def test_dates_of_documents() -> None:
     ]
     found = dates_of(DOCUMENTS.from_rows(rows), "date")
     assert found.known == {"c": datetime(2024, 5, 3, tzinfo=UTC)}
-    assert found.absent == ["a", "d"]
-    assert found.unreadable == {"b": "last May"}
+    assert found.undated == {"a": None, "b": "last May", "d": None}
     assert found.fields == {"by", "date"}
 
 
@@ -269,10 +273,9 @@ def test_a_restricted_search_is_the_ranking_without_the_others(
 ) -> None:
     scores, documents, masks, depth = case
     engine = Filtered(scores)
-    arrays = [None if mask is None else np.array(mask) for mask in masks]
+    allowed = [None if m is None else np.flatnonzero(np.array(m)[documents]) for m in masks]
     part = engine.part if divisible else None
-    restriction = Restriction(np.array(documents), arrays)
-    ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", restriction, None, part)
+    ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", allowed, None, part)
     for number, hits in enumerate(ranking.hits(range(len(scores)), depth)):
         mask = masks[number]
         expected = [
@@ -284,21 +287,24 @@ def test_a_restricted_search_is_the_ranking_without_the_others(
 def test_few_hits_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_ranking, "MAX_HITS_AT_ONCE", 100)
     engine = Filtered([list(range(1, 51))] * 20)
-    mask = np.array([True] + [False] * 49)
-    restriction = Restriction(np.arange(50), [mask] * 20)
-    ranking = UnitRanking(engine.search, chunks_of(range(50)), "chunk", restriction)
+    allowed = [np.array([0])] * 20
+    ranking = UnitRanking(engine.search, chunks_of(range(50)), "chunk", allowed)
     assert [hits.positions.tolist() for hits in ranking.hits(range(20), 3)] == [[0]] * 20
     assert engine.largest <= 100
 
 
-def test_restriction() -> None:
+def test_allowed_positions() -> None:
     filters = QUERY_FILTERS.from_rows(
         [
-            {"filter": "a", "query_ids": ["p", "q"], "document_ids": ["d", "gone"]},
-            {"filter": "b", "query_ids": ["r"], "document_ids": []},
+            {
+                "query_set": "",
+                "filter": "a",
+                "query_ids": ["p", "q"],
+                "document_ids": ["d", "gone"],
+            },
+            {"query_set": "", "filter": "b", "query_ids": ["r"], "document_ids": []},
         ]
     )
     chunks = pa.table({"document_id": ["d", "e", "d"]})
-    found = Restriction.of(filters, ["q", "other", "r", "q"], chunks)
-    allowed = [None if m is None else m[found.documents].tolist() for m in found.masks]
-    assert allowed == [[True, False, True], None, [False] * 3, [True, False, True]]
+    found = allowed_positions(filters, ["q", "other", "r", "q"], chunks)
+    assert [None if a is None else a.tolist() for a in found] == [[0, 2], None, [], [0, 2]]

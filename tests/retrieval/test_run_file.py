@@ -13,9 +13,10 @@ import pytest
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.run_files import write_run
+from rag_assets.retrieval.external.units import located, unit_run
 from rag_assets.retrieval.run_file import RunFileRetriever
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.schemas import CHUNKS, QUERIES
+from rag_assets.schemas import CHUNKS, DOCUMENTS, EXTERNAL_RANKINGS, QUERIES
 from tests.tiny_experiment import Tiny
 
 NAMES = ("run.trec", "run.trec.gz", "run.jsonl", "run.jsonl.gz", "run.parquet")
@@ -40,14 +41,32 @@ NESTED = CHUNKS.from_rows([chunk("a#0", "a", 0, "A"), chunk("a#5", "a", 5, "A")]
 
 def read(
     tmp_path: Path, text: str, chunks: pa.Table, judge: str, name: str = "run.trec"
-) -> tuple[list[tuple[Any, ...]], dict[str, Any], dict[str, str]]:
-    file = tmp_path / name
-    file.write_text(text, encoding="utf-8")
-    config = RunFileRetriever(type="run_file", path=file)
-    found = config.read(queries("q1", "q2"), chunks, judge=judge)
+) -> tuple[list[tuple[Any, ...]], dict[str, str]]:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return rows_of(tmp_path / name, chunks, judge)
+
+
+CORPUS = DOCUMENTS.from_rows(
+    [{"document_id": name, "title": "", "text": "", "metadata": "{}"} for name in ("a", "b")]
+)
+
+
+def rows_of(
+    file: Path, chunks: pa.Table = CUT, judge: str = "evidence"
+) -> tuple[list[tuple[Any, ...]], dict[str, str]]:
+    """Return the ranking of a file, and why queries failed."""
+    results = RunFileRetriever(type="run_file", path=file).read(queries("q1", "q2"))
+    rows: list[dict[str, object]] = [
+        {"query_id": query, "rank": rank, **hit._asdict()}
+        for query, result in sorted(results.items())
+        for rank, hit in enumerate(result.hits, 1)
+    ]
+    rankings = EXTERNAL_RANKINGS.from_rows(rows)
+    hits, failures = located(rankings, CORPUS, chunks, judge, has_own=False)
     columns = ("query_id", "rank", "score", "unit_id", "chunk_id", "document_id")
-    rows = [tuple(row[name] for name in columns) for row in found.table.to_pylist()]
-    return rows, dict(found.facts), dict(found.failures)
+    ranked = unit_run(hits, judge).to_pylist()
+    errors = {query: result.error for query, result in results.items() if result.error}
+    return [tuple(row[name] for name in columns) for row in ranked], {**errors, **failures}
 
 
 def export(tiny: Tiny, name: str, retriever: str = "bm25", top_k: int = 50) -> Path:
@@ -86,32 +105,24 @@ def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
 
 def test_chunks_collapse_to_the_judged_document(tmp_path: Path) -> None:
     text = "q1 0 a#0 1 3 t\nq1 0 b#0 2 3 t\nq1 0 a#5 3 2 t\n"
-    rows, facts, _ = read(tmp_path, text, CUT, "document")
-    # Equal scores: by the id of the unit, descending, whatever the order of the file.
+    rows, _ = read(tmp_path, text, CUT, "document")
+    # Equal scores: by the id, descending, whatever the order of the file.
     assert rows == [("q1", 1, 3.0, "b", "b#0", "b"), ("q1", 2, 3.0, "a", "a#0", "a")]
-    assert (facts["n_collapsed"], facts["n_documents"]) == (1, 0)
-    assert facts["notes"] == [
-        "1 queries of the experiment have no rows in the file",
-        "1 rows name a unit that stands above them and are left out",
-    ]
 
 
 def test_ids_of_documents_and_of_parents(tmp_path: Path) -> None:
-    rows, facts, _ = read(tmp_path, "q1 0 a 1 3 t\n", CUT, "document")
+    rows, _ = read(tmp_path, "q1 0 a 1 3 t\n", CUT, "document")
     assert rows == [("q1", 1, 3.0, "a", "a#0", "a")]
-    assert facts["n_documents"] == 1
-    rows, facts, _ = read(tmp_path, "q1 0 A 1 3 t\nq1 0 a#5 2 4 t\n", NESTED, "evidence")
+    rows, _ = read(tmp_path, "q1 0 A 1 3 t\nq1 0 a#5 2 4 t\n", NESTED, "evidence")
     assert rows == [("q1", 1, 4.0, "A", "a#5", "a")]
-    assert facts["n_collapsed"] == 1
-    with pytest.raises(DataError, match=r"trec:1: `document`: 'a' is no chunk or parent"):
-        read(tmp_path, "q1 0 a 1 3 t\n", CUT, "evidence")
+    _, failures = read(tmp_path, "q1 0 a 1 3 t\n", CUT, "evidence")
+    assert failures == {"q1": "the search returned the id 'a', which no chunk or parent has"}
 
 
 def test_the_order_of_a_list_is_the_ranking_and_a_unit_keeps_its_best_rank(tmp_path: Path) -> None:
     text = json.dumps({"query_id": "q1", "retrieved_ids": ["a#5", "b#0", "a#0"]})
-    rows, facts, _ = read(tmp_path, text, CUT, "document", "run.jsonl")
+    rows, _ = read(tmp_path, text, CUT, "document", "run.jsonl")
     assert [(row[1], row[2], row[4]) for row in rows] == [(1, 1.0, "a#5"), (2, 0.5, "b#0")]
-    assert facts["n_collapsed"] == 1
 
 
 def test_failed_queries_and_strangers(tmp_path: Path) -> None:
@@ -122,10 +133,16 @@ def test_failed_queries_and_strangers(tmp_path: Path) -> None:
         {"query_id": "q8", "retrieved_ids": ["nowhere"]},
     ]
     text = "\n".join(map(json.dumps, lines))
-    rows, facts, failures = read(tmp_path, text, CUT, "evidence", "run.jsonl")
+    rows, failures = read(tmp_path, text, CUT, "evidence", "run.jsonl")
     assert len(rows) == 1
     assert failures == {"q2": "timed out"}
-    assert (facts["n_other_queries"], facts["n_queries_without_rows"]) == (2, 0)
+
+
+def test_an_unknown_id_is_refused_with_its_file_and_query(bm25_only: Tiny) -> None:
+    (bm25_only.folder / "run.trec").write_text("q1 0 x 1 3 t\n", encoding="utf-8")
+    bm25_only.configure("file", type="run_file", path="run.trec", chunking="parts")
+    with pytest.raises(DataError, match=r"run.trec: query 'q1': .* id 'x', which no chunk or "):
+        bm25_only.run()
 
 
 def test_failures_reach_the_metrics(bm25_only: Tiny) -> None:
@@ -145,7 +162,6 @@ def test_failures_reach_the_metrics(bm25_only: Tiny) -> None:
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "unknown unit": ("r.trec", "q1 0 a#0 1 3 t\nq1 0 x 2 2 t\n", "r.trec:2: `document`: 'x' is no"),
     "no query": ("r.trec", "x 0 a#0 1 3 t\n", "r.trec: has none of the experiment's 2 queries"),
     "error and list": (
         "r.jsonl",
@@ -190,25 +206,22 @@ def test_what_is_refused_in_parquet(tmp_path: Path, case: str) -> None:
     columns, problem = TABLES[case]
     file = tmp_path / "r.parquet"
     pq.write_table(pa.table(columns), file)
-    config = RunFileRetriever(type="run_file", path=file)
     with pytest.raises(DataError) as caught:
-        config.read(queries("q1", "q2"), CUT, judge="evidence")
+        rows_of(file)
     assert str(caught.value).startswith(f"{file}{problem}")
 
 
 def test_parquet_by_rank_and_by_score(tmp_path: Path) -> None:
     file = tmp_path / "r.parquet"
     columns: dict[str, object] = {"query_id": ["q1"] * 2, "chunk_id": ["a#0", "b#0"]}
-    config = RunFileRetriever(type="run_file", path=file)
     for extra, expected in (
         ({"rank": [7, 3]}, [("b#0", 1 / 3), ("a#0", 1 / 7)]),
         ({"score": [1, 2]}, [("b#0", 2.0), ("a#0", 1.0)]),
-        ({"score": [1, 2], "rank": [1, 2]}, [("a#0", 1.0), ("b#0", 2.0)]),
+        ({"score": [1, 2], "rank": [1, 2]}, [("a#0", 1.0), ("b#0", 0.5)]),
     ):
         pq.write_table(pa.table({**columns, **extra}), file)
-        table = config.read(queries("q1"), CUT, judge="evidence").table
-        rows = table.select(["chunk_id", "score"]).to_pylist()
-        assert [tuple(row.values()) for row in rows] == expected
+        rows, _ = rows_of(file)
+        assert [(row[4], row[2]) for row in rows] == expected
 
 
 def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:

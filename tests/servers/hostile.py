@@ -261,7 +261,9 @@ def _qdrant(endpoint: ServedModelOptions, ask: str) -> object:
     with closing(qdrant.connected(server)) as client:
         if ask == "describe":
             return qdrant.described(client, "c", None, server.secrets)
-        own = qdrant.PointIndex((), client, "c", "cosine", 3, dimension=2, secrets=server.secrets)
+        named = {"type": "qdrant", "url": endpoint.base_url, "collection": "c", "exact": True}
+        config, facts = qdrant.Qdrant.model_validate(named), {"points": 3, "dimension": 2}
+        own = qdrant.PointIndex((), client, config, facts, server.secrets)
         asked = pa.table({"query_id": ["q"], "variant": pa.array([0], pa.int32())})
         return own.search(dense_table(asked, np.ones((1, 2), np.float32)), 1, None)
 

@@ -1,10 +1,16 @@
-"""Vectors of models in this process, ``type: embedding``, and of servers, ``openai_embedding``."""
+"""Vectors of models in this process, ``type: embedding`` and ``splade``, and of servers.
+
+``type: splade``: learned sparse vectors, searched exactly by inner product. The score is the sum
+over the components that query and chunk share, in float64, of the products of their weights, added
+in the order of the components: equal vectors have equal scores, whatever stands beside them. A
+chunk without a component of the query is no hit, as in any inverted index.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,24 +25,29 @@ from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
     Progress,
     Rows,
+    SparseVector,
     ValueCache,
     Vectors,
     as_wanted,
     filled,
 )
-from rag_assets.models.encoder import Encoder, Kind
+from rag_assets.models.encoder import Encoder, Kind, SparseTextEncoder
 from rag_assets.models.model_files import PACKAGES, ModelFiles
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
+from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.package_versions import version
-from rag_assets.retrieval.base import EmbeddingRetriever, Role, Searcher
+from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
+from rag_assets.retrieval.base import EmbeddingRetriever, QuerySearcher, Role, Searcher
 from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
     dense_table,
     save_vectors,
+    sparse_table,
+    sparse_vectors,
     vectors_on_disk,
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
@@ -60,19 +71,18 @@ class LocalModelRetriever(EmbeddingRetriever, ABC):
         """Return the model with its prompts and caches; it is loaded for the first unknown text."""
 
     def describe(self, kind: Kind) -> Mapping[str, Any]:
-        described: Mapping[str, Any] = self.encoder().describe(kind)
-        return described
+        return dict(self.encoder().describe(kind))
 
     def tokenizer_files(self) -> ModelFiles:
         files: ModelFiles = self.encoder().files
         return files
 
-    def encode_now(self, texts: Sequence[str]) -> bool:
+    def encode_now(self, texts: Sequence[str]) -> Usage | None:
         encoder = self.encoder()
         if not encoder.is_loaded:
-            return False
+            return None
         encoder.encode_now(texts, kind="query")
-        return True
+        return Usage("embed", len(texts))
 
     def vectors(
         self, texts: Sequence[str], kind: Kind, workspace: Workspace, **options: object
@@ -174,6 +184,89 @@ class BiEncoder(DenseRetriever):
         return VectorIndex.load(folder, self.similarity)
 
 
+class Splade(LocalModelRetriever):
+    """Learned sparse retrieval: a model weighs the words of its vocabulary for each text.
+
+    ``model`` is one of sentence-transformers' sparse encoders, or a masked language model, which is
+    pooled as in SPLADE v2. The prompts are put before every query or document; by default the
+    model's own. The score is the inner product; a chunk that shares no word is not found.
+    """
+
+    search_kind: ClassVar[str | None] = "numpy"
+    search_packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    type: Literal["splade"]
+    model: Annotated[str, Field(min_length=1), Role.MODEL]
+
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
+        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
+
+    def build(
+        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
+    ) -> Mapping[str, Any]:
+        """Embed the texts and write their vectors.
+
+        Among the facts are ``mean_components``, how many words a chunk has a weight for, and
+        ``n_truncated``, how many chunks are longer than the model reads.
+        """
+        vectors = self.vectors(texts, "document", workspace)
+        ids = chunks.column("chunk_id").to_pylist()
+        facts = build_index(ids, vectors, folder)
+        return {**facts, **self.truncation(texts, workspace)}
+
+    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
+        texts = variants.column("text").to_pylist()
+        return sparse_table(variants, self.vectors(texts, "query", workspace))
+
+    def open(self, folder: Path) -> ComponentIndex:
+        return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
+
+
+@dataclass(frozen=True)
+class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
+    """Sparse vectors that are searched exactly: a column for each component of the model."""
+
+    def read(self, queries: pa.Table) -> list[SparseVector]:
+        return sparse_vectors(queries)
+
+    def ranked(self, query: SparseVector, depth: int) -> Hits:
+        """Return the ``depth`` best chunks of those that share a component with a query.
+
+        Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
+        """
+        held = query.components < self.indptr.size - 1  # what no chunk has is left out
+        factors = query.weights[held].astype(np.float64)
+        scores = self.sums(query.components[held].tolist(), factors.tolist())
+        chunks = np.flatnonzero(scores)
+        best = top_k(scores[chunks], self.ids_rank[chunks], depth)
+        return Hits(chunks[best], scores[chunks][best])
+
+
+def build_index(
+    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
+) -> dict[str, Any]:
+    """Write an index into an existing folder, ordered by id."""
+    from scipy.sparse import csr_array
+
+    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
+    lengths = [len(vectors[row].components) for row in order]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
+    parts = [none, *(vectors[row] for row in order)]
+    components = np.concatenate([part.components for part in parts]).astype(np.int32)
+    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
+    shape = (len(order), int(components.max(initial=-1)) + 1)
+    turned = csr_array((weights, components, starts), shape=shape).tocsc()
+    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
+    index = SparseIndex([chunk_ids[row] for row in order], turned.data, chunks, first)
+    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
+    return {
+        "chunks": len(lengths),
+        "bytes": index.save_columns(ArrayFolder(folder)),
+        "mean_components": mean,
+    }
+
+
 Count = Annotated[int, Field(ge=1, strict=True)]
 Price = Annotated[Number, Field(ge=0)]
 
@@ -239,6 +332,12 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
 
     def open(self, folder: Path) -> VectorIndex:
         return VectorIndex.load(folder, self.similarity)
+
+    def encode_now(self, texts: Sequence[str]) -> Usage:
+        """Ask the server, once more where the vectors are known."""
+        asked: list[Usage] = []
+        self._vectors(texts, "query", Workspace(measure=asked.append))
+        return asked[0]
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
         """Return one vector for each text; what was answered is kept if a later one fails.

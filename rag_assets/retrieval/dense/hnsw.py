@@ -13,49 +13,39 @@ with the fixed seed of faiss: equal vectors give an equal file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from rag_assets.errors import StoreError, UsageError
+from rag_assets.errors import StoreError
 from rag_assets.models.cache_fill import Vectors, checked_lengths
-from rag_assets.ordering import Hits, Positions, byte_order_ranks
-from rag_assets.retrieval.base import Searcher
-from rag_assets.retrieval.dense.vector_index import (
-    BLOCK,
-    Similarity,
-    VectorIndex,
-    dense_matrix,
-    save_vectors,
-)
+from rag_assets.ordering import Hits, byte_order_ranks
+from rag_assets.retrieval.dense.vector_index import Similarity, VectorIndex, save_vectors
 
 GRAPH_FILE = "hnsw.faiss"
 
 
 @dataclass(frozen=True)
-class HnswIndex(Searcher[pa.Table]):
-    """Vectors that are searched approximately, by a graph.
+class HnswIndex(VectorIndex):
+    """Vectors that are searched approximately, by a graph; a part of them exactly.
 
     Attributes:
-        chunk_ids: ids of the chunks; positions refer to this order.
-        vectors: the same chunks, to be searched exactly.
         graph: faiss's index; it needs ``storage``, which is kept here for it.
         storage: faiss's copy of the vectors.
         ef_search: candidates of a query.
     """
 
-    chunk_ids: tuple[str, ...]
-    vectors: VectorIndex
-    graph: Any
-    storage: Any
-    ef_search: int
+    graph: Any = None
+    storage: Any = None
+    ef_search: int = 256
 
     @classmethod
-    def load(cls, folder: Path, similarity: Similarity, ef_search: int) -> HnswIndex:
+    def load(
+        cls, folder: Path, similarity: Similarity = "cosine", ef_search: int = 256
+    ) -> HnswIndex:
         """Open what ``save_graph`` wrote."""
         faiss, index = _faiss(), VectorIndex.load(folder, similarity)
         try:
@@ -72,36 +62,19 @@ class HnswIndex(Searcher[pa.Table]):
         if len(index.vectors):
             storage.add(np.ascontiguousarray(index.vectors))
         graph.storage, graph.own_fields = storage, False
-        return cls(index.chunk_ids, index, graph, storage, ef_search)
+        return cls(index.chunk_ids, index.vectors, similarity, graph, storage, ef_search)
 
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
-        return self.nearest(dense_matrix(queries), depth, progress)
+    def prepare(self) -> None:
+        """Do nothing: the graph has what it needs."""
 
-    def nearest(
-        self, queries: Vectors, k: int, progress: Callable[[int], None] | None = None
-    ) -> list[Hits]:
+    def best_of_block(self, queries: Vectors, k: int) -> list[Hits]:
         """Return for each query the best ``k`` of the chunks that the graph leads to."""
-        if k < 1:
-            raise UsageError(f"k is {k}; it must be at least 1")
-        if not self.chunk_ids or not len(queries):
-            return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(queries))]
-        self.vectors.check(queries)
         parameters = _faiss().SearchParametersHNSW(efSearch=self.ef_search)
         fetched = min(self.ef_search, len(self.chunk_ids))
-        hits: list[Hits] = []
-        for start in range(0, len(queries), BLOCK):
-            block = np.ascontiguousarray(queries[start : start + BLOCK])
-            _, found = self.graph.search(block, fetched, params=parameters)
-            for query, positions in zip(block, found, strict=True):  # -1: there are no more
-                hits.append(self.vectors.ranked(query, positions[positions >= 0], k))
-            if progress is not None:
-                progress(len(hits))
-        return hits
-
-    def restricted_to(self, positions: Positions) -> VectorIndex:
-        return self.vectors.restricted_to(positions)
+        block = np.ascontiguousarray(queries)
+        _, candidates = self.graph.search(block, fetched, params=parameters)
+        pairs = zip(block, candidates, strict=True)  # -1: there are no more
+        return [self.ranked(query, positions[positions >= 0], k) for query, positions in pairs]
 
 
 def save_graph(

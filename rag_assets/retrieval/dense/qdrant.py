@@ -118,18 +118,8 @@ class Qdrant(DenseRetriever):
     def open(self, folder: Path) -> PointIndex:
         files, server = ArrayFolder(folder), self._server()
         facts = files.mapping("collection", ["points", "dimension", "ef_construct"])
-        return PointIndex(
-            tuple(files.texts(CHUNK_IDS)),
-            connected(server),
-            self.collection,
-            self.similarity,
-            facts["points"],
-            dimension=facts["dimension"],
-            vector=self.vector,
-            id_field=self.id_field,
-            candidates=None if self.exact else self.ef_search or facts["ef_construct"],
-            secrets=server.secrets,
-        )
+        ids = tuple(files.texts(CHUNK_IDS))
+        return PointIndex(ids, connected(server), self, facts, server.secrets)
 
     def _server(self) -> Server:
         key = key_of(self.api_key_env) if self.api_key_env is not None else None
@@ -145,26 +135,22 @@ class PointIndex(Searcher[pa.Table]):
     Attributes:
         chunk_ids: ids of the chunks; positions refer to this order.
         client: a ``QdrantClient``.
-        collection: its name.
-        similarity: what scores are; a Euclidean distance becomes its negative.
-        n_points: how many there are.
-        dimension: of the points.
-        vector: which of the vectors of a point; None: the one without a name.
-        id_field: of the payload, which names the chunk.
-        candidates: how many the graph of a server gives (ef), whatever the depth; None: exact.
+        options: what is searched, and how; the score of a Euclidean distance is its negative.
+        facts: of the collection, as :func:`described` gives them.
         secrets: what the server must not repeat.
     """
 
     chunk_ids: tuple[str, ...]
     client: Any
-    collection: str
-    similarity: Similarity
-    n_points: int
-    dimension: int
-    vector: str | None = None
-    id_field: str = "chunk_id"
-    candidates: int | None = None
+    options: Qdrant
+    facts: Mapping[str, Any]
     secrets: Secrets = field(default_factory=lambda: Secrets(()))
+
+    @property
+    def candidates(self) -> int | None:
+        """How many the graph of a server gives (ef), whatever the depth; None: exact."""
+        options = self.options
+        return None if options.exact else options.ef_search or self.facts["ef_construct"]
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -175,9 +161,10 @@ class PointIndex(Searcher[pa.Table]):
         several points, the best counts.
         """
         vectors = dense_matrix(queries)
-        if self.dimension != vectors.shape[1] and queries.num_rows:
-            problem = f"has dimension {self.dimension}; the model gives {vectors.shape[1]}"
-            raise DataError(f"collection '{self.collection}' of Qdrant {problem}")
+        dimension = self.facts["dimension"]
+        if dimension != vectors.shape[1] and queries.num_rows:
+            problem = f"has dimension {dimension}; the model gives {vectors.shape[1]}"
+            raise DataError(f"collection '{self.options.collection}' of Qdrant {problem}")
         hits: list[Hits] = []
         for start in range(0, len(vectors), QUERIES_AT_ONCE):
             hits += self._search_block(vectors[start : start + QUERIES_AT_ONCE], depth)
@@ -186,14 +173,14 @@ class PointIndex(Searcher[pa.Table]):
         return hits
 
     def _search_block(self, queries: Vectors, k: int) -> list[Hits]:
-        if not self.n_points:
+        if not self.facts["points"]:
             return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in queries]
-        limit = min(self.candidates or k + MARGIN, self.n_points)
+        limit = min(self.candidates or k + MARGIN, self.facts["points"])
         hits = []
         for query, points in zip(queries, self._points(queries, limit), strict=True):
             asked, found = limit, self._chunks(points)
             while self.candidates is None and not self._is_complete(found, len(points), k, asked):
-                asked = min(4 * asked, self.n_points)
+                asked = min(4 * asked, self.facts["points"])
                 (points,) = self._points(query[None], asked)
                 found = self._chunks(points)
             best = top_k(found.scores, self._ids_rank[found.positions], k)
@@ -202,14 +189,14 @@ class PointIndex(Searcher[pa.Table]):
 
     def _is_complete(self, found: Hits, n_found: int, k: int, asked: int) -> bool:
         """Return whether nothing that the engine left out can be among the best k."""
-        if n_found < asked or asked >= self.n_points:
+        if n_found < asked or asked >= self.facts["points"]:
             return True
         scores = np.sort(found.scores)[::-1]
         return len(scores) > k and bool(scores[-1] < scores[k - 1])
 
     def _chunks(self, points: Sequence[Any]) -> Hits:
         """Return each chunk of some points once, with its best score, by position."""
-        sign = -1.0 if self.similarity == "euclidean" else 1.0
+        sign = -1.0 if self.options.similarity == "euclidean" else 1.0
         positions = np.array([self._position_of(point) for point in points], np.int64)
         scores = sign * np.array([point.score for point in points], np.float64)
         order = np.argsort(-scores, kind="stable")
@@ -218,35 +205,38 @@ class PointIndex(Searcher[pa.Table]):
 
     def _points(self, queries: Vectors, limit: int) -> list[list[Any]]:
         """Return the points that the engine finds for each query, best first."""
-        models = _models()
+        from qdrant_client import models
+
+        collection = self.options.collection
         params = models.SearchParams(hnsw_ef=self.candidates, exact=self.candidates is None)
         asked = [
             models.QueryRequest(
                 query=query.tolist(),
                 limit=limit,
-                using=self.vector,
-                with_payload=[self.id_field],
+                using=self.options.vector,
+                with_payload=[self.options.id_field],
                 params=params,
             )
             for query in queries
         ]
 
         def ask() -> list[list[Any]]:
-            found = [one.points for one in self.client.query_batch_points(self.collection, asked)]
+            found = [one.points for one in self.client.query_batch_points(collection, asked)]
             if len(found) != len(queries):
                 raise ValueError(f"{len(found)} lists of points for {len(queries)} queries")
             if not all(math.isfinite(point.score) for points in found for point in points):
                 raise ValueError("a score is not a finite number")
             return found
 
-        return answer_of(ask, self.collection, self.secrets)
+        return answer_of(ask, collection, self.secrets)
 
     def _position_of(self, point: Any) -> int:  # noqa: ANN401 (their model)
-        named = (point.payload or {}).get(self.id_field)
+        id_field = self.options.id_field
+        named = (point.payload or {}).get(id_field)
         position = self._positions.get(named) if isinstance(named, str) else None
         if position is None:
-            place = f"point {point.id} of the collection '{self.collection}' of Qdrant"
-            problem = f"has {self.id_field} = {named!r}, which is not the id of a chunk"
+            place = f"point {point.id} of the collection '{self.options.collection}' of Qdrant"
+            problem = f"has {id_field} = {named!r}, which is not the id of a chunk"
             raise DataError(f"{place} {problem}")
         return position
 
@@ -261,10 +251,12 @@ class PointIndex(Searcher[pa.Table]):
 
 def connected(server: Server) -> Any:  # noqa: ANN401 (their client)
     """Return a client of a server, which gets to know no key."""
-    opened = _client()
-    import httpx
-
-    return opened(
+    try:
+        import httpx
+        from qdrant_client import QdrantClient
+    except ImportError as error:
+        raise UsageError(MISSING) from error
+    return QdrantClient(
         url=server.place,
         timeout=max(round(server.timeout), 1),
         transport=Transport(httpx, server),
@@ -302,17 +294,3 @@ def answer_of(ask: Callable[[], Result], collection: str, secrets: Secrets) -> R
     except ServerFailure as error:
         failure = error
     raise NotServed(f"Qdrant, collection '{collection}': {failure}")
-
-
-def _client() -> Any:  # noqa: ANN401
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError as error:
-        raise UsageError(MISSING) from error
-    return QdrantClient
-
-
-def _models() -> Any:  # noqa: ANN401
-    from qdrant_client import models
-
-    return models

@@ -2,33 +2,28 @@
 
 Single queries are timed past the vector cache. A model is never loaded for a measurement alone,
 which would cost seconds. Single queries are timed when the model was needed for others; their times
-are those of the model, and serve every ranking. A server is asked for nothing twice: of the queries
-whose vectors are not known, the first of the sample are sent one at a time and timed, the others
-together.
+are those of the model, and serve every ranking. A server is asked for a sample of queries once
+more, and that only once for each model.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
 from rag_assets.chunking.stage import (
     current_index_texts,
-    index_inputs,
-    indexed_fields,
     indexed_rows,
 )
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.engine.latency_sample import (
-    BUDGET_SECONDS,
     keep_part,
     kept_part,
     time_each,
@@ -39,19 +34,19 @@ from rag_assets.engine.outgoing import TEXTS, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.errors import ModelUnavailable
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
-from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
+    IndexStage,
     save_units,
-    search_kinds,
 )
 from rag_assets.retrieval.dense.vector_index import sharded
-from rag_assets.retrieval.runs_stage import FamilyStage, model_kinds
-from rag_assets.retrieval.workspace import UsageTotals, Workspace, retriever_prompts
+from rag_assets.retrieval.runs_stage import FamilyStage
+from rag_assets.retrieval.workspace import Workspace, retriever_prompts
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -62,28 +57,17 @@ ENCODE = "encode"
 FAMILY = "embedding"
 
 
-class EmbeddingIndexes(FamilyStage):
+class EmbeddingIndexes(IndexStage):
     """The vectors of all chunks under one embedding model."""
 
     name = "embedding_index"
     family = FAMILY
+    kinds_by: ClassVar[tuple[str, ...]] = ("model_kind", "search_kind")
     row = "The vectors of all chunks under one embedding model, as they are searched."
-    group = "search"
-
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return model_kinds(experiment, FAMILY) | search_kinds(experiment, FAMILY)
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(context, key["retriever"])
-        chunking = context.experiment.chunking_of(key["retriever"])
-        return {
-            **config.index_options(),
-            **config.describe("document"),
-            "indexed": indexed_fields(context.experiment, chunking),
-        }
+        described = _config(context, key["retriever"]).describe("document")
+        return {**super().config(context, key), **described}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
         config = _config(context, key["retriever"])
@@ -125,18 +109,15 @@ class EmbeddingQueries(FamilyStage):
     name = "embedding_queries"
     family = FAMILY
     schema = QUERY_VECTORS
+    kinds_by: ClassVar[tuple[str, ...]] = ("model_kind",)
     row = "The vector of one variant of one query, as this retriever searches for it."
     group = "search"
-
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return self.kinds | model_kinds(experiment, FAMILY)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _config(context, key["retriever"])
-        return config.describe("query")
+        return _config(context, key["retriever"]).describe("query")
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         retriever = key["retriever"]
@@ -144,10 +125,7 @@ class EmbeddingQueries(FamilyStage):
         artifact = context.artifact(query_set_key(query_set))
         config = _config(context, retriever)
         variants = artifact.table()
-        workspace = context.workspace(retriever, key)
-        if config.asks_server:
-            workspace = _one_at_a_time(context, key, config, variants, workspace)
-        table = config.encode(variants, workspace)
+        table = config.encode(variants, context.workspace(retriever, key))
         _timed_alone(context, key, config, variants)
         return TableProduct(table, failures=artifact.manifest.failures)
 
@@ -182,6 +160,12 @@ def _embedding_work(
         n_texts = len(asked)
         questions, passages = (0, n_texts) if kind == "document" else (n_texts, 0)
         line = line.needing(needs, questions=questions, passages=passages)
+        if kind == "query" and _encoding_part(context, retriever, config) is None:
+            size = context.experiment.config.measurements.latency_sample
+            for text in sorted(asked, key=len, reverse=True)[:size]:  # they are timed, each alone
+                alone = config.expected_requests([text], kind)
+                more = replace(line, questions=0, passages=0)
+                line = line.plus(more.needing(alone, questions=0, passages=0)) if alone else line
     return ExpectedWork(amounts, (line,))
 
 
@@ -195,8 +179,7 @@ class EmbeddingRuns(BaseRuns):
         return [*super().own_code(), root_of(Compute)]
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        config = _config(context, key["retriever"])
-        return config.search_versions()
+        return _config(context, key["retriever"]).search_versions()
 
     def asked(self, queries: pa.Table) -> pa.Table:
         return queries
@@ -217,42 +200,27 @@ def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:
 def _timed_alone(
     context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
 ) -> None:
-    """Time single queries through a model that is loaded anyway, past its cache."""
-    texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
+    """Time single queries through a model that is loaded anyway, or a server, past its cache."""
     sample = timed_queries(context)
-    if sample and config.encode_now(texts[sample[0]]):
-        part = Part(time_each(sample, lambda one: config.encode_now(texts[one])))
-        _keep_times(context, key, config, part)
+    if config.asks_server and _encoding_part(context, key["retriever"], config) is not None:
+        return
+    texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
+    costs: list[float] = []
 
+    def encode(query_id: str) -> bool:
+        usage = config.encode_now(texts[query_id])
+        costs.extend([] if usage is None or usage.cost is None else [usage.cost])
+        return usage is not None
 
-def _one_at_a_time(
-    context: StageContext,
-    key: ArtifactKey,
-    config: EmbeddingRetriever,
-    variants: pa.Table,
-    workspace: Workspace,
-) -> Workspace:
-    """Have a server embed queries of the sample one at a time, as long as the budget lasts.
-
-    Returns:
-        A workspace for the others, which counts these with them.
-    """
-    rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
-    times: dict[str, float] = {}
-    spent, started = UsageTotals(), time.perf_counter()
-    single = replace(workspace, measure=spent, progress=no_progress)
-    for query_id in timed_queries(context):
-        before, known = time.perf_counter(), spent.known
-        config.encode(variants.take(pa.array(rows[query_id])), single)
-        after = time.perf_counter()
-        if spent.known == known:
-            times[query_id] = 1000 * (after - before)
-        if after - started > BUDGET_SECONDS:
-            break
-    earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
-    cost = earlier.cost if spent.cost is None or not times else spent.cost / len(times)
-    _keep_times(context, key, config, Part({**earlier.times, **times}, cost))
-    return replace(workspace, measure=spent.net_of_reported(workspace.measure))
+    try:
+        # A model is warm then; a server is not asked for that.
+        if sample and (config.asks_server or encode(sample[0])):
+            part = Part(time_each(sample, encode), sum(costs) / len(costs) if costs else None)
+            model = _model_key(context, key["retriever"], config)
+            names = {"asset": key.asset, "retriever": key["retriever"]}
+            keep_part(context, ENCODE, model, part, **names)
+    except ModelUnavailable:
+        return  # the vectors are there: no time fails an evaluation
 
 
 def _encoding_part(
@@ -260,13 +228,6 @@ def _encoding_part(
 ) -> Part | None:
     """Return what single queries take through the model; None when it was never timed."""
     return kept_part(context, ENCODE, _model_key(context, retriever, config))
-
-
-def _keep_times(
-    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part
-) -> None:
-    model = _model_key(context, key["retriever"], config)
-    keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
 
 
 def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:

@@ -135,7 +135,7 @@ class VectorIndex(Searcher[pa.Table]):
         if not self.chunk_ids or not len(queries):
             return [Hits(np.empty(0, np.int64), np.empty(0)) for _ in range(len(queries))]
         self.check(queries)
-        self._searched  # noqa: B018 (made once, before there are threads)
+        self.prepare()
         # Threads of faiss wait for one another at every 1,024 chunks: each of ours has queries of
         # its own, and runs faiss on itself alone.
         threads, before = faiss.omp_get_max_threads(), faiss.cvar.distance_compute_blas_threshold
@@ -146,7 +146,7 @@ class VectorIndex(Searcher[pa.Table]):
         faiss.cvar.distance_compute_blas_threshold = MATRIX_FROM
         with ThreadPoolExecutor(threads, initializer=alone) as pool:
             try:
-                for hits_of_block in pool.map(partial(self._search_block, k=k), blocks):
+                for hits_of_block in pool.map(partial(self.best_of_block, k=k), blocks):
                     hits += hits_of_block
                     if progress is not None:
                         progress(len(hits))
@@ -165,6 +165,10 @@ class VectorIndex(Searcher[pa.Table]):
             raise DataError(f"query vectors are {queries.dtype}; they must be float32")
         check = check_unit_rows if self.similarity == "cosine" else checked_lengths
         check(queries, lambda row: f"query {row}")
+
+    def prepare(self) -> None:
+        """Make what all threads read, before there are some."""
+        self._searched  # noqa: B018
 
     def ranked(self, query: Row, candidates: Positions, k: int) -> Hits:
         """Return the best ``k`` of some chunks, by their exact scores."""
@@ -191,7 +195,8 @@ class VectorIndex(Searcher[pa.Table]):
         searched = np.sqrt(lengths**2 + halves.astype(np.float64) ** 2)
         return np.hstack([vectors, halves[:, None]]), float(searched.max(initial=0.0)), longest
 
-    def _search_block(self, queries: Vectors, k: int) -> list[Hits]:
+    def best_of_block(self, queries: Vectors, k: int) -> list[Hits]:
+        """Return for each query its ``k`` best chunks."""
         import faiss
 
         matrix, n_chunks = self._searched[0], len(self.chunk_ids)
@@ -288,7 +293,7 @@ def sharded(searcher: Searcher[pa.Table], compute: Compute) -> Searcher[pa.Table
     Only exact searches of vectors have parts, and only large ones are worth it; else it is the
     searcher itself.
     """
-    if not isinstance(searcher, VectorIndex):
+    if type(searcher) is not VectorIndex:
         return searcher
     n_parts = compute.n_parts(len(searcher.chunk_ids))
     return searcher if n_parts < 2 else ShardedIndex(searcher, compute, n_parts)

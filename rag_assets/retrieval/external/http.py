@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,13 +22,12 @@ from rag_assets.errors import UsageError
 from rag_assets.options import Number
 from rag_assets.plain_text import shortened
 from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.external.base import ServedRetriever
-from rag_assets.retrieval.external.hits import (
-    FIELDS,
+from rag_assets.retrieval.external.base import (
     ONE_OF_THREE,
     Hit,
     QueryResult,
     Rejected,
+    ServedRetriever,
     described,
     hit_of,
     is_one_of_three,
@@ -124,7 +122,6 @@ class HttpRetriever(ServedRetriever):
     score: JmesPath | None = None
     source: JmesPath | None = None
     error: JmesPath | None = None
-    requests_per_second: Annotated[Annotated[Number, Field(gt=0)] | None, Role.NOTHING] = None
     retries: Annotated[int, Field(ge=0, le=20, strict=True), Role.NOTHING] = 2
     backoff: Annotated[Number, Field(ge=0), Role.NOTHING] = 1.0
 
@@ -142,17 +139,12 @@ class HttpRetriever(ServedRetriever):
         return self
 
     def _paths(self) -> dict[str, str]:
-        paths = {name: getattr(self, name) for name in FIELDS}
+        paths = {name: getattr(self, name) for name in Hit._fields}
         return {name: path for name, path in paths.items() if path is not None}
 
     def ranking_config(self) -> Mapping[str, Any]:
         headers = {h: text for h, text in self.headers.items() if not _VARIABLE.search(text)}
         return {**super().ranking_config(), "headers": headers}
-
-    def describe_for_plan(self) -> list[str]:
-        at_once = f", {self.concurrency} at once" if self.concurrency > 1 else ""
-        place = Server(self.url).place
-        return [f"asks {place} by {self.method}, a request for each query{at_once}"]
 
     def connect(self) -> HttpConnection:
         return HttpConnection(self)
@@ -196,7 +188,7 @@ def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
 
 
 class HttpConnection:
-    """A server that is asked by several threads at once, no faster than its pace allows."""
+    """A server that is asked by several threads at once."""
 
     def __init__(self, config: HttpRetriever) -> None:
         import httpx2
@@ -213,8 +205,6 @@ class HttpConnection:
         )
         self._retries = Retries(config.retries, config.backoff, self._server)
         self._transport = Transport(httpx2, self._server)
-        self._lock = threading.Lock()
-        self._next_turn = 0.0
 
     def close(self) -> None:
         self._transport.close()
@@ -226,23 +216,13 @@ class HttpConnection:
         return self._retries.answer(lambda: self._attempt(values))
 
     def _attempt(self, values: Mapping[str, Any]) -> tuple[Any, float]:
-        if (pace := self._config.requests_per_second) is not None:
-            with self._lock:
-                turn = max(time.monotonic(), self._next_turn)
-                self._next_turn = turn + 1 / pace
-            time.sleep(max(0.0, turn - time.monotonic()))
-        started = time.perf_counter()
-        answer = self._answer(values)
-        return answer, time.perf_counter() - started
-
-    def _answer(self, values: Mapping[str, Any]) -> object:
-        config = self._config
+        config, started = self._config, time.perf_counter()
         parts = urlsplit(filled_url(config.url, values))
         target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         body = b"" if config.body is None else json.dumps(filled(config.body, values)).encode()
         content = self._transport.send(config.method, target, self._headers, body)
         try:
-            return json.loads(content)
+            return json.loads(content), time.perf_counter() - started
         except (ValueError, RecursionError):
             raise malformed("it is no JSON") from None
 

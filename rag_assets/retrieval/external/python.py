@@ -16,6 +16,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -24,9 +25,14 @@ from pydantic import Field, field_validator
 
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, shortened
-from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
+from rag_assets.retrieval.external.base import (
+    ALWAYS,
+    ExternalRetriever,
+    QueryResult,
+    Rejected,
+    hits_of,
+)
 from rag_assets.retrieval.external.called_code import Call, load, source_version
-from rag_assets.retrieval.external.hits import QueryResult, Rejected, hits_of
 from rag_assets.servers.failures import late
 
 MAX_REASON = 300
@@ -68,14 +74,12 @@ class PythonRetriever(CodeRetriever):
     ``revision`` the source that it can reach in its package is one, together with the documents.
     """
 
+    runs_code: ClassVar[bool] = True
+
     @field_validator("call")
     @classmethod
     def _names_code(cls, call: str) -> str:
         return str(Call.of(call))
-
-    @property
-    def runs_code(self) -> bool:
-        return True
 
     def files(self) -> Mapping[str, Path]:
         call = Call.of(self.call)
@@ -103,22 +107,19 @@ class PythonRetriever(CodeRetriever):
         return {"called_source": source_version(Call.of(self.call))}
 
     def describe_for_plan(self) -> list[str]:
-        call, here = Call.of(self.call), Path.cwd()
-        if call.in_file and Path(call.place).is_relative_to(here):
-            call = call._replace(place=str(Path(call.place).relative_to(here)))
-        return [f"runs {call} in this process"]
+        return [f"runs {self.call} in this process"]
 
     def load(self) -> object:
         return load(Call.of(self.call))
 
 
+@dataclass
 class _Job:
     """A call and its outcome; ``is_left`` if nobody waits for it any more."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work = work
-        self.done: Future[Any] = Future()
-        self.is_left = False
+    work: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+    is_left: bool = False
 
 
 class CalledCode:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from urllib.parse import unquote
@@ -22,15 +21,15 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.plain_text import one_line, shortened
-from rag_assets.retrieval.external.base import RevisionQuery, ServedRetriever
-from rag_assets.retrieval.external.hits import (
-    FIELDS,
+from rag_assets.retrieval.external.base import (
     ONE_OF_THREE,
+    Hit,
     QueryResult,
     Rejected,
+    ServedRetriever,
     hit_of,
     is_one_of_three,
 )
@@ -142,7 +141,6 @@ class SqlRetriever(ServedRetriever):
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("database",)
-    answers_sql: ClassVar[bool] = True
 
     type: Literal["sql"]
     query: Annotated[str, AfterValidator(_checked_sql)]
@@ -165,50 +163,21 @@ class SqlRetriever(ServedRetriever):
             raise ValueError("`query` has neither the parameter :query nor its :vector")
         if ("vector" in parameters) != (self.embedding is not None):
             raise ValueError("`embedding` and a :vector in the query belong together")
-        if isinstance(self.revision, RevisionQuery) and Statement(self.revision.sql).parameters:
-            raise ValueError("revision: {sql: ...} asks for no query, so it has no parameters")
         return self
 
     def versions(self) -> Mapping[str, str]:
         engine = {"duckdb": version("duckdb")} if self.database is not None else {}
         return {**engine, **super().versions()}
 
-    def describe_for_plan(self) -> list[str]:
-        at_once = f", {self.concurrency} at once" if self.concurrency > 1 else ""
-        if self.database is not None:
-            return [f"reads {self.database.name} by DuckDB{at_once}"]
-        where = self.host or "this machine"
-        return [f"asks the Postgres of {self.dsn_env} on {where}, a statement a query{at_once}"]
-
-    def current_revision(self) -> str:
-        """Return what the query of ``revision`` gives."""
-        if not isinstance(self.revision, RevisionQuery):
-            return super().current_revision()
-        sql = shortened(" ".join(self.revision.sql.split()), 60)
-        with closing(self._database(self.revision.sql)) as database:
-            try:
-                answer, _ = database.ask({})
-            except ServerFailure as failure:
-                problem = database.line(str(failure))
-            else:
-                if len(answer.columns) == len(answer.rows) == 1 and answer.rows[0][0] is not None:
-                    return str(answer.rows[0][0])
-                size = f"{len(answer.rows)} rows of {len(answer.columns)} columns"
-                raise DataError(f"gives {size}, or nothing; it must be one value", key=sql)
-        raise NotServed(f"`revision`: {sql}: {problem}")
-
-    def connect(self) -> Database:
-        return self._database(self.query)
-
-    def _database(self, sql: str) -> Database:
-        return Postgres(self, sql) if self.database is None else DuckDBFile(self, sql)
+    def connect(self) -> DuckDBFile | Postgres:
+        return Postgres(self) if self.database is None else DuckDBFile(self)
 
     def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
         columns = answer.columns
-        unknown = [name for name in columns if name not in FIELDS]
+        unknown = [name for name in columns if name not in Hit._fields]
         if unknown or len(set(columns)) < len(columns) or not is_one_of_three(columns):
             names = f"the query returns the columns {', '.join(columns)}"
-            reason = f"allowed, each once: {', '.join(FIELDS)}" if unknown else ONE_OF_THREE
+            reason = f"allowed, each once: {', '.join(Hit._fields)}" if unknown else ONE_OF_THREE
             raise Rejected(f"{names}; {reason}")
         labels = {name: name for name in columns}
         rows = (
@@ -224,11 +193,11 @@ class DuckDBFile:
     The file is opened read-only, and without the rest of the file system.
     """
 
-    def __init__(self, config: SqlRetriever, sql: str) -> None:
+    def __init__(self, config: SqlRetriever) -> None:
         import duckdb
 
         self._error, self._interrupted = duckdb.Error, duckdb.InterruptException
-        self._config, self._statement = config, Statement(sql)
+        self._config, self._statement = config, Statement(config.query)
         self._idle: deque[Any] = deque()
         options: dict[str, Any] = {
             "autoinstall_known_extensions": False,
@@ -287,7 +256,7 @@ class Postgres:
     says nothing at all.
     """
 
-    def __init__(self, config: SqlRetriever, sql: str) -> None:
+    def __init__(self, config: SqlRetriever) -> None:
         try:
             import psycopg2
             from psycopg2.extensions import parse_dsn
@@ -295,7 +264,7 @@ class Postgres:
             missing = "type sql needs the package psycopg2: pip install 'rag-assets[postgres]'"
             raise UsageError(missing) from error
         self._driver, self._config, self._dsn = psycopg2, config, key_of(str(config.dsn_env))
-        self._statement, self._timeout = Statement(sql), config.timeout
+        self._statement, self._timeout = Statement(config.query), config.timeout
         self._variable = f"environment variable {config.dsn_env}"
         try:
             parts = parse_dsn(self._dsn) if self._dsn else {}
@@ -416,9 +385,6 @@ class Postgres:
         if is_unserved or code.startswith(_UNSERVED):
             return unconnected(message)
         return ServerFailure(f"the database says: {message}", "refused")
-
-
-Database = DuckDBFile | Postgres
 
 
 def _written(value: object) -> object:

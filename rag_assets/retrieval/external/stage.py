@@ -7,7 +7,8 @@ asks nobody again where a revision says what is searched.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -16,37 +17,34 @@ import pyarrow as pa
 
 from rag_assets.chunking.stage import Chunks, chunks_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.latency_sample import keep_part, kept_part, timed_queries
+from rag_assets.engine.latency_sample import BUDGET_SECONDS, keep_part, kept_part, timed_queries
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Part, Ranked, StageContext
+from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.plain_text import shortened
-from rag_assets.retrieval.base import ImportedRetriever
 from rag_assets.retrieval.external.base import (
     ALWAYS,
     ExternalRetriever,
+    Hit,
+    ImportedRetriever,
     QueryEmbedding,
-    Search,
+    QueryResult,
 )
 from rag_assets.retrieval.external.called_code import require_allowed
-from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.units import located, notes, own_units, unit_run
-from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
+from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 SINGLE, ANSWER = "single", "answer"
-"""Measurements: of a sample, one query at a time; of all queries, as many at once as is said."""
+"""Measurements: of each query of a sample; of all queries, as many at once as is said."""
 
-SAMPLE_SECONDS = 20.0
-"""A sample of single queries ends when it took so long."""
-
-ANSWERED, REVISION, ASKED_TWICE, DIFFERED = "answered", "revision", "asked_twice", "differed"
-"""Facts: when a search was asked, at which revision; how many queries were asked twice, and of how
-many the hits were others then."""
+ANSWERED, REVISION = "answered", "revision"
+"""Facts: when a search was asked, at which revision."""
 
 
 class _SearchStage(Stage):
@@ -55,7 +53,7 @@ class _SearchStage(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = (name for name in experiment.retrievers if experiment.locates(name))
+        names = experiment.of_family("external")
         return [ArtifactKey.of(self.name, retriever=name) for name in names]
 
 
@@ -105,12 +103,11 @@ class ExternalRankings(_SearchStage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         config = context.experiment.retrievers[key["retriever"]]
-        if isinstance(config, ExternalRetriever):
-            return _ask(context, key, config)
         if not isinstance(config, ImportedRetriever):
-            raise TypeError(f"{key['retriever']} is no search that is asked or read from a file")
+            search = ExternalRetriever.named(key["retriever"], context.experiment.retrievers)
+            return _ask(context, key, search)
         queries = context.artifact(QUERIES_KEY).table()
-        results = config.read_hits(queries)
+        results = config.read(queries)
         n_missing = queries.num_rows - len(results)
         missing = [f"{n_missing} queries of the experiment have no rows in the file"]
         return _product(results, {"notes": missing if n_missing else []})
@@ -121,10 +118,8 @@ class ExternalRankings(_SearchStage):
             return NO_WORK
         line, queries = replace(line, passages=0), context.current(QUERIES_KEY)
         if queries is not None:
-            # Each query, and a sample of them once more.
             n_queries = queries.manifest.rows
-            sample = min(n_queries, context.experiment.config.measurements.latency_sample)
-            line = replace(line, questions=n_queries, requests=n_queries + sample)
+            line = replace(line, questions=n_queries, requests=n_queries)
         return ExpectedWork(requests=(line,))
 
 
@@ -146,23 +141,17 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
                 results[query_id] = result
                 advance(number)
         seconds = time.perf_counter() - before
-        sample = {name: texts[name] for name in timed_queries(context) if not results[name].error}
-        again, times = _one_at_a_time(config, search, sample, k)
     if (recipe := context.recipe(key)) is not None:
         name, asset = recipe.fingerprint, key.asset
-        keep_part(context, SINGLE, name, Part(times, None), asset=asset, retriever=retriever)
+        part = Part(_times(context, config, texts, results), None)
+        keep_part(context, SINGLE, name, part, asset=asset, retriever=retriever)
         context.measurements.add(ANSWER, name, seconds, len(new), asset=asset, retriever=retriever)
-    differed = [name for name, hits in again.items() if hits != _unscored(results[name])]
-    facts = {
-        ANSWERED: started.isoformat(timespec="seconds"),
-        REVISION: revision,
-        ASKED_TWICE: len(again),
-        DIFFERED: len(differed),
-        "notes": [
-            _validity(started, config, revision),
-            *_notes(results, k, len(again), differed),
-        ],
-    }
+    notes = [_validity(started, config, revision)]
+    lengths = {len(result.hits) for result in results.values() if not result.error}
+    if len(results) > 1 and len(lengths) == 1 and 0 < max(lengths) < k:
+        notes.append(f"each query has {max(lengths)} hits, where {k} were asked for")
+    when = started.isoformat(timespec="seconds")
+    facts = {ANSWERED: when, REVISION: revision, "notes": notes}
     return _product(results, facts)
 
 
@@ -183,37 +172,29 @@ def _answered_before(
     return {query_id: QueryResult(of_query) for query_id, of_query in hits.items()}
 
 
-def _one_at_a_time(
-    config: ExternalRetriever, search: Search, sample: Mapping[str, str], k: int
-) -> tuple[dict[str, list[Hit]], dict[str, float]]:
-    """Return query -> its second answer, and the milliseconds until it came, if it did not fail.
+def _times(
+    context: StageContext,
+    config: ExternalRetriever,
+    texts: Mapping[str, str],
+    results: Mapping[str, QueryResult],
+) -> dict[str, float]:
+    """Return the milliseconds until the answer for the queries of the sample that were asked now.
 
-    They are the search's own where it measures them: what it waits for because of a rate limit is
-    nothing that a user waits for. What is loaded at first use was loaded by the answers before.
-    Where we embed the query, a user waits for that too.
+    They are the search's own: what is waited because of a rate limit is nothing that a user waits
+    for. Where we embed the query, a user waits for that too.
     """
     embedding: QueryEmbedding | None = getattr(config, "embedding", None)
-    if embedding is not None and sample:
-        embedding.seconds(next(iter(sample.values())))  # loads it where all vectors were known
-    again: dict[str, list[Hit]] = {}
     times: dict[str, float] = {}
+    sample = [name for name in timed_queries(context) if results[name].seconds is not None]
+    if embedding is not None and sample:
+        embedding.seconds(texts[sample[0]])  # loads it where all vectors were known
     begun = time.perf_counter()
-    for query_id, text in sample.items():
-        before = time.perf_counter()
-        (result,) = search([text], k)
-        after = time.perf_counter()
-        if result.error is None:
-            again[query_id] = _unscored(result)
-            took = after - before if result.seconds is None else result.seconds
-            times[query_id] = 1000 * (took + (embedding.seconds(text) if embedding else 0.0))
-        if after - begun > SAMPLE_SECONDS:
+    for name in sample:
+        times[name] = 1000 * (results[name].seconds or 0.0)
+        times[name] += 1000 * embedding.seconds(texts[name]) if embedding is not None else 0.0
+        if time.perf_counter() - begun > BUDGET_SECONDS:
             break
-    return again, times
-
-
-def _unscored(result: QueryResult) -> list[Hit]:
-    """Return what an answer names, in its order, whatever the scores."""
-    return [hit._replace(score=None) for hit in result.hits]
+    return times
 
 
 def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) -> str:
@@ -225,19 +206,6 @@ def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) 
         return f"{when}; believed until the code, the documents or the queries change"
     at = f"{when} at revision {shortened(revision, 40)}"
     return f"{at}; believed until that or the queries change"
-
-
-def _notes(
-    results: Mapping[str, QueryResult], k: int, n_twice: int, differed: Sequence[str]
-) -> Iterator[str]:
-    if differed:
-        yield (
-            f"{len(differed)} of {n_twice} queries that were asked twice gave other hits, "
-            f"or another order, the second time; the first is '{differed[0]}'"
-        )
-    lengths = {len(result.hits) for result in results.values() if not result.error}
-    if len(results) > 1 and len(lengths) == 1 and 0 < max(lengths) < k:
-        yield f"each query has {max(lengths)} hits, where {k} were asked for"
 
 
 def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> TableProduct:
@@ -253,9 +221,9 @@ def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> Ta
 
 def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
     """Return what is known of the state that a search is asked in; nobody is asked for it."""
-    if config.asks_revision:
+    if config.revision == ALWAYS:
         return context.revisions.of(config.ranking_config())
-    return str(config.revision) if config.revision is not None else None
+    return config.revision
 
 
 class ExternalHits(_SearchStage):
@@ -271,14 +239,22 @@ class ExternalHits(_SearchStage):
         return [rankings, *_places(experiment, key["retriever"])]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"judge": context.experiment.judge}
+        # Whether it can return chunks of its own.
+        own = {} if context.experiment.locates(key["retriever"]) else {"own": False}
+        return {"judge": context.experiment.judge, **own}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        rankings = context.artifact(rankings_key(key["retriever"]))
-        places = _place_tables(context, key["retriever"])
-        hits = located(rankings.table(), *places, context.experiment.judge)
-        facts = {"located": hits.counts, "notes": list(notes(hits.counts))}
-        return TableProduct(hits.table, facts, {**rankings.manifest.failures, **hits.failures})
+        experiment, retriever = context.experiment, key["retriever"]
+        rankings = context.artifact(rankings_key(retriever))
+        places = _place_tables(context, retriever)
+        is_own = experiment.locates(retriever)
+        table, failures = located(rankings.table(), *places, experiment.judge, has_own=is_own)
+        for query_id, problem in () if is_own else failures.items():
+            file = next(iter(experiment.retrievers[retriever].files().values()), None)
+            raise DataError(f"query '{query_id}': {problem}", file=file)
+        counts = Counter(table.column("located").to_pylist())
+        facts = {"located": dict(counts), "notes": list(notes(counts))}
+        return TableProduct(table, facts, {**rankings.manifest.failures, **failures})
 
 
 class ExternalUnits(_SearchStage):
@@ -289,6 +265,9 @@ class ExternalUnits(_SearchStage):
     row = "One chunk of a search's own that it returned: the span [start, end) of a document."
     group = "chunks"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = Chunks.projections
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [key for key in super().keys(experiment) if experiment.locates(key["retriever"])]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         hits = Input("hits", hits_key(key["retriever"]))
@@ -310,77 +289,20 @@ class ExternalRuns(RunsStage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("hits", hits_key(key["retriever"]))]
 
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return {}  # it was asked before
+
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         answers = context.recipe(rankings_key(retriever))
         served = kept_part(context, SINGLE, answers.fingerprint) if answers else None
-        return located_ranking(context, retriever)._replace(served=served)
-
-
-class ImportedRankings(FamilyStage):
-    """Rankings that were read from run files."""
-
-    name = "imported_rankings"
-    family = "imported"
-    schema = RUNS
-    row = "One retrieved unit of one query, as the file has it."
-    group = "runs"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [key for key in super().keys(experiment) if not experiment.locates(key["retriever"])]
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        chunking = experiment.chunking_of(key["retriever"])
-        return [
-            Input("queries", QUERIES_KEY, "ids"),
-            Input("chunks", chunks_key(chunking), "spans"),
-        ]
-
-    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
-        return {**config.described(), "judge": context.experiment.judge}
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        queries = context.artifact(QUERIES_KEY).table()
-        chunking = context.experiment.chunking_of(key["retriever"])
-        chunks = context.artifact(chunks_key(chunking)).table()
-        config = ImportedRetriever.named(key["retriever"], context.experiment.retrievers)
-        ranking = config.read(queries, chunks, judge=context.experiment.judge)
-        return TableProduct(ranking.table, ranking.facts, ranking.failures)
-
-
-class ImportedRuns(RunsStage):
-    """Runs that were read from files: the top_k results of each query."""
-
-    name = "imported_runs"
-    family = "imported"
-    ends_known = False
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        name = key["retriever"]
-        is_located = experiment.locates(name)
-        return [Input("rankings", hits_key(name) if is_located else imported_key(name))]
-
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        if context.experiment.locates(retriever):
-            return located_ranking(context, retriever)
-        artifact = context.artifact(imported_key(retriever))
-        return Ranked(artifact.table(), artifact.manifest.failures)
-
-
-def located_ranking(context: StageContext, retriever: str) -> Ranked:
-    """Return the ranking of judged units of a retriever whose hits were located."""
-    hits = context.artifact(hits_key(retriever))
-    return Ranked(unit_run(hits.table(), context.experiment.judge), hits.manifest.failures)
+        hits = context.artifact(hits_key(retriever))
+        table = unit_run(hits.table(), context.experiment.judge)
+        return Ranked(table, hits.manifest.failures, served=served)
 
 
 def rankings_key(retriever: str) -> ArtifactKey:
     """Return what a search returned."""
     return ArtifactKey.of("external_rankings", retriever=retriever)
-
-
-def imported_key(retriever: str) -> ArtifactKey:
-    """Return what was read for an imported retriever."""
-    return ArtifactKey.of("imported_rankings", retriever=retriever)
 
 
 def hits_key(retriever: str) -> ArtifactKey:

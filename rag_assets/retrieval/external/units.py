@@ -8,7 +8,6 @@ only, where its document is known, and counts as not relevant else.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -16,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.units import PARENT_ID, CountTokens, text_digest
-from rag_assets.retrieval.external.hits import Hit, Rejected
+from rag_assets.evaluation.units import PARENT_ID
+from rag_assets.retrieval.external.base import Hit, Rejected
 from rag_assets.retrieval.external.locate import (
     AMBIGUOUS,
     EXACT,
@@ -26,7 +25,7 @@ from rag_assets.retrieval.external.locate import (
     Place,
     locate,
 )
-from rag_assets.schemas import CHUNKS, CONTEXTS, EXTERNAL_HITS, RUNS
+from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, RUNS
 
 ID, SPAN = "id", "span"
 """How a hit that is no text was located."""
@@ -47,23 +46,14 @@ class _Unit(NamedTuple):
     text: str | None = None
 
 
-class Located(NamedTuple):
-    """Hits as units.
-
-    Attributes:
-        table: ``EXTERNAL_HITS``, without the failed queries.
-        failures: query id -> why its hits are no ranking.
-        counts: way -> how many hits were located so.
-    """
-
-    table: pa.Table
-    failures: Mapping[str, str]
-    counts: Mapping[str, int]
-
-
 def located(
-    rankings: pa.Table, documents: pa.Table, chunks: pa.Table | None, judge: str
-) -> Located:
+    rankings: pa.Table,
+    documents: pa.Table,
+    chunks: pa.Table | None,
+    judge: str,
+    *,
+    has_own: bool = True,
+) -> tuple[pa.Table, dict[str, str]]:
     """Locate every hit.
 
     Args:
@@ -72,9 +62,14 @@ def located(
         chunks: ``CHUNKS``, of which ids are; None: ids are those of documents.
         judge: ``document``, ``evidence``, or ``chunk``: the documents are given chunks, so that
             of a hit only its document counts.
+        has_own: whether a hit may be what is no chunk; else an id of a document, which only counts
+            where documents are judged, means its first chunk.
+
+    Returns:
+        ``EXTERNAL_HITS`` without the failed queries, and query id -> why its hits are no ranking.
     """
     texts, titles = (_by_document(documents, name) for name in ("text", "title"))
-    by_id = _units_by_id(chunks, texts)
+    by_id = _units_by_id(chunks, texts if has_own else None, judge)
     hits = [Hit(*values) for values in _rows(rankings, *Hit._fields)]
     quoted = [hit for hit in hits if hit.text is not None]
     places = dict(zip(quoted, locate(quoted, texts, titles), strict=True))
@@ -92,8 +87,7 @@ def located(
                 unit = by_id[unit.document_id]._replace(located=unit.located)
             row = {"query_id": query_id, "rank": rank, "score": hit.score, **unit._asdict()}
             rows.append(row)
-    counts = Counter(str(row["located"]) for row in rows)
-    return Located(EXTERNAL_HITS.from_rows(rows), failures, dict(counts))
+    return EXTERNAL_HITS.from_rows(rows), failures
 
 
 def _rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
@@ -104,18 +98,22 @@ def _by_document(documents: pa.Table, name: str) -> dict[str, str]:
     return dict(_rows(documents, "document_id", name))
 
 
-def _units_by_id(chunks: pa.Table | None, texts: Mapping[str, str]) -> dict[str, _Unit]:
+def _units_by_id(
+    chunks: pa.Table | None, texts: Mapping[str, str] | None, judge: str
+) -> dict[str, _Unit]:
     """Return id -> unit; an id of a chunk goes before that of a parent, and that of a document."""
     columns = ("chunk_id", "document_id", "start", "end", PARENT_ID)
     rows = [] if chunks is None else _rows(chunks, *columns)
-    units = {
-        chunk: _Unit(chunk, parent or chunk, document, start, end, ID)
-        for chunk, document, start, end, parent in rows
-    }
-    for chunk, document, start, end, parent in rows:
-        if parent is not None:
-            units.setdefault(parent, _Unit(chunk, parent, document, start, end, ID))
-    for document, text in texts.items():
+    if texts is None:
+        rows.sort(key=lambda row: row[1:3])
+    units: dict[str, _Unit] = {}
+    for at in (0, 4, 1) if texts is None and judge == "document" else (0, 4):
+        for row in rows:
+            chunk, document, start, end, parent = row
+            if row[at] is not None:
+                unit = _Unit(chunk, parent or chunk, document, start, end, ID)
+                units.setdefault(row[at], unit)
+    for document, text in (texts or {}).items():
         units.setdefault(document, _Unit(document, document, document, 0, len(text), ID))
     return units
 
@@ -125,7 +123,8 @@ def _unit(
 ) -> _Unit:
     if hit.id is not None:
         if hit.id not in by_id:
-            raise Rejected(f"the search returned the id '{hit.id}', which no chunk or document has")
+            unit = "chunk or parent" if hit.id in texts else "chunk or document"
+            raise Rejected(f"the search returned the id '{hit.id}', which no {unit} has")
         return by_id[hit.id]
     place = places[hit] if hit.text is not None else Place(SPAN, *hit[2:5])
     how, document, start, end = place
@@ -169,29 +168,19 @@ def _is_located(units: pa.Table) -> pa.ChunkedArray:
     return pc.or_(pc.greater(units.column("end"), 0), is_empty)
 
 
-def own_contexts(units: pa.Table, count: CountTokens) -> pa.Table:
-    """Return what is returned for each unit of a search's own, and its tokens, as ``CONTEXTS``.
+def returned_spans(units: pa.Table) -> pa.Table:
+    """Return units of a search's own, in which a text that was not located is all of a document.
 
-    A text that was not located is a document of its own here: see :func:`texts_not_located`.
+    That document is named by the unit: see :func:`texts_not_located`.
     """
-    rows = units.to_pylist()
-    tokens = count([row["text"] for row in rows]) if rows else []
-    return CONTEXTS.from_rows(
-        [
-            {
-                "chunk_id": row["chunk_id"],
-                "unit_id": row["chunk_id"],
-                "document_id": row["document_id"] if is_located else row["chunk_id"],
-                "start": row["start"],
-                "end": row["end"] if is_located else len(row["text"]),
-                "n_tokens": n_tokens,
-                "text_digest": text_digest(row["text"]),
-            }
-            for row, is_located, n_tokens in zip(
-                rows, _is_located(units).to_pylist(), tokens, strict=True
-            )
-        ]
+    is_located, columns = (
+        _is_located(units),
+        dict(zip(units.column_names, units.columns, strict=True)),
     )
+    names = pc.if_else(is_located, units.column("document_id"), units.column("chunk_id"))
+    lengths = pc.cast(pc.utf8_length(units.column("text")), units.column("end").type)
+    ends = pc.if_else(is_located, units.column("end"), lengths)
+    return pa.table({**columns, "document_id": names, "end": ends})
 
 
 def texts_not_located(units: pa.Table) -> dict[str, str]:

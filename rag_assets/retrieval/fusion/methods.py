@@ -11,57 +11,129 @@ Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and 
 Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from
 1. With weights, each input's term is multiplied by its weight.
 
-``type: borda`` (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the
-union of the inputs, an input gives the item at rank r the points c - r + 1; those that it does not
-hold share its remaining points evenly.
+``type: convex``: the sum of weight times normalised score, CombSUM (Fox and Shaw: Combination of
+Multiple Searches, TREC-2, 1994) with weights that sum to 1.
 
-``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
-
-- CombSUM: the sum of the normalised scores (Fox and Shaw: Combination of Multiple Searches, TREC-2,
-  1994); with weights that sum to 1 it is the convex combination.
-- CombMNZ: that sum, times how many inputs hold the item (same paper).
-
-The scores of one input for one query are normalised. A normalised score is 0 for the worst that an
-input could say of an item, so that an item which the input does not hold, and which gets nothing,
-never stands above one that it holds.
-
-- ``min_max``: (s - min) / (max - min) over the candidates; 1 when all are equal.
-- ``z_score``: (s - mean) / sd, counted from the lowest of the list; 1 when all are equal. Counting
-  from the lowest shifts all items of a list by one constant and changes no order among them.
-- ``none``: the scores as they are.
-
-sd is that of the population.
+The scores of one input for one query are normalised: (s - min) / (max - min) over the candidates, 1
+when all are equal. So 0 is the worst that an input could say of an item, and an item which the
+input does not hold, and which gets nothing, never stands above one that it holds.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isclose
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from rag_assets.options import Number
-from rag_assets.retrieval.derived import FusedRetriever, Weight
+from rag_assets.options import Depth, Number, Options
+from rag_assets.retrieval.base import FUSED, DerivedRetriever, Role
+from rag_assets.retrieval.recency import Recency
 from rag_assets.schemas import RUNS
 from rag_assets.store.canonical import taken
+
+Weight = Annotated[Number, Field(ge=0)]
+
+TUNED = "tuned"
+"""Stands under ``weights`` where they are chosen on the dev split."""
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
-MAX_ROWS = 1 << 22
-"""Rows that are worked on at once, unless one query has more; some 100 bytes each."""
+
+class Tune(Options):
+    """How weights are chosen.
+
+    ``metric`` is what they are best at, with a cut-off; the experiment's primary one by default.
+    ``grid`` is how many values each weight takes from 0 to 1: 11 is steps of 0.1.
+    """
+
+    metric: str | None = Field(default=None, min_length=1)
+    grid: Annotated[int, Field(ge=2, le=101, strict=True)] = 11
+
+
+class FusedRetriever(DerivedRetriever, ABC):
+    """One ranking out of several; ``weights`` are one factor an input, in their order.
+
+    ``weights: tuned``, or ``tune`` with its options, asks for the weights that are best on the dev
+    split: ``tune`` is then set, ``weights`` is not, and ``weighted`` gives what can be fused.
+    With ``recency`` fused scores fall with the age of the document.
+    """
+
+    family: ClassVar[str] = "fused"
+    level: ClassVar[int] = FUSED
+
+    inputs: tuple[str, ...] = Field(min_length=2)
+    candidates: Depth | Literal["top_k"] = 100
+    weights: tuple[Weight, ...] | None = None
+    tune: Annotated[Tune | None, Role.NOTHING] = None
+    recency: Recency | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _tuned_weights(cls, data: object) -> object:
+        """Take ``weights: tuned`` for ``tune`` with its defaults."""
+        if isinstance(data, dict) and data.get("weights") == TUNED:
+            others = {name: value for name, value in data.items() if name != "weights"}
+            return {**others, "tune": {} if data.get("tune") is None else data["tune"]}
+        return data
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _numbers_or_tuned(cls, weights: object) -> object:
+        if isinstance(weights, str):
+            raise ValueError(f"must be a list of numbers or the word {TUNED}; found {weights!r}")
+        return weights
+
+    @field_validator("tune")
+    @classmethod
+    def _not_both(cls, tune: Tune | None, info: ValidationInfo) -> Tune | None:
+        if tune is not None and info.data.get("weights") is not None:
+            raise ValueError("give weights or tune, not both")
+        return tune
+
+    @field_validator("weights")
+    @classmethod
+    def _one_an_input(
+        cls, weights: tuple[float, ...] | None, info: ValidationInfo
+    ) -> tuple[float, ...] | None:
+        inputs = info.data.get("inputs", ())
+        if weights is not None and inputs and len(weights) != len(inputs):
+            raise ValueError(f"needs one weight for each input: {len(inputs)}, not {len(weights)}")
+        return weights
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return self.inputs
+
+    def weighted(self, weights: Sequence[float]) -> Self:
+        """Return this retriever with weights of its own."""
+        return self.model_copy(update={"weights": tuple(weights), "tune": None})
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
+        """Fuse rankings of the same queries.
+
+        Args:
+            rankings: tables of :data:`rag_assets.schemas.RUNS`, in the order of ``inputs``.
+            candidates: how many ranks of each are read.
+            depth: how many ranks are kept.
+
+        Returns:
+            Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
+        """
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """Whole queries, a row for each query, item and input that holds it, sorted by these.
+    """A row for each query, item and input that holds it, sorted by these.
 
     Attributes:
         rows: where each row is in the stacked rankings, shape (rows,), as are all others.
@@ -104,24 +176,10 @@ class Contributions:
         """The first row of each item of a query."""
         return np.flatnonzero(_changes(self.queries, self.items))
 
-    @property
-    def sizes(self) -> Numbers:
-        """In how many inputs each item of a query is."""
-        return np.diff(self.firsts, append=self.rows.size)
-
-
-ValueOf = Callable[[Contributions], Floats]
-"""Returns what an input gives an item, for each contribution."""
-
 
 class SumFusion(FusedRetriever, ABC):
-    """A fusion by the sum of what each input gives an item.
+    """A fusion by the sum of what each input gives an item."""
 
-    Attributes:
-        times_held: whether a sum is multiplied by how many inputs hold the item.
-    """
-
-    times_held: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     @abstractmethod
@@ -137,21 +195,12 @@ class SumFusion(FusedRetriever, ABC):
         stacked = pa.concat_tables(table.select(RUNS.arrow().names) for table in rankings)
         inputs = np.repeat(np.arange(len(rankings)), [table.num_rows for table in rankings])
         factors = np.array(self.weights or np.ones(len(rankings)), dtype=np.float64)
-        parts = [
-            self._fused(stacked, held, self.value(held) * factors[held.inputs], depth)
-            for held in _contributions(stacked, inputs, candidates)
-        ]
-        return RUNS.check(pa.concat_tables([RUNS.arrow().empty_table(), *parts]).combine_chunks())
-
-    def _fused(
-        self, stacked: pa.Table, held: Contributions, values: Floats, depth: int
-    ) -> pa.Table:
-        """Return the best items of some queries."""
-        firsts, sizes = held.firsts, held.sizes
+        held = _contributions(stacked, inputs, candidates)
+        values = self.value(held) * factors[held.inputs]
+        firsts = held.firsts
+        sizes = np.diff(firsts, append=held.rows.size)
         items = np.repeat(np.arange(sizes.size), sizes)
         scores = _sums(values, items)
-        if self.times_held:
-            scores *= sizes
         queries = held.queries[firsts]
         order = np.lexsort((-held.items[firsts], -scores, queries))
         ranks = _places(queries[order]) + 1
@@ -163,7 +212,7 @@ class SumFusion(FusedRetriever, ABC):
             for name in ("query_id", "unit_id", "chunk_id", "document_id")
         }
         columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}
-        return pa.table({name: columns[name] for name in RUNS.arrow().names}, schema=RUNS.arrow())
+        return RUNS.check(pa.table(columns).select(RUNS.arrow().names).cast(RUNS.arrow()))
 
 
 class RRF(SumFusion):
@@ -180,50 +229,13 @@ class RRF(SumFusion):
         return 1 / (self.k + held.ranks)
 
 
-class Borda(SumFusion):
-    """Borda count: points for every item that an input ranks lower, or does not hold."""
-
-    type: Literal["borda"]
-
-    def value(self, held: Contributions) -> Floats:
-        union = np.bincount(held.queries[held.firsts])[held.queries]
-        of_input = np.bincount(held.lists)[held.lists]
-        return (union - held.ranks + 1) - (union - of_input + 1) / 2
-
-
-Normalisation = Literal["min_max", "z_score", "none"]
-
-
-class ScoreSum(SumFusion):
-    """A fusion of scores; ``normalisation`` makes those of the inputs comparable."""
-
-    normalisation: Normalisation = "min_max"
-
-    def value(self, held: Contributions) -> Floats:
-        return NORMALISED[self.normalisation](held)
-
-
-class CombSum(ScoreSum):
-    """CombSUM: the sum of the normalised scores, times the weights."""
-
-    type: Literal["comb_sum"]
-
-
-class CombMnz(ScoreSum):
-    """CombMNZ: the sum of the normalised scores, times how many inputs hold the item."""
-
-    times_held: ClassVar[bool] = True
-
-    type: Literal["comb_mnz"]
-
-
-class Convex(CombSum):
+class Convex(SumFusion):
     """Convex combination: the sum of weight times normalised score; the weights sum to 1.
 
     Without ``weights`` every input has the same.
     """
 
-    type: Literal["convex"]  # type: ignore[assignment]
+    type: Literal["convex"]
     weights: tuple[Weight, ...] | None = None
 
     @field_validator("weights")
@@ -237,33 +249,11 @@ class Convex(CombSum):
             return (1 / len(info.data["inputs"]),) * len(info.data["inputs"])
         return weights
 
-
-def _above(held: Contributions, low: Floats, whole: Floats) -> Floats:
-    """Return scores counted from a low one, as shares of a whole; 1 where that is 0."""
-    shares = np.ones(held.scores.size)
-    np.divide(held.scores - low, whole, out=shares, where=whole != 0)
-    return shares
-
-
-NORMALISED: Mapping[Normalisation, ValueOf] = {
-    "min_max": lambda held: _above(held, held.lowest, held.highest - held.lowest),
-    "z_score": lambda held: _above(held, held.lowest, _sd(held)),
-    "none": lambda held: held.scores,
-}
-"""Normalisation -> the scores that it makes."""
-
-
-def _sd(held: Contributions) -> Floats:
-    """Return the standard deviation of each row's list; 0 where all are equal."""
-    lists = held.lists
-    sd = np.sqrt(_means((held.scores - _means(held.scores, lists)) ** 2, lists))
-    return np.where(held.lowest == held.highest, 0.0, sd)
-
-
-def _means(values: Floats, lists: Numbers) -> Floats:
-    sizes = np.maximum(np.bincount(lists), 1)
-    sums = np.bincount(lists, weights=values).astype(np.float64)
-    return (sums / sizes)[lists]
+    def value(self, held: Contributions) -> Floats:
+        low, shares = held.lowest, np.ones(held.scores.size)
+        whole = held.highest - low
+        np.divide(held.scores - low, whole, out=shares, where=whole != 0)
+        return shares
 
 
 def _sums(values: Floats, items: Numbers) -> Floats:
@@ -278,8 +268,8 @@ def _places(queries: Numbers) -> Numbers:
     return np.arange(queries.size) - np.repeat(starts, np.diff(starts, append=queries.size))
 
 
-def _contributions(stacked: pa.Table, inputs: Numbers, candidates: int) -> Iterator[Contributions]:
-    """Yield what rankings hold, some queries at a time.
+def _contributions(stacked: pa.Table, inputs: Numbers, candidates: int) -> Contributions:
+    """Return what rankings hold.
 
     Args:
         stacked: tables of :data:`rag_assets.schemas.RUNS`, one below the other.
@@ -289,14 +279,10 @@ def _contributions(stacked: pa.Table, inputs: Numbers, candidates: int) -> Itera
     ranks = stacked["rank"].to_numpy().astype(np.int64)
     rows = np.flatnonzero(ranks <= candidates)
     queries, items = _numbered(stacked["query_id"]), _numbered(stacked["unit_id"])
-    scores = stacked["score"].to_numpy()
     rows = rows[np.lexsort((ranks[rows], inputs[rows], items[rows], queries[rows]))]
     rows = rows[_changes(queries[rows], items[rows], inputs[rows])]
-    for start, end in _blocks(np.flatnonzero(np.diff(queries[rows], append=-1)) + 1):
-        block = rows[start:end]
-        of_input = inputs[block]
-        numbers = queries[block], items[block], of_input, ranks[block]
-        yield Contributions(block, *numbers, scores[block])
+    scores = stacked["score"].to_numpy()[rows]
+    return Contributions(rows, queries[rows], items[rows], inputs[rows], ranks[rows], scores)
 
 
 def _numbered(ids: pa.ChunkedArray) -> Numbers:
@@ -318,13 +304,3 @@ def _changes(*columns: Numbers) -> npt.NDArray[np.bool_]:
     for column in columns:
         changed[1:] |= column[1:] != column[:-1]
     return changed
-
-
-def _blocks(ends: Numbers) -> Iterator[tuple[int, int]]:
-    """Yield [start, end) of blocks of whole queries, given where each query ends."""
-    start = 0
-    while start < (ends[-1] if ends.size else 0):
-        fitting = int(np.searchsorted(ends, start + MAX_ROWS, side="right")) - 1
-        end = int(ends[max(fitting, int(np.searchsorted(ends, start, side="right")))])
-        yield start, end
-        start = end

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage import Stage, TableProduct, retriever_code
+from rag_assets.engine.stage import TableProduct, retriever_code
 from rag_assets.engine.stage_context import Ranked, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.errors import DataError, UsageError
@@ -29,12 +29,13 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, dev_weights
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.token_counts import in_batches
 from rag_assets.options import MAX_DEPTH
 from rag_assets.package_versions import version
-from rag_assets.retrieval.derived import FusedRetriever
-from rag_assets.retrieval.recency import time_weighted_ranking
-from rag_assets.retrieval.runs_stage import DerivedRuns, RunsStage, run_key
+from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.runs_stage import DerivedRuns, RankingsStage
 from rag_assets.retrieval.search_steps_stage import factors_of, step_inputs, with_own_steps
+from rag_assets.retrieval.unit_ranking import time_weighted_ranking
 from rag_assets.schemas import TUNING
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -88,20 +89,16 @@ def search_weights(n_inputs: int, grid: int, values_of: ValuesOf) -> Search:
     vectors = [equal]
     # Stars and bars: n - 1 bars among steps + n - 1 places leave the parts between them.
     for bars in combinations(range(steps + n_inputs - 1), n_inputs - 1):
-        edges = (-1, *bars, steps + n_inputs - 1)
-        parts = [edges[i + 1] - edges[i] - 1 for i in range(n_inputs)]
-        vectors.append(tuple(Fraction(part, steps) for part in parts))
+        edges = pairwise((-1, *bars, steps + n_inputs - 1))
+        vectors.append(tuple(Fraction(end - start - 1, steps) for start, end in edges))
     vectors = list(dict.fromkeys(vectors))
     weights = [tuple(map(float, vector)) for vector in vectors]
     tried = [Tried(*pair) for pair in zip(weights, values_of(weights), strict=True)]
     highest = max(trial.value for trial in tried)
     near = [number for number, trial in enumerate(tried) if trial.value > highest - SAME]
 
-    def unevenness(number: int) -> Fraction:
-        """Return the squared distance to equal weights, up to a constant."""
-        return sum((weight * weight for weight in vectors[number]), Fraction(0))
-
-    return Search(tried, min(near, key=unevenness))
+    # The squared distance to equal weights is this sum, up to a constant.
+    return Search(tried, min(near, key=lambda number: sum(w * w for w in vectors[number])))
 
 
 AT_ONCE = 16
@@ -111,7 +108,7 @@ CHOSEN = "weights"
 """Fact of a tuning artifact: the weights that were chosen."""
 
 
-class Tuning(Stage):
+class Tuning(RankingsStage):
     """The fusion weights that were tried on the dev split, and the value of each.
 
     A partition set without ``top_k`` could not be mapped exactly from those of the runs. What is
@@ -125,10 +122,6 @@ class Tuning(Stage):
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
 
-    def __init__(self, families: Mapping[str, RunsStage]) -> None:
-        """Know the stages that rank the inputs, by family."""
-        self._families = families
-
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
 
@@ -136,31 +129,14 @@ class Tuning(Stage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        names = experiment.inputs(key["retriever"])
         return [
-            *[
-                Input(f"input_{number}", run_key(experiment, name, key["top_k"]))
-                for number, name in enumerate(names)
-            ],
+            *super().inputs(experiment, key),
             Input("relevant_units", dev_relevant_units_key(key["retriever"])),
             Input("query_facts", QUERY_FACTS_KEY, "means"),
         ]
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
-        """Yield the digests of the inputs' rankings at the depth that is read, then of the rest."""
-        experiment = context.experiment
-        depth = experiment.tuning_depth(key["retriever"])
-        names = experiment.inputs(key["retriever"])
-        for item, name in zip(self.inputs(experiment, key), names, strict=False):
-            digest = context.rankings.digest(
-                self._ranker(context, name), name, int(key["top_k"]), depth
-            )
-            yield item.role, digest if context.current(item.key) is not None else None
-        for item in self.inputs(experiment, key)[len(names) :]:
-            artifact = context.current(item.key)
-            yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+    def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
+        return experiment.tuning_depth(retriever)
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, retriever = context.experiment, key["retriever"]
@@ -184,8 +160,15 @@ class Tuning(Stage):
         tune = FusedRetriever.named(retriever, experiment.retrievers).tune
         if tune is None:
             raise TypeError(f"{retriever} has no weights to choose")
-        metric, trials = str(experiment.tuning_metric(retriever)), self._trials(context, key)
-        tried, chosen = search_weights(len(trials.rankings), tune.grid, trials.values)
+        metric, failed = str(experiment.tuning_metric(retriever)), set[str]()
+        rankings = self.input_rankings(context, retriever, int(key["top_k"]))
+        for ranking in rankings:
+            failed |= ranking.failures.keys()
+        weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
+        wanted = pa.array(list(weights), pa.string())
+        tables = [r.table.filter(pc.is_in(r.table["query_id"], wanted)) for r in rankings]
+        trials = _Trials(context, retriever, tables, weights)
+        tried, chosen = search_weights(len(tables), tune.grid, trials.values)
         rows: list[dict[str, object]] = [
             {
                 "number": number,
@@ -205,26 +188,6 @@ class Tuning(Stage):
         }
         return TableProduct(TUNING.from_rows(rows), facts)
 
-    def _trials(self, context: StageContext, key: ArtifactKey) -> _Trials:
-        """Read the inputs' rankings of the dev queries on which none of them failed."""
-        experiment = context.experiment
-        depth = experiment.tuning_depth(key["retriever"])
-        rankings = [
-            context.rankings.table(self._ranker(context, name), name, int(key["top_k"]), depth)
-            for name in experiment.inputs(key["retriever"])
-        ]
-        failed = {query_id for ranking in rankings for query_id in ranking.failures}
-        weights = {q: w for q, w in dev_weights(context).items() if q not in failed}
-        wanted = pa.array(list(weights), pa.string())
-        tables = [
-            ranking.table.filter(pc.is_in(ranking.table["query_id"], wanted))
-            for ranking in rankings
-        ]
-        return _Trials(context, key["retriever"], tables, weights)
-
-    def _ranker(self, context: StageContext, name: str) -> RunsStage:
-        return self._families[context.experiment.family(name)]
-
 
 @dataclass
 class _Trials:
@@ -240,8 +203,8 @@ class _Trials:
         """Return the value of each weight vector."""
         values: list[float] = []
         with self.context.progress(f"tune {self.retriever}", len(vectors)) as advance:
-            for start in range(0, len(vectors), AT_ONCE):
-                values += self._batch(vectors[start : start + AT_ONCE])
+            for batch in in_batches(vectors, AT_ONCE):
+                values += self._batch(batch)
                 advance(len(values))
         return values
 
@@ -267,12 +230,9 @@ class _Trials:
         self.n_queries = sum(value is not None for value in values)
         value = mean(values, weights)
         if value is None:
-            raise DataError(
-                f"no query of the dev split has a relevant judgment, by which the weights of "
-                f"{self.retriever} could be chosen",
-                file=self.context.experiment.source,
-                key=f"retrievers.{self.retriever}",
-            )
+            problem = "no query of the dev split has a relevant judgment, by which the weights of"
+            source, key = self.context.experiment.source, f"retrievers.{self.retriever}"
+            raise DataError(f"{problem} {self.retriever} could be chosen", file=source, key=key)
         return value
 
 
@@ -293,8 +253,6 @@ class FusedRuns(DerivedRuns):
     name = "fused_runs"
     family = "fused"
 
-    config_of_inputs: ClassVar[frozenset[str]] = frozenset({"weights"})
-
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         """Return the inputs' cells, the tuning where weights are chosen, and ages of documents."""
         retriever = key["retriever"]
@@ -312,22 +270,10 @@ class FusedRuns(DerivedRuns):
     def input_digests(
         self, context: StageContext, key: ArtifactKey
     ) -> Iterator[tuple[str, str | None]]:
-        """Yield the rankings' digests; of a tuning only what it chose counts, as configuration."""
+        """Yield the rankings' digests; of a tuning only what it chose counts."""
+        chosen = _chosen(context, key["retriever"])
         for role, digest in super().input_digests(context, key):
-            if role != "tuning":
-                yield role, digest
-            elif digest is None:
-                yield "", None
-
-    def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        """Return the options, with the weights that were chosen in place of those to choose."""
-        config = dict(super().ranking_config(context, key))
-        weights = _chosen(context, key["retriever"])
-        if weights is not None:
-            config["weights"] = list(weights)
-        elif context.experiment.tune(key["retriever"]):
-            del config["weights"]
-        return config
+            yield role, fingerprint(chosen) if role == "tuning" and digest is not None else digest
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         rankings = self.input_rankings(context, retriever, top_k)
@@ -345,9 +291,10 @@ class FusedRuns(DerivedRuns):
         query_ids: Sequence[str],
     ) -> SearchOne:
         candidates = self.candidates(context.experiment, retriever, top_k)
-        read = self.rankings_by_query(context, retriever, top_k, query_ids)
+        tables = [ranking.table for ranking in self.input_rankings(context, retriever, top_k)]
+        read = {q: [t.filter(pc.equal(t["query_id"], q)) for t in tables] for q in query_ids}
         fused = _fusion(context, retriever, candidates, depth)
-        return lambda one: fused(read[one])
+        return lambda query_id: fused(read[query_id])
 
 
 class SecondFusedRuns(FusedRuns):

@@ -38,6 +38,28 @@ the chunk d, one of the first ``documents`` D of the query q::
 where of ``feedback`` only the ``terms`` largest are kept, scaled to sum to 1. The score stands in
 the place of the query's likelihood, as in Lucene-based systems. Words of equal weight are taken in
 their own order.
+
+``type: tfidf``: lexical retrieval by TF-IDF over analysed words, in four weightings.
+
+With N chunks of which n(t) hold the token t, f(t, d) occurrences of t in d, |d| tokens in d, a
+query q scores a chunk d by the sum, over its tokens, of::
+
+    raw                f(t, d)                  * log10(N / n(t))
+    length_normalised  f(t, d) / |d|            * log10(N / n(t))
+    saturated          f(t, d) / (f(t, d) + k1) * log10(N / n(t))
+
+where a token that is repeated in the query counts as often as it occurs. A token that all chunks
+hold scores 0. ``sklearn`` is the cosine of the vectors that scikit-learn's ``TfidfVectorizer``
+gives with its defaults (``smooth_idf``, ``norm="l2"``, no ``sublinear_tf``); tokens that no chunk
+holds are left out of the query::
+
+    w(t, x) = f(t, x) * (ln((1 + N) / (1 + n(t))) + 1)
+    score   = sum over t of w(t, q) * w(t, d) / (|w(q)| * |w(d)|)
+
+Sources: Sparck Jones: A Statistical Interpretation of Term Specificity (1972) for the idf;
+Robertson and Walker: Some Simple Effective Approximations to the 2-Poisson Model (SIGIR 1994) for
+f / (f + k1), here without a part for the length; scikit-learn's user guide, "Tf-idf term
+weighting".
 """
 
 from __future__ import annotations
@@ -51,17 +73,16 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats
-from rag_assets.retrieval.base import Rm3Expansion, Searcher, WindowExpansion
-from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs, TokenCounts
-from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
+from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex
+from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
@@ -126,19 +147,12 @@ class BM25(AnalysedRetriever):
         return {**super().versions(), **package}
 
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        counts = analysed.tokens.counts()
+        counts = analysed.counts()
         delta = self.delta or DEFAULT_DELTA.get(self.variant, 0.0)
         idf = inverse_frequencies(self.variant, counts, analysed.tokens)
-        return WordIndex(
-            analysed.chunk_ids,
-            bm25_weights(counts, idf, self.variant, self.k1, self.b, delta),
-            counts.chunks,
-            counts.indptr,
-            analysed.analyzer,
-            {word: number for number, word in enumerate(counts.words)},
-            "added",
-            np.empty(0),
-        )
+        lengths = analysed.tokens.lengths
+        weights = bm25_weights(counts, lengths, idf, self.variant, self.k1, self.b, delta)
+        return WordIndex.of(analysed, counts, weights, "added")
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
         if self.feedback is not None:
@@ -163,31 +177,37 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
 """Variant -> weight of a token that ``held`` of ``n`` chunks hold; okapi's is the package's."""
 
 
-def inverse_frequencies(variant: str, counts: TokenCounts, tokens: ChunkTokens) -> Floats:
+def inverse_frequencies(variant: str, counts: SparseIndex, tokens: ChunkTokens) -> Floats:
     """Return the idf of each token, float64, shape (tokens,); that of okapi by rank-bm25."""
     if variant == "okapi" and tokens.numbers.size:
         chunks = np.split(tokens.numbers, np.cumsum(tokens.lengths)[:-1])
         by_token = BM25Okapi([chunk.tolist() for chunk in chunks]).idf
         return np.array([by_token[number] for number in range(len(tokens.words))])
     different, places = np.unique(counts.holding, return_inverse=True)
-    n_chunks = counts.lengths.size
+    n_chunks = tokens.lengths.size
     each = [_IDF[variant](n_chunks, held) for held in different.tolist()]
     idf: Floats = np.array(each, dtype=np.float64)[places]
     return idf
 
 
 def bm25_weights(
-    counts: TokenCounts, idf: Floats, variant: str, k1: float, b: float, delta: float
+    counts: SparseIndex,
+    lengths: Longs,
+    idf: Floats,
+    variant: str,
+    k1: float,
+    b: float,
+    delta: float,
 ) -> Floats:
     """Return the weight of each entry of ``counts``, float64, shape (entries,)."""
-    weights = np.empty(counts.chunks.size)
+    weights = np.empty(counts.indices.size)
     if not weights.size:
         return weights  # the mean length would be nothing to divide by
-    norms = 1 - b + b * counts.lengths / counts.lengths.mean()
+    norms = 1 - b + b * lengths / lengths.mean()
     for tokens in _token_runs(counts.indptr):
         entries = slice(int(counts.indptr[tokens.start]), int(counts.indptr[tokens.stop]))
         held = np.diff(counts.indptr[tokens.start : tokens.stop + 1])
-        f, norm = counts.counts[entries].astype(np.float64), norms[counts.chunks[entries]]
+        f, norm = counts.data[entries].astype(np.float64), norms[counts.indices[entries]]
         if variant in ("lucene", "robertson"):
             saturation = f / (k1 * norm + f)
         elif variant == "bm25l":
@@ -197,7 +217,7 @@ def bm25_weights(
             saturation = (f * (k1 + 1)) / (f + k1 * norm)
         part = np.repeat(idf[tokens], held) * saturation
         if variant == "bm25plus":
-            part = part + np.repeat(delta * np.log((counts.lengths.size + 1) / held), held)
+            part = part + np.repeat(delta * np.log((lengths.size + 1) / held), held)
         if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
             absent = np.repeat(idf[tokens] * (((k1 + 1) * delta) / (k1 + delta)), held)
             part = (part - absent) + absent
@@ -237,7 +257,7 @@ def expanded(
 
 
 @dataclass(frozen=True)
-class FeedbackSearcher(Searcher[Sequence[str]]):
+class FeedbackSearcher(QuerySearcher[Sequence[str]]):
     """An opened index that is searched twice: the second time for the expanded query."""
 
     chunk_ids: Sequence[str]
@@ -245,25 +265,67 @@ class FeedbackSearcher(Searcher[Sequence[str]]):
     tokens: ChunkTokens
     feedback: Rm3Expansion
 
-    def search(
-        self,
-        queries: Sequence[str],
-        depth: int,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[Hits]:
-        """Return for each query, expanded, the chunks that score above 0, at most ``depth``.
+    def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
+        return self.index.read(queries)
 
-        Order and arguments are those of :class:`.words.WordIndex`. A query without hits is not
-        expanded, and has none.
+    def ranked(self, query: Sequence[str], depth: int) -> Hits:
+        """Return the chunks that score above 0 for one query, expanded, at most ``depth``.
+
+        Order is that of :class:`.words.WordIndex`. A query without hits is not expanded, and has
+        none.
         """
         index, vocabulary = self.index, self.index.vocabulary
-        hits: list[Hits] = []
-        for words in analyze_all(index.analyzer, queries):
-            first = index.ranked(words, self.feedback.documents)
-            weights = expanded(words, first, self.tokens, self.feedback)
-            held = {token: weight for token, weight in weights.items() if token in vocabulary}
-            scores = index.sums([vocabulary[token] for token in held], list(held.values()))
-            hits.append(best_above_zero(scores, index.ids_rank, depth))
-            if progress is not None:
-                progress(len(hits))
-        return hits
+        first = index.ranked(query, self.feedback.documents)
+        weights = expanded(query, first, self.tokens, self.feedback)
+        held = {token: weight for token, weight in weights.items() if token in vocabulary}
+        scores = index.sums([vocabulary[token] for token in held], list(held.values()))
+        return best_above_zero(scores, index.ids_rank, depth)
+
+
+DEFAULT_K1 = 1.2
+
+
+class TfIdf(AnalysedRetriever):
+    """Lexical retrieval: TF-IDF over analysed words.
+
+    ``weighting: raw`` is the frequency times log10(N / df); ``length_normalised`` divides it by the
+    words of the chunk; ``saturated`` takes f / (f + k1) for the frequency f, with ``k1`` 1.2 by
+    default; ``sklearn`` is the cosine of scikit-learn's ``TfidfVectorizer``.
+    """
+
+    search_kind: ClassVar[str | None] = "tfidf"
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+
+    type: Literal["tfidf"]
+    weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"
+    k1: Number | None = Field(default=None, gt=0, validate_default=True)
+
+    @field_validator("k1")
+    @classmethod
+    def _belongs_to_saturated(cls, k1: float | None, info: ValidationInfo) -> float | None:
+        weighting = info.data.get("weighting", "saturated")
+        if weighting == "saturated":
+            return DEFAULT_K1 if k1 is None else k1
+        if k1 is not None:
+            raise ValueError(f"k1 belongs to weighting saturated, not to {weighting}")
+        return k1
+
+    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
+        counts, lengths = analysed.counts(), analysed.tokens.lengths
+        n_chunks, holding, chunks = lengths.size, counts.holding, counts.indices
+        is_cosine = self.weighting == "sklearn"
+        if is_cosine:
+            idf = np.log((1 + n_chunks) / (1 + holding)) + 1
+        else:
+            idf = np.log10(n_chunks / holding)
+        weights = counts.data.astype(np.float64)
+        if self.weighting == "length_normalised":
+            weights = weights / lengths[chunks]
+        elif self.weighting == "saturated":
+            weights = weights / (weights + (self.k1 or DEFAULT_K1))
+        weights = weights * np.repeat(idf, holding)
+        if is_cosine:
+            norms = np.sqrt(np.bincount(chunks, weights=weights * weights, minlength=n_chunks))
+            weights = weights / norms[chunks]
+        repeats: Repeats = "cosine" if is_cosine else "multiplied"
+        return WordIndex.of(analysed, counts, weights, repeats, idf if is_cosine else None)

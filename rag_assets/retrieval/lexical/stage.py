@@ -23,15 +23,13 @@ from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
     BaseRuns,
+    IndexStage,
     queries_key,
     save_units,
-    search_kinds,
-    units_of,
 )
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
-from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts, SortedTexts
+from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
-from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
@@ -80,31 +78,27 @@ class TermCounts(Stage):
         self, context: StageContext, keys: Sequence[ArtifactKey]
     ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
         analyses = _analyses(context.experiment)
-
-        @lru_cache(maxsize=1)  # partitions that differ in the analyzer come one after the other
-        def texts_of(chunking: str) -> tuple[SortedTexts, pa.Table]:
-            rows, texts = indexed_rows(context, chunking)
-            return SortedTexts.of(rows.column("chunk_id").to_pylist(), texts), units_of(rows)
-
+        # Partitions that differ in the analyzer come one after the other.
+        rows_of = lru_cache(maxsize=1)(partial(indexed_rows, context))
         for key in sorted(keys, key=analyses.__getitem__):
             chunking, analyzer = analyses[key]
-            texts, units = texts_of(chunking)
             alike = next(self.similar_artifacts(context, key), None)
-            count = partial(_count, analyzer, texts, units, alike)
+            count = partial(_count, analyzer, *rows_of(chunking), alike)
             yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _count(
-    analyzer: str, texts: SortedTexts, units: pa.Table, alike: Artifact | None, folder: Path
+    analyzer: str, chunks: pa.Table, texts: list[str], alike: Artifact | None, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
     earlier = None
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
             earlier = AnalysedTexts.load(alike.folder)
-    analysed = AnalysedTexts.of(texts, analyzer, earlier)
+    ids = chunks.column("chunk_id").to_pylist()
+    analysed = AnalysedTexts.of(ids, texts, analyzer, earlier)
     analysed.save(folder)
-    save_units(folder, units)
-    return units.num_rows, analysed.facts
+    save_units(folder, chunks)
+    return chunks.num_rows, analysed.facts
 
 
 def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, str]]:
@@ -117,28 +111,19 @@ def _analyses(experiment: Experiment) -> dict[ArtifactKey, tuple[str, str]]:
     return analyses
 
 
-class LexicalIndexes(FamilyStage):
+class LexicalIndexes(IndexStage):
     """The inverted index of a lexical retriever."""
 
     name = "lexical_index"
     family = FAMILY
+    kinds_by: ClassVar[tuple[str, ...]] = ("search_kind",)
     row = "The inverted index of one lexical retriever over its chunks, as plain files."
-    group = "search"
-
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return search_kinds(experiment, FAMILY)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         counted = term_counts_key(experiment, key["retriever"])
         if counted is not None:
             return [Input("term_counts", counted, WITHOUT_CARRY_OVER)]
-        return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
-
-    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
-        chunking = context.experiment.chunking_of(key["retriever"])
-        indexed = indexed_fields(context.experiment, chunking)
-        return {**config.index_options(), "indexed": indexed}
+        return super().inputs(experiment, key)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
         config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
@@ -191,9 +176,6 @@ class LexicalRuns(BaseRuns):
 
     name = "lexical_runs"
     family = FAMILY
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return context.versions_of(key["retriever"])
 
     def asked(self, queries: pa.Table) -> list[str]:
         texts: list[str] = queries.column("text").to_pylist()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
-from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder, SparseIndex
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
@@ -34,30 +34,6 @@ BLOCKS_FILE = f"{_BLOCKS}.json"
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class TokenCounts:
-    """The entries of token t lie at ``indptr[t]`` to ``indptr[t + 1]``, by ascending chunk.
-
-    Attributes:
-        words: the tokens, ascending.
-        indptr: first entry of each token, int64, shape (tokens + 1,).
-        chunks: the chunk of each entry, int32, shape (entries,).
-        counts: how often the token occurs in it, of the smallest type that holds the largest.
-        lengths: tokens of each chunk, repeated ones counted, int64, shape (chunks,).
-    """
-
-    words: Sequence[str]
-    indptr: Longs
-    chunks: Ints
-    counts: npt.NDArray[np.unsignedinteger]
-    lengths: Longs
-
-    @property
-    def holding(self) -> Longs:
-        """Number of chunks that hold each token, int64, shape (tokens,)."""
-        return np.diff(self.indptr)
 
 
 @dataclass(frozen=True)
@@ -126,14 +102,6 @@ class ChunkTokens:
         """Return the tokens of one chunk."""
         return [self.words[number] for number in self.part(chunk, chunk + 1).numbers.tolist()]
 
-    def counts(self) -> TokenCounts:
-        """Count the tokens of each chunk."""
-        by_word = self.matrix().tocsc()
-        by_word.sum_duplicates()
-        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
-        indptr, chunks = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32)
-        return TokenCounts(self.words, indptr, chunks, counts, self.lengths)
-
     def matrix(self) -> Any:  # noqa: ANN401 (scipy)
         """Return a scipy CSR array with a 1 for each token, shape (chunks, words)."""
         from scipy.sparse import csr_array
@@ -141,35 +109,6 @@ class ChunkTokens:
         ones = np.ones(self.numbers.size, np.int32)
         shape = (self.lengths.size, len(self.words))
         return csr_array((ones, self.numbers, self.starts), shape=shape)
-
-
-@dataclass(frozen=True)
-class SortedTexts:
-    """What is indexed of each chunk, whatever analyzer reads it.
-
-    Attributes:
-        chunk_ids: in ascending order of their bytes.
-        texts: in the same order.
-        blocks: of the chunks, in their order; the digest of each is of its texts.
-    """
-
-    chunk_ids: Sequence[str]
-    texts: Sequence[str]
-    blocks: Sequence[Block]
-
-    @classmethod
-    def of(cls, chunk_ids: Sequence[str], texts: Sequence[str]) -> SortedTexts:
-        """Sort the texts of chunks with unique ids."""
-        if len(chunk_ids) != len(texts):
-            raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
-        order = byte_order_ranks(chunk_ids).argsort().tolist()
-        ids, ordered = [chunk_ids[i] for i in order], [texts[i] for i in order]
-        blocks, start = [], 0
-        for end in block_ends(ids, map(len, ordered)):
-            contents = [text.encode() for text in ordered[start:end]]
-            blocks.append(Block(records_digest(contents, "texts"), end - start))
-            start = end
-        return cls(ids, ordered, blocks)
 
 
 @dataclass(frozen=True)
@@ -190,19 +129,33 @@ class AnalysedTexts:
 
     @classmethod
     def of(
-        cls, texts: SortedTexts, analyzer: str, earlier: AnalysedTexts | None = None
+        cls,
+        chunk_ids: Sequence[str],
+        texts: Sequence[str],
+        analyzer: str,
+        earlier: AnalysedTexts | None = None,
     ) -> AnalysedTexts:
-        """Analyse texts."""
-        resolved = resolve_analyzer(analyzer, texts.texts)
+        """Analyse the texts of chunks with unique ids; blocks that ``earlier`` has are its own."""
+        if len(chunk_ids) != len(texts):
+            raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
+        order = byte_order_ranks(chunk_ids).argsort().tolist()
+        ids, ordered = [chunk_ids[i] for i in order], [texts[i] for i in order]
+        resolved = resolve_analyzer(analyzer, ordered)
         stored: dict[str, ChunkTokens] = {}
         if earlier is not None and earlier.analyzer == resolved:
-            for block, start, end in _places(earlier.blocks):
-                stored[block.digest] = earlier.tokens.part(start, end)
-        blocks = (
-            stored.get(block.digest) or _analysed(resolved, texts.texts[start:end])
-            for block, start, end in _places(texts.blocks)
-        )
-        return cls(texts.chunk_ids, resolved, ChunkTokens.joined(blocks), texts.blocks)
+            ends = accumulate(block.rows for block in earlier.blocks)
+            for block, end in zip(earlier.blocks, ends, strict=True):
+                stored[block.digest] = earlier.tokens.part(end - block.rows, end)
+        blocks: list[Block] = []
+        tokens: list[ChunkTokens | Iterator[list[str]]] = []
+        start = 0
+        for end in block_ends(ids, map(len, ordered)):
+            contents = [text.encode() for text in ordered[start:end]]
+            blocks.append(Block(records_digest(contents, "texts"), end - start))
+            known = stored.get(blocks[-1].digest)
+            tokens.append(known or _analysed(resolved, ordered[start:end]))
+            start = end
+        return cls(ids, resolved, ChunkTokens.joined(tokens), blocks)
 
     @classmethod
     def load(cls, folder: Path) -> AnalysedTexts:
@@ -220,6 +173,14 @@ class AnalysedTexts:
         files.save(**{CHUNK_IDS: list(self.chunk_ids), _BLOCKS: {"blocks": blocks}})
         files.save(analysed_texts={"analyzer": self.analyzer})
 
+    def counts(self) -> SparseIndex:
+        """Count the tokens of each chunk, a column a word; of the smallest type that holds them."""
+        by_word = self.tokens.matrix().tocsc()
+        by_word.sum_duplicates()
+        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
+        indptr, chunks = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32)
+        return SparseIndex(self.chunk_ids, counts, chunks, indptr)
+
     @property
     def facts(self) -> dict[str, object]:
         """What is worth showing.
@@ -235,13 +196,6 @@ class AnalysedTexts:
             "vocabulary": len(self.tokens.words),
             "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
         }
-
-
-def _places(blocks: Sequence[Block]) -> Iterator[tuple[Block, int, int]]:
-    """Yield each block with its first chunk and the end of its last."""
-    ends = accumulate(block.rows for block in blocks)
-    for block, end in zip(blocks, ends, strict=True):
-        yield block, end - block.rows, end
 
 
 def _analysed(analyzer: str, texts: Sequence[str]) -> Iterator[list[str]]:

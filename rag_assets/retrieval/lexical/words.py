@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex, load_columns
-from rag_assets.retrieval.base import LexicalRetriever, Searcher
+from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     AUTO,
@@ -26,10 +26,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, SortedTexts
-
-PROGRESS_EVERY = 100
-"""Queries between two reports of progress."""
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 
 _DESCRIPTION = "word_index"
 
@@ -39,7 +36,7 @@ its part of the cosine of query and chunk."""
 
 
 @dataclass(frozen=True)
-class WordIndex(SparseIndex, Searcher[Sequence[str]]):
+class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
     """Words with a weight in each chunk that holds them; searched for texts.
 
     Attributes:
@@ -53,6 +50,27 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
     vocabulary: Mapping[str, int]
     repeats: Repeats
     idf: Floats
+
+    @classmethod
+    def of(
+        cls,
+        analysed: AnalysedTexts,
+        counts: SparseIndex,
+        weights: Floats,
+        repeats: Repeats,
+        idf: Floats | None = None,
+    ) -> WordIndex:
+        """Return the index with a weight in the place of each count of analysed texts."""
+        return cls(
+            analysed.chunk_ids,
+            weights,
+            counts.indices,
+            counts.indptr,
+            analysed.analyzer,
+            {word: number for number, word in enumerate(analysed.tokens.words)},
+            repeats,
+            np.empty(0) if idf is None else idf,
+        )
 
     @classmethod
     def load(cls, folder: Path) -> WordIndex:
@@ -89,28 +107,16 @@ class WordIndex(SparseIndex, Searcher[Sequence[str]]):
             factors /= np.sqrt(np.sum(factors * factors))
         return self.sums(list(counts), factors.tolist())
 
-    def ranked(self, query_tokens: Sequence[str], depth: int) -> Hits:
-        """Return the chunks that score above 0 for the tokens of one query, at most ``depth``."""
-        return best_above_zero(self.scores(query_tokens), self.ids_rank, depth)
+    def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
+        return analyze_all(self.analyzer, queries)
 
-    def search(
-        self,
-        queries: Sequence[str],
-        depth: int,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[Hits]:
-        """Return for each query the chunks that score above 0, at most ``depth``.
+    def ranked(self, query: Sequence[str], depth: int) -> Hits:
+        """Return the chunks that score above 0 for the tokens of one query, at most ``depth``.
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query
         without a token that is in the index has no hits.
         """
-        hits: list[Hits] = []
-        for tokens in analyze_all(self.analyzer, queries):
-            hits.append(self.ranked(tokens, depth))
-            is_due = len(hits) % PROGRESS_EVERY == 0 or len(hits) == len(queries)
-            if progress is not None and is_due:
-                progress(len(hits))
-        return hits
+        return best_above_zero(self.scores(query), self.ids_rank, depth)
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):
@@ -149,8 +155,8 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         return {**analysed.facts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
-        indexed = SortedTexts.of(chunks.column("chunk_id").to_pylist(), texts)
-        return self.build_of(AnalysedTexts.of(indexed, self.analyzer), folder)
+        ids = chunks.column("chunk_id").to_pylist()
+        return self.build_of(AnalysedTexts.of(ids, texts, self.analyzer), folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         return WordIndex.load(folder)

@@ -1,37 +1,31 @@
-"""From a ranking to the lists of candidates that a reranker scores, and back to a ranking."""
+"""The base of rerankers; from a ranking to the candidates that they score, and back to one."""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pydantic import Field, field_validator
 
+from rag_assets.evaluation.units import unit_ids
 from rag_assets.models.cache_fill import Rows, ValueCache, Values, filled, numbers
-from rag_assets.ordering import Hits, byte_order_ranks, top_k
-from rag_assets.retrieval.unit_ranking import unit_ranking
+from rag_assets.options import Depth
+from rag_assets.retrieval.base import ALL, RERANKED, DerivedRetriever, Role
+from rag_assets.retrieval.unit_ranking import Scores, ranked_by_score
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.schemas import RUNS
 from rag_assets.store.content_cache import KEY
-from rag_assets.store.sql_paths import scratch_connection
-
-Scores = npt.NDArray[np.float64]
 
 PAIR_SCORES = numbers("score", np.float64)
 
 _BY_RANK = [("query_id", "ascending"), ("rank", "ascending")]
-
-_ORDER = """
-SELECT query_id, row_number() OVER (
-           PARTITION BY query_id ORDER BY score DESC, encode(unit_id) DESC)::INTEGER AS rank,
-       score, unit_id, chunk_id, document_id
-FROM scored QUALIFY rank <= $depth ORDER BY query_id, rank
-"""
 
 
 class Candidates(NamedTuple):
@@ -50,6 +44,104 @@ class Candidates(NamedTuple):
     unit_ids: Sequence[str]
     texts: Sequence[str]
     scores: Scores
+
+
+class Reranked(NamedTuple):
+    """New scores.
+
+    Attributes:
+        scores: for each query, one score a candidate, in the candidates' order; float64.
+        failures: query id -> why it has no scores; its entry in ``scores`` is not read.
+        seconds: query id -> what a server took for it, where it was asked for all; None where no
+            server is asked.
+        cost: money for a query that a server scores, on average; None where that is not known.
+    """
+
+    scores: Sequence[Scores]
+    failures: Mapping[str, str] = {}
+    seconds: Mapping[str, float] | None = None
+    cost: float | None = None
+
+
+class RerankedRetriever(DerivedRetriever, ABC):
+    """The candidates of another retriever in a new order; nothing below them is returned.
+
+    With ``candidates: all`` they are all chunks that the input can return, and the input is not
+    asked; more than ``max_pairs`` pairs of a query and a chunk are refused.
+
+    Attributes:
+        drops: whether it may leave candidates out.
+        scores_pairs: whether a score depends on the query and the text alone, and costs no money:
+            then all chunks can be its candidates.
+    """
+
+    drops: ClassVar[bool] = False
+    scores_pairs: ClassVar[bool] = False
+
+    family: ClassVar[str] = "reranked"
+    level: ClassVar[int] = RERANKED
+
+    input: str
+    candidates: Depth | Literal["top_k", "all"] = 50
+    max_pairs: Annotated[int, Field(ge=1, strict=True), Role.NOTHING] = 200_000
+
+    @field_validator("candidates")
+    @classmethod
+    def _all_by_pairs(cls, candidates: int | str) -> int | str:
+        if candidates == ALL and not cls.scores_pairs:
+            raise ValueError(
+                "all is for local models that score each text alone, such as cross_encoder and "
+                "maxsim; give a number or top_k"
+            )
+        return candidates
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return (self.input,)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what determines the scores besides the options, such as a model's weights."""
+        return {}
+
+    @abstractmethod
+    def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
+        """Score the candidates of every query; equal scores are ordered by id, descending.
+
+        A reranker that gives an order and no scores returns 1 / rank. A candidate whose score is
+        NaN is dropped; only a type that :attr:`drops` gives it.
+        """
+
+    def passages_by_request(self, depth: int) -> list[int]:
+        """Return how many of ``depth`` candidates each request about one query shows a server."""
+        return [1] * depth
+
+    def tokens_at_most(
+        self, n_queries: int, query_bytes: int, sizes: Sequence[int], depth: int
+    ) -> tuple[int, float | None]:
+        """Return tokens of all requests and their cost, at most; a token has at least a byte.
+
+        Args:
+            n_queries: how many are asked about.
+            query_bytes: of all of them.
+            sizes: bytes of every text that can be a candidate, descending.
+            depth: candidates of a query.
+        """
+        n_requests = len(self.passages_by_request(depth))
+        return n_queries * sum(sizes[:depth]) + query_bytes * n_requests, None
+
+    def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
+        """Rerank one query past what is kept of it, for a measurement.
+
+        It loads the model where all scores were known: a new ranking has a time of its own, also
+        where only the code is another one.
+
+        Returns:
+            Whether it was done; never where a server is asked, which would charge for it.
+
+        Raises:
+            ModelUnavailable: the model cannot be loaded.
+        """
+        return False
 
 
 def candidate_lists(
@@ -78,55 +170,27 @@ def candidate_lists(
     return lists
 
 
-def complete_lists(
-    queries: pa.Table, chunks: pa.Table, texts: Mapping[str, str]
-) -> list[Candidates]:
-    """Return all chunks, in their order, as the candidates of every query, by ascending query id.
+def complete_ranking(queries: pa.Table, chunks: pa.Table, judge: str) -> pa.Table:
+    """Return a ranking of all chunks for every query, in their order, with a score of 0 each.
 
     Args:
-        queries: with the columns ``query_id`` and ``text``.
-        chunks: with the column ``chunk_id``.
-        texts: chunk id -> text.
-    """
-    ids = chunks.column("chunk_id").to_pylist()
-    shown, none = [texts[chunk] for chunk in ids], np.zeros(len(ids))
-    rows = queries.sort_by("query_id").select(["query_id", "text"]).to_pylist()
-    return [Candidates(row["query_id"], row["text"], ids, shown, none) for row in rows]
-
-
-def best_units(
-    chunks: pa.Table,
-    candidates: Sequence[Candidates],
-    scores: Sequence[Scores],
-    failures: Mapping[str, str],
-    *,
-    judge: str,
-    depth: int,
-) -> pa.Table:
-    """Return the ranking of the units of all chunks; a unit's score is that of its best chunk.
-
-    Args:
+        queries: with the column ``query_id``.
         chunks: with ``chunk_id``, ``document_id`` and, where there are parents,
             ``parent_chunk_id``.
-        candidates: :func:`complete_lists` of them.
-        scores: for each, one score a chunk.
-        failures: queries without scores; they have no rows.
-        judge: ``document``, or a unit that is the chunk or its parent.
-        depth: how many ranks are kept.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`.
+        judge: ``document``, or a unit that is the chunk or its parent; a unit stands once for each
+            of its chunks.
     """
-    order = byte_order_ranks(chunks.column("chunk_id").to_pylist())
-    rows = zip(candidates, scores, strict=True)
-    scored = [(query.query_id, part) for query, part in rows if query.query_id not in failures]
-
-    def search(numbers: Sequence[int], k: int) -> list[Hits]:
-        best = [top_k(scored[number][1], order, k) for number in numbers]
-        return [Hits(top, scored[n][1][top]) for n, top in zip(numbers, best, strict=True)]
-
-    names = [query_id for query_id, _ in scored]
-    return unit_ranking(names, chunks, search, judge=judge, depth=depth)
+    n_queries, n_chunks = queries.num_rows, chunks.num_rows
+    rows = pa.array(np.tile(np.arange(n_chunks), n_queries))
+    query_rows = pa.array(np.repeat(np.arange(n_queries), n_chunks))
+    columns = {
+        "query_id": queries.column("query_id").take(query_rows),
+        "rank": pa.array(np.tile(np.arange(1, n_chunks + 1, dtype=np.int32), n_queries)),
+        "score": pa.array(np.zeros(n_queries * n_chunks)),
+        "unit_id": unit_ids(chunks, judge).take(rows),
+        **{name: chunks.column(name).take(rows) for name in ("chunk_id", "document_id")},
+    }
+    return pa.table(columns, schema=RUNS.arrow())
 
 
 def reordered(
@@ -139,7 +203,8 @@ def reordered(
     """Return the ranking by new scores; a query that failed has no rows.
 
     Args:
-        ranking: the table that ``candidates`` were made of by :func:`candidate_lists`.
+        ranking: the table that ``candidates`` were made of by :func:`candidate_lists`; a unit of it
+            may stand there for several chunks, of which the best counts.
         candidates: of every query.
         scores: for each, one score a candidate; NaN: it is dropped.
         failures: queries without scores.
@@ -156,22 +221,6 @@ def reordered(
     table = ranking.sort_by(_BY_RANK).drop_columns(["rank", "score"])
     table = table.append_column("score", pa.array(new))
     return ranked_by_score(table.filter(pa.array(~np.isnan(new))), depth)
-
-
-def ranked_by_score(scored: pa.Table, depth: int) -> pa.Table:
-    """Return the first ``depth`` rows of every query in the order of their scores, then of ids.
-
-    Args:
-        scored: the columns of :data:`rag_assets.schemas.RUNS` but the rank, in any order.
-        depth: how many ranks are kept.
-
-    Returns:
-        Table of :data:`rag_assets.schemas.RUNS`, sorted by query id and rank.
-    """
-    with scratch_connection() as connection:
-        connection.register("scored", scored)
-        ranked = connection.sql(_ORDER, params={"depth": depth}).to_arrow_table()
-    return RUNS.check(ranked.cast(RUNS.arrow()).combine_chunks())
 
 
 class Pair(NamedTuple):

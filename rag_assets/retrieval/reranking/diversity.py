@@ -41,8 +41,12 @@ from rag_assets.options import Number
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.package_versions import version
 from rag_assets.retrieval.dense.vector_index import inner_products
-from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import (
+    Candidates,
+    Reranked,
+    RerankedRetriever,
+    Scores,
+)
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 BLOCK = 64

@@ -51,8 +51,12 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.derived import Reranked, RerankedRetriever
-from rag_assets.retrieval.reranking.candidates import Candidates, Scores
+from rag_assets.retrieval.reranking.candidates import (
+    Candidates,
+    Reranked,
+    RerankedRetriever,
+    Scores,
+)
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.failures import Failed

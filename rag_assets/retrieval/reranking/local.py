@@ -33,10 +33,11 @@ from rag_assets.models.model_files import (
 from rag_assets.models.model_names import DEFAULT_MODEL, ModelByHash, resolve_model
 from rag_assets.models.token_counts import in_batches, token_counts
 from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
     Pair,
+    Reranked,
+    RerankedRetriever,
     Scores,
     pair_keys,
     pairs_of,
@@ -56,11 +57,11 @@ BATCH_SIZE = 32
 PORTION = 512
 """Pairs that are scored between two reports of progress."""
 
+TOKEN_CHARACTERS = 32
+"""No text has tokens that are longer on average."""
+
 BLOCK = 64
 """Queries whose documents are looked up at once."""
-
-MAX_BYTES = 512 * 2**20
-"""Token vectors of documents that stay in memory between blocks."""
 
 
 class CrossEncoder(RerankedRetriever):
@@ -158,7 +159,7 @@ class CrossEncoderScorer(ModelByHash):
                     show_progress_bar=False,
                     activation_fn=torch.nn.Identity(),
                 )
-                for batch in in_batches(_shortened(model, pairs, limit), self._batch_size)
+                for batch in in_batches(_shortened(pairs, limit), self._batch_size)
             ]
         scores: Scores = np.concatenate(parts).astype(np.float64)
         if scores.shape != (len(pairs),):
@@ -224,30 +225,14 @@ def scored_by_pairs(
     return scores_by_query(candidates, keys, compute, workspace)
 
 
-def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
-    """Return the pairs, of long texts only the first ``2 * limit`` tokens.
+def _shortened(pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
+    """Return the pairs, of long texts only the beginning, which holds more than is read.
 
     What a tokenizer cuts off a pair it keeps, for every combination of pieces of both texts: two
-    texts of thousands of words fill the memory (tokenizers 0.23). What the model reads does not
-    change: twice as many tokens as fit are left, and of two texts the longer stays the longer, on
-    which depends who gets the odd token.
+    texts of thousands of words fill the memory (tokenizers 0.23).
     """
-    if limit is None or not model.tokenizer.is_fast:
-        return [(pair.query, pair.document) for pair in pairs]
-    n_most = 2 * limit
-    long = list(dict.fromkeys(text for pair in pairs for text in pair if len(text) > n_most))
-    if not long:
-        return [(pair.query, pair.document) for pair in pairs]
-    options = {"add_special_tokens": False, "truncation": False, "verbose": False}
-    read = model.tokenizer(long, return_offsets_mapping=True, **options)["offset_mapping"]
-    ends = {text: [end for _, end in of_text] for text, of_text in zip(long, read, strict=True)}
-
-    def cut(text: str, other: str) -> str:
-        n_tokens = len(ends.get(text, ()))
-        n_left = n_most + (n_tokens > len(ends.get(other, ())))
-        return text if n_tokens <= n_left else text[: ends[text][n_left - 1]]
-
-    return [(cut(*pair), cut(pair.document, pair.query)) for pair in pairs]
+    end = None if limit is None else limit * TOKEN_CHARACTERS
+    return [(pair.query[:end], pair.document[:end]) for pair in pairs]
 
 
 @lru_cache(maxsize=2)
@@ -290,18 +275,15 @@ class MaxSim(RerankedRetriever):
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         encoder, scores = self._encoder(workspace), list[Scores]()
         queries = iter(encoder.encode([query.query for query in candidates], kind="query"))
-        documents: dict[str, TokenVectors] = {}
         with workspace.progress("rerank", len(candidates)) as advance:
             for block in in_batches(candidates, BLOCK):
-                texts = dict.fromkeys(text for query in block for text in query.texts)
-                new = [text for text in texts if text not in documents]
-                documents |= zip(new, encoder.encode(new, kind="document"), strict=True)
+                texts = list(dict.fromkeys(text for query in block for text in query.texts))
+                vectors_of = encoder.encode(texts, kind="document")
+                documents = dict(zip(texts, vectors_of, strict=True))
                 scores += [
                     np.array([maxsim(vectors, documents[text]) for text in query.texts])
                     for query, vectors in zip(block, queries, strict=False)
                 ]
-                if sum(vectors.nbytes for vectors in documents.values()) > MAX_BYTES:
-                    documents = {}
                 advance(len(scores))
         return Reranked(scores)
 

@@ -24,9 +24,10 @@ from pydantic import Field
 from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import Rows, Values
 from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
+    Reranked,
+    RerankedRetriever,
     Scores,
     pair_keys,
     pairs_of,
@@ -76,10 +77,8 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
         """
         with closing(RerankEndpoint(self, self.dialect)) as endpoint:
             asked = _Asked(self, candidates, endpoint)
-            keys, tokens = (
-                pair_keys(fingerprint(self.describe()), asked.pairs),
-                lambda: endpoint.tokens,
-            )
+            keys = pair_keys(fingerprint(self.describe()), asked.pairs)
+            tokens = partial(getattr, endpoint, "tokens")
             scores = scores_by_query(candidates, keys, asked.scores, workspace, tokens)
         pairs = [(query.query_id, query.query) for query in candidates]
         failures = {name: asked.failures[text] for name, text in pairs if text in asked.failures}

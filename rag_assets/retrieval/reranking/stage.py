@@ -29,15 +29,16 @@ from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.base_runs_stage import UNITS
-from rag_assets.retrieval.derived import Reranked, RerankedRetriever
 from rag_assets.retrieval.external.stage import chunk_keys, units_key
 from rag_assets.retrieval.reranking.candidates import (
-    best_units,
+    Candidates,
+    Reranked,
+    RerankedRetriever,
     candidate_lists,
-    complete_lists,
+    complete_ranking,
     reordered,
 )
-from rag_assets.retrieval.runs_stage import DerivedRuns, depth_at_most, model_kinds, run_key
+from rag_assets.retrieval.runs_stage import DerivedRuns, depth_at_most, run_key
 from rag_assets.schemas import RERANKING_TEXTS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -101,9 +102,7 @@ class RerankedRuns(DerivedRuns):
 
     name = "reranked_runs"
     family = FAMILY
-
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        return self.kinds | model_kinds(experiment, self.family)
+    kinds_by: ClassVar[tuple[str, ...]] = ("model_kind",)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         texts = Input("texts", texts_key(experiment, key["retriever"]))
@@ -129,21 +128,11 @@ class RerankedRuns(DerivedRuns):
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Score the candidates of every query anew."""
         config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
-        texts = texts_by_chunk(context, retriever)
         workspace = context.workspace(retriever, run_key(context.experiment, retriever, top_k))
-        if config.scores_all:
-            all_pairs(context, retriever)  # refuses too many
-            chunks, judge = _all_chunks(context, retriever), context.experiment.judge
-            lists = complete_lists(queries, chunks, texts)
-            new = config.rerank(lists, workspace)
-            failures = dict(new.failures)
-            table = best_units(chunks, lists, new.scores, failures, judge=judge, depth=depth)
-        else:
-            (ranking,) = self.input_rankings(context, retriever, top_k)
-            lists = candidate_lists(ranking.table, queries, texts)
-            new = config.rerank(lists, workspace)
-            failures = {**ranking.failures, **new.failures}
-            table = reordered(ranking.table, lists, new.scores, failures, depth)
+        ranking, lists = self._candidates(context, retriever, top_k, queries)
+        new = config.rerank(lists, workspace)
+        failures = {**ranking.failures, **new.failures}
+        table = reordered(ranking.table, lists, new.scores, failures, depth)
         facts = {UNANSWERED: len(new.failures)} if new.failures else {}
         return Ranked(table, failures, facts, _served(context, retriever, new, self.name))
 
@@ -160,23 +149,34 @@ class RerankedRuns(DerivedRuns):
         Scores that are known take no time, and say nothing of what a new query takes.
         """
         config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
-        texts = texts_by_chunk(context, retriever)
-        if config.scores_all:
-            few = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
-            complete = complete_lists(few, _all_chunks(context, retriever), texts)
-            lists = {query.query_id: [query] for query in complete}
-        else:
-            read = self.rankings_by_query(context, retriever, top_k, query_ids)
-            lists = {name: candidate_lists(t[0], queries, texts) for name, t in read.items()}
+        few = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
+        lists = {c.query_id: c for c in self._candidates(context, retriever, top_k, few)[1]}
         # A bar for each query, or the way to a cluster, would be most of what is timed.
         workspace = replace(context.workspace(retriever), progress=no_progress, compute=LOCAL)
-        first = next((queries[0] for queries in lists.values() if queries), None)
+        first = next(iter(lists.values()), None)
         try:
             if first is None or not config.rerank_now(first, workspace):
                 return None
         except ModelUnavailable:
             return None  # known scores need no model, and no time fails an evaluation
-        return lambda name: [config.rerank_now(query, workspace) for query in lists[name]]
+        return lambda name: name in lists and config.rerank_now(lists[name], workspace)
+
+    def _candidates(
+        self, context: StageContext, retriever: str, top_k: int, queries: pa.Table
+    ) -> tuple[Ranked, list[Candidates]]:
+        """Return what the input, or every chunk, is to some queries, as a ranking and as lists."""
+        if _reranker(context, retriever).scores_all:
+            all_pairs(context, retriever)  # refuses too many
+            keys = map(chunks_key, context.experiment.chunkings_of(retriever))
+            tables = [context.artifact(key).table(UNITS) for key in keys]
+            chunks = pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
+            ranked = Ranked(complete_ranking(queries, chunks, context.experiment.judge))
+        else:
+            (read,) = self.input_rankings(context, retriever, top_k)
+            of_queries = pc.is_in(read.table["query_id"], queries["query_id"].combine_chunks())
+            ranked = Ranked(read.table.filter(of_queries), read.failures)
+        texts = texts_by_chunk(context, retriever)
+        return ranked, candidate_lists(ranked.table, queries, texts)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         pairs = all_pairs(context, key["retriever"])
@@ -229,13 +229,6 @@ def _served(context: StageContext, retriever: str, new: Reranked, asset: str) ->
     part = Part({**earlier.times, **times}, earlier.cost if new.cost is None else new.cost)
     keep_part(context, RERANK, identity, part, asset=asset, retriever=retriever)
     return part
-
-
-def _all_chunks(context: StageContext, retriever: str) -> pa.Table:
-    """Return the ids of all chunks that a retriever can return, of their documents and parents."""
-    names = context.experiment.chunkings_of(retriever)
-    tables = [context.artifact(chunks_key(name)).table(UNITS) for name in names]
-    return pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
 
 
 def all_pairs(context: StageContext, retriever: str) -> int | None:

@@ -14,10 +14,14 @@ from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import SparseVector
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.array_folder import ArrayFolder, load_columns
-from rag_assets.retrieval.dense import splade
+from rag_assets.retrieval.dense.embedding import ComponentIndex, build_index
 from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
-from rag_assets.retrieval.dense.splade import ComponentIndex
-from rag_assets.retrieval.dense.vector_index import Similarity, sparse_table, sparse_vectors
+from rag_assets.retrieval.dense.vector_index import (
+    Similarity,
+    VectorIndex,
+    sparse_table,
+    sparse_vectors,
+)
 
 MEASURES: tuple[Similarity, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -58,7 +62,8 @@ def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    exact = index.vectors.nearest(queries, k)
+    whole = VectorIndex(index.chunk_ids, index.vectors, index.similarity)
+    exact = whole.nearest(queries, k)
     approximate = replace(index, ef_search=ef_search).nearest(queries, k)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
@@ -82,7 +87,7 @@ def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Sim
     vectors[10:20] = vectors[30]  # equal chunks: the higher id first
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
-    exact = index.vectors.nearest(queries, 25)
+    exact = VectorIndex(index.chunk_ids, index.vectors, measure).nearest(queries, 25)
     for one, other in zip(replace(index, ef_search=200).nearest(queries, 25), exact, strict=True):
         assert found(index, one) == found(index, other)
 
@@ -155,7 +160,7 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
 
 
 def indexed_components(folder: Path, chunks: dict[str, Weights]) -> ComponentIndex:
-    splade.build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
+    build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
     return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
 
 
@@ -165,20 +170,18 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
     chunks = {f"c{(number * 7) % 13}": own for number, own in enumerate(rows)}
     with TemporaryDirectory() as folder:
         index = indexed_components(Path(folder), chunks)
-    (hits,) = index.nearest([sparse(query)], k)
+    hits = index.ranked(sparse(query), k)
     ids = [index.chunk_ids[position] for position in hits.positions]
     assert list(zip(ids, hits.scores.tolist(), strict=True)) == naive(chunks, query, k)
 
 
 def test_facts_and_nothing(tmp_path: Path) -> None:
-    facts = splade.build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
+    facts = build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
     assert facts == {"chunks": 2, "bytes": 3 * 8 + 7 * 8, "mean_components": 1.5}
     empty = tmp_path / "empty"
     empty.mkdir()
     index = indexed_components(empty, {})
-    (hits,) = index.nearest([sparse({3: 1.0})], 5)
-    assert hits.positions.size == 0
-    assert index.nearest([], 5) == []
+    assert index.ranked(sparse({3: 1.0}), 5).positions.size == 0
 
 
 def test_what_is_refused_of_components(tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_what_is_refused_of_components(tmp_path: Path) -> None:
         load_columns(ArrayFolder(tmp_path))
     index = indexed_components(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
-        index.nearest([sparse({})], 0)
+        index.ranked(sparse({}), 0)
     np.save(tmp_path / "weights.npy", np.empty(0, np.float32))
     with pytest.raises(StoreError, match="cannot be read"):
         load_columns(ArrayFolder(tmp_path))

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.report.latency import latency_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external import http
-from rag_assets.retrieval.external.hits import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.external.stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
@@ -305,21 +304,6 @@ def test_results_are_in_order_however_many_are_asked_at_once() -> None:
     assert ids(results) == [*"abcdef"]
 
 
-def test_no_more_requests_than_the_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=100.0, slept=[])
-
-    def sleep(seconds: float) -> None:
-        clock.slept.append(seconds)
-        clock.now += seconds
-
-    fake = SimpleNamespace(monotonic=lambda: clock.now, perf_counter=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr(http, "time", fake)
-    with serving(echo) as server:
-        results = search(retriever(url=server.root, requests_per_second=4), *"abc")
-    assert clock.slept == [0.0, 0.25, 0.25]
-    assert [result.seconds for result in results] == [0.0] * 3  # waiting is no answering
-
-
 def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
     from rag_assets.models.encoder import Encoder
 
@@ -342,7 +326,6 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
     ("options", "problem"),
     [
         ({"revision": None}, "needs `revision`, since we cannot see what is searched"),
-        ({"revision": {"sql": "SELECT 1"}}, "asks a database; this search is not a database"),
         ({"hits": "hits.["}, "'hits.[' is not a JMESPath"),
         ({"id": ""}, "String should have at least 1 character"),
         ({"id": None}, "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"),

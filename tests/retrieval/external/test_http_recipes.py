@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.hits import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.http import (
     HttpRetriever,
     filled,

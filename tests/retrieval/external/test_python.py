@@ -19,8 +19,8 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.called_code import Call, load, source_version, version_of_loaded
-from rag_assets.retrieval.external.hits import Hit, QueryResult
 from rag_assets.retrieval.external.python import PythonRetriever
 from rag_assets.retrieval.external.stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE

@@ -14,9 +14,9 @@ import duckdb
 import pytest
 from pydantic import ValidationError
 
-from rag_assets.errors import DataError, NotServed, UsageError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.hosts import retriever_client
-from rag_assets.retrieval.external.hits import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.sql import Postgres, SqlRetriever, Statement
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.background import free_port
@@ -308,10 +308,8 @@ def test_a_credential_stands_nowhere(
     for dsn in (notes.dsn, wrong, notes.dsn.replace("/postgres", "/nowhere")):
         monkeypatch.setenv(VARIABLE, dsn)
         told += [search(retriever(query), "a") for query in queries]
-    config = retriever(revision={"sql": "SELECT no_such"})
-    with pytest.raises(NotServed) as raised:
-        config.current_revision()
-    told += [str(raised.value), config.ranking_config(), config.describe_for_plan(), caplog.text]
+    config = retriever(FULL_TEXT)
+    told += [config.ranking_config(), config.describe_for_plan(), caplog.text]
     for secret in (notes.dsn, PASSWORD, notes.dsn.split(":")[2].split("@")[0]):
         assert secret not in repr(told[0:1] + told[2:])
     assert "dagster" not in repr(told)
@@ -362,29 +360,6 @@ def test_who_is_asked_is_known_without_asking(tmp_path: Path, file: Path) -> Non
     client = retriever_client(experiment, "there")
     assert client is not None
     assert (client.host, client.is_named, client.is_bounded) == ("db.example", True, True)
-    lines = [
-        next(iter(retriever(**given).describe_for_plan()))
-        for given in ({}, {"host": "db.example", "concurrency": 4}, {"database": file})
-    ]
-    assert lines == [
-        "asks the Postgres of MANUALS_DSN on this machine, a statement a query",
-        "asks the Postgres of MANUALS_DSN on db.example, a statement a query, 4 at once",
-        "reads notes.duckdb by DuckDB",
-    ]
-
-
-def test_the_revision_is_what_a_query_gives(notes: SearchDatabase, file: Path) -> None:
-    def revision(sql: str, **options: Any) -> str:
-        config = retriever(echoing("1 id"), revision={"sql": sql}, **options)
-        return config.current_revision()
-
-    assert revision("SELECT count(*) FROM notes") == "3"
-    assert revision("SELECT count(*) FROM notes;", database=file) == "2"
-    for sql in ("SELECT 1, 2", "SELECT id FROM notes", "SELECT NULL"):
-        with pytest.raises(DataError, match="or nothing; it must be one value"):
-            revision(sql)
-    with pytest.raises(NotServed, match=r'`revision`: SELECT no_such: .*column "no_such" does not'):
-        revision("SELECT no_such")
 
 
 OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT, "revision": "1"}
@@ -394,8 +369,6 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
     ("options", "problem"),
     [
         ({"revision": None}, "needs `revision`, since we cannot see what is searched"),
-        ({"revision": {"sql": "DELETE FROM a"}}, "must be a query that only reads"),
-        ({"revision": {"sql": "SELECT :k"}}, "asks for no query, so it has no parameters"),
         ({"query": "SELECT 1; SELECT 2"}, "must be one statement"),
         ({"query": "SELECT 1 AS id LIMIT :k"}, "has neither the parameter :query nor its :vector"),
         ({"query": "SELECT :vector AS id"}, "`embedding` and a :vector in the query belong toget"),

@@ -88,24 +88,6 @@ def test_a_table_with_chunks_of_its_own_is_judged_on_evidence(tiny: Tiny) -> Non
     own = means(tiny)
     assert (own["n_failed"], own["n_queries"]) == (0, 6)
     assert own["hit_rate"] == 1.0  # each evidence is a paragraph
-    assert (tiny.facts(RANKINGS)["asked_twice"], tiny.facts(RANKINGS)["differed"]) == (6, 0)
-
-
-def test_the_revision_of_a_query_decides_what_is_asked_again(
-    tiny: Tiny, passages: SearchDatabase
-) -> None:
-    tiny.configure("mine", revision={"sql": "SELECT max(version) FROM passages"})
-    rag_assets(tiny, "evaluate")
-    first = asked_at(tiny)
-    (line, *_) = tiny.facts(RANKINGS)["notes"]
-    assert line.endswith(" UTC at revision 1; believed until that or the queries change")
-    passages.execute("UPDATE passages SET text = text || ' '")
-    rag_assets(tiny, "evaluate")
-    assert asked_at(tiny) == first
-    passages.execute("UPDATE passages SET version = 2")
-    rag_assets(tiny, "evaluate")
-    assert asked_at(tiny) != first
-    assert tiny.facts(RANKINGS)["revision"] == "2"
 
 
 def test_a_dsn_is_in_no_file(tiny: Tiny, passages: SearchDatabase) -> None:

@@ -15,7 +15,7 @@ import pytest
 import snowballstemmer
 import yaml
 
-from rag_assets.retrieval.external.hits import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
@@ -245,17 +245,6 @@ def test_a_hybrid_is_the_fusion_of_its_parts(
         found = {ids[str(h.source), str(h.text)]: h.score for h in both.hits}
         assert found == pytest.approx(dict(expected), abs=1e-9)
     assert any(len(result.hits) > 1 for result in words)
-
-
-def test_the_revisions_of_the_page(
-    tables: SearchDatabase, static_model: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, tables.dsn)
-    first = recipe("pgvector_exact", static_model, file).current_revision()
-    assert recipe("duckdb_vectors", static_model, file).current_revision() == "1"
-    tables.execute("UPDATE manuals SET changed = changed + interval '1 s'")
-    second = recipe("pgvector_exact", static_model, file).current_revision()
-    assert first < second
 
 
 def test_the_recipes_of_the_page_load(tmp_path: Path, file: Path) -> None:

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
-from rag_assets.retrieval.external.hits import Hit
+from rag_assets.evaluation.contexts_stage import contexts
+from rag_assets.retrieval.external.base import Hit
 from rag_assets.retrieval.external.units import (
-    Located,
     located,
     notes,
-    own_contexts,
     own_units,
+    returned_spans,
     texts_not_located,
     unit_run,
 )
@@ -43,8 +44,13 @@ def rankings(**hits: Sequence[Hit]) -> pa.Table:
     return EXTERNAL_RANKINGS.from_rows(rows)
 
 
+class Located(NamedTuple):
+    table: pa.Table
+    failures: dict[str, str]
+
+
 def of(chunks: pa.Table | None = None, judge: str = "evidence", **hits: Sequence[Hit]) -> Located:
-    return located(rankings(**hits), CORPUS, chunks, judge)
+    return Located(*located(rankings(**hits), CORPUS, chunks, judge))
 
 
 def columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
@@ -113,8 +119,9 @@ def test_own_units_are_those_that_no_chunking_has() -> None:
 def test_what_was_not_located_is_returned_as_its_text() -> None:
     found = of(q=[Hit(text="One two"), Hit(text="Seven."), Hit(text="nine ten")])
     units = own_units(found.table, CORPUS, None)
-    contexts = own_contexts(units, lambda texts: [len(text.split()) for text in texts])
-    by_id = {row["chunk_id"]: row for row in contexts.to_pylist()}
+    spans = returned_spans(units)
+    table = contexts(spans, {}, lambda texts: [len(text.split()) for text in texts])
+    by_id = {row["chunk_id"]: row for row in table.to_pylist()}
     texts = {**TEXTS, **texts_not_located(units)}
     _, ambiguous, missing = found.table["chunk_id"].to_pylist()
     for chunk_id, text in (("a.md#0-7", "One two"), (ambiguous, "Seven."), (missing, "nine ten")):
@@ -148,11 +155,15 @@ def test_where_given_chunks_are_judged_a_text_is_its_whole_document() -> None:
 
 def test_people_read_how_many_texts_were_located() -> None:
     hits = [Hit(text=text) for text in ("One two", "Two", "One  two three.", "Seven.", "One")]
-    lines = list(notes(of(q=hits).counts))
+
+    def lines_of(found: Located) -> list[str]:
+        return list(notes(Counter(found.table["located"].to_pylist())))
+
+    lines = lines_of(of(q=hits))
     assert lines == [
         "60.0% of 5 returned texts were located in the documents, 1 of them by white space and "
         "Unicode made alike",
         "1 returned texts stand at several places and are judged by document only",
         "1 returned texts stand in no document; their document, where known, is judged",
     ]
-    assert list(notes(of(q=[Hit("a.md")]).counts)) == []
+    assert lines_of(of(q=[Hit("a.md")])) == []

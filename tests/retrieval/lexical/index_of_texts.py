@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_assets.retrieval.lexical.bm25 import BM25
-from rag_assets.retrieval.lexical.tfidf import TfIdf
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, SortedTexts
+from rag_assets.retrieval.lexical.bm25 import BM25, TfIdf
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
 
 
@@ -16,7 +15,7 @@ def build_index(
     chunk_ids: Sequence[str], texts: Sequence[str], *, folder: Path, analyzer: str, **options: Any
 ) -> Mapping[str, Any]:
     """Write the index of these texts, under options of ``type: bm25``; return its facts."""
-    analysed = AnalysedTexts.of(SortedTexts.of(chunk_ids, texts), analyzer)
+    analysed = AnalysedTexts.of(chunk_ids, texts, analyzer)
     return BM25(type="bm25", **options).build_of(analysed, folder)
 
 

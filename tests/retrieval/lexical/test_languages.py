@@ -14,14 +14,14 @@ import Stemmer
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
+    CHOICES,
+    FUNCTION_WORDS,
     analyze,
     analyzer_code,
     analyzer_versions,
-    auto,
     detect_analyzer,
     resolve_analyzer,
 )
-from rag_assets.retrieval.lexical.analyzers.auto import FUNCTION_WORDS
 from rag_assets.retrieval.lexical.analyzers.words import LANGUAGES, words
 
 SURE = {
@@ -103,7 +103,7 @@ def test_listed_words_are_such_that_a_corpus_can_hold_them(language: str) -> Non
 
 
 def test_what_may_be_chosen_needs_no_extra() -> None:
-    assert {ANALYZERS[name].extra for name in auto.CHOICES} == {None}
+    assert {ANALYZERS[name].extra for name in CHOICES} == {None}
 
 
 def test_detection_looks_at_a_sample_that_does_not_depend_on_the_order() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, SortedTexts
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.store import blocks
 from rag_assets.store.canonical import file_digests
@@ -40,7 +40,7 @@ def texts_of(seed: int, n: int = 200) -> dict[str, str]:
 
 
 def analysed(texts: dict[str, str], known: AnalysedTexts | None = None) -> AnalysedTexts:
-    return AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "whitespace", known)
+    return AnalysedTexts.of(list(texts), list(texts.values()), "whitespace", known)
 
 
 def digest(folder: Path, found: AnalysedTexts) -> dict[str, str]:
@@ -100,8 +100,8 @@ def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch
 
 def test_another_analyzer_takes_nothing_over() -> None:
     texts = {f"d{number}": "The houses were painted" for number in range(30)}
-    known = AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "whitespace")
-    found = AnalysedTexts.of(SortedTexts.of(list(texts), list(texts.values())), "english", known)
+    known = AnalysedTexts.of(list(texts), list(texts.values()), "whitespace")
+    found = AnalysedTexts.of(list(texts), list(texts.values()), "english", known)
     assert "paint" in found.tokens.words
 
 
@@ -192,19 +192,21 @@ def test_importing_loads_no_stemmer() -> None:
 @settings(deadline=None)
 @given(CORPORA)
 def test_counts_are_those_of_counters(chunks: list[list[str]]) -> None:
-    counts = ChunkTokens.joined([iter(chunks)]).counts()
-    assert list(counts.words) == sorted({token for chunk in chunks for token in chunk})
-    assert counts.lengths.tolist() == [len(chunk) for chunk in chunks]
+    tokens_of = ChunkTokens.joined([iter(chunks)])
+    words = list(tokens_of.words)
+    counts = AnalysedTexts(list(map(str, range(len(chunks)))), "whitespace", tokens_of).counts()
+    assert words == sorted({token for chunk in chunks for token in chunk})
+    assert tokens_of.lengths.tolist() == [len(chunk) for chunk in chunks]
     expected = [
         (number, chunk, Counter(chunks[chunk])[token])
-        for number, token in enumerate(counts.words)
+        for number, token in enumerate(words)
         for chunk in range(len(chunks))
         if token in chunks[chunk]
     ]
-    tokens = np.repeat(np.arange(len(counts.words)), counts.holding)
-    entries = zip(tokens.tolist(), counts.chunks.tolist(), counts.counts.tolist(), strict=True)
+    tokens = np.repeat(np.arange(len(words)), counts.holding)
+    entries = zip(tokens.tolist(), counts.indices.tolist(), counts.data.tolist(), strict=True)
     assert list(entries) == expected
-    arrays = counts.indptr, counts.chunks, counts.counts
+    arrays = counts.indptr, counts.indices, counts.data
     assert [array.dtype.name for array in arrays] == ["int64", "int32", "uint8"]
 
 

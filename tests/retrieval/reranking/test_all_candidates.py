@@ -18,7 +18,11 @@ from rag_assets.evaluation.units import unit_ids
 from rag_assets.models.encoder import TokenEncoder
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.retrieval.reranking.candidates import best_units, complete_lists
+from rag_assets.retrieval.reranking.candidates import (
+    candidate_lists,
+    complete_ranking,
+    reordered,
+)
 from rag_assets.retrieval.reranking.local import maxsim
 from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny
@@ -44,10 +48,11 @@ def test_a_unit_has_the_score_of_its_best_chunk(
     )
     queries = pa.table({"query_id": ["q2", "q1"], "text": ["two", "one"]})
     texts = {chunk: f"text of {chunk}" for chunk in chunks["chunk_id"].to_pylist()}
-    lists = complete_lists(queries, chunks, texts)
+    ranking = complete_ranking(queries, chunks, judge)
+    lists = candidate_lists(ranking, queries, texts)
     assert [(one.query_id, one.query) for one in lists] == [("q1", "one"), ("q2", "two")]
     drawn = np.random.default_rng(seed).integers(0, 4, (2, len(owners))).astype(float)
-    found = best_units(chunks, lists, list(drawn), {}, judge=judge, depth=depth)
+    found = reordered(ranking, lists, list(drawn), {}, depth)
     for query, scores in zip(("q1", "q2"), drawn, strict=True):
         best: dict[str, float] = {}
         for row, score in zip(chunks.to_pylist(), scores, strict=True):
@@ -57,7 +62,7 @@ def test_a_unit_has_the_score_of_its_best_chunk(
         expected = sorted(best.items(), key=lambda one: (one[1], one[0]), reverse=True)[:depth]
         rows = [row for row in found.to_pylist() if row["query_id"] == query]
         assert [(row["unit_id"], row["score"]) for row in rows] == expected
-    failed = best_units(chunks, lists, list(drawn), {"q1": "why"}, judge=judge, depth=depth)
+    failed = reordered(ranking, lists, list(drawn), {"q1": "why"}, depth)
     assert set(failed["query_id"].to_pylist()) == {"q2"}
 
 

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ConfigError
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, Completion
-from rag_assets.retrieval.derived import Reranked
-from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.candidates import Candidates, Reranked
 from rag_assets.retrieval.reranking.listwise import Listwise, read_permutation, windows
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.failures import Failed

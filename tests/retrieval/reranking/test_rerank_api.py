@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.completions import BudgetReached
-from rag_assets.retrieval.derived import Reranked
-from rag_assets.retrieval.reranking.candidates import Candidates
+from rag_assets.retrieval.reranking.candidates import Candidates, Reranked
 from rag_assets.retrieval.reranking.server import RerankApi, RerankEndpoint
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import ServedModelOptions

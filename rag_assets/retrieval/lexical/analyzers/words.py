@@ -180,13 +180,9 @@ _UNCUT = re.compile(f"[{CJK}{UNSPACED}]")
 
 _DICTIONARY_RUNS = re.compile(f"[{CJK}{UNSPACED}]+|[^{CJK}{UNSPACED}]+")
 
+_WHOLE = re.compile(".+")
+
 _CJK_RUNS = re.compile(f"[{CJK}]+|[^{CJK}]+")
-
-
-def _with_bigrams(text: str) -> Tokens:
-    if text.isascii():
-        return words(text)
-    return [token for word in words(text) for token in _cjk_tokens(word)]
 
 
 def _cjk_tokens(word: str) -> Tokens:
@@ -200,7 +196,7 @@ def _is_cjk(unit: str) -> bool:
     return CJK_CHARACTER.match(unit) is not None
 
 
-CJK_ANALYZER = Analyzer("cjk", of_each(_with_bigrams))
+CJK_ANALYZER = Analyzer("cjk", of_each(_by_runs(_WHOLE, _cjk_tokens)))
 
 
 def _ngrams_of_run(run: str) -> Tokens:
@@ -223,12 +219,6 @@ def _icu_words_of_run(run: str) -> Tokens:
 
 _ICU_WORDS = of_each(_by_runs(_DICTIONARY_RUNS, _icu_words_of_run))
 ICU = Analyzer("icu", _ICU_WORDS, distributions=("icu4py",), extra="icu")
-
-
-def _with_jieba(text: str) -> Tokens:
-    if text.isascii():
-        return words(text)
-    return [token for word in words(text) for token in _cut(word)]
 
 
 def _cut(word: str) -> Tokens:
@@ -255,7 +245,8 @@ def _cutter() -> Callable[[str], Tokens]:
     return cut
 
 
-JIEBA = Analyzer("jieba", of_each(_with_jieba), distributions=("jieba",), extra="chinese")
+_JIEBA_WORDS = of_each(_by_runs(_WHOLE, _cut))
+JIEBA = Analyzer("jieba", _JIEBA_WORDS, distributions=("jieba",), extra="chinese")
 
 
 # fmt: off
