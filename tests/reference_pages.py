@@ -71,7 +71,6 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
     "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
-    "owners": "of the assets in Dagster: mail addresses, or `team:name`",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
     "schedule": "[when Dagster evaluates it again](#schedule)",

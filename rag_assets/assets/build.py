@@ -162,7 +162,6 @@ def _build(
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
-        owners=list(experiment.config.owners),
         code_version=versions.of(stage.own_code()),
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         retry_policy=retry_policy_of(stage, experiment),

@@ -28,10 +28,11 @@ from rag_assets.assets.reported_versions import (
     read_keys,
 )
 from rag_assets.checks.asset_checks import checks_of, results_of
-from rag_assets.checks.check import MAX_EXAMPLES, WARNING, CheckResult
+from rag_assets.checks.check import MAX_EXAMPLES, CheckResult
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.findings import WARNING
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown

@@ -5,7 +5,6 @@ Near-duplicates take longer than all else and are left to ``rag-assets validate`
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.checks.check import (
-    WARNING,
     Check,
     CheckInputs,
     CheckOutcome,
@@ -29,6 +27,7 @@ from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.labels.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.findings import (
     ERROR,
+    WARNING,
     Finding,
     dangling_ids,
     queries_without_relevant,
@@ -70,7 +69,7 @@ def _documents(at: Partition) -> CheckOutcome:
 
 def _qrels(at: Partition) -> CheckOutcome:
     qrels, queries = at.table, at.inputs.queries
-    ids = at.inputs.table(DOCUMENTS_KEY, "document_id")
+    ids = at.inputs.pipeline.artifact(DOCUMENTS_KEY).table(["document_id"])
     return outcome_of(
         [
             dangling_ids(qrels, ids, queries, keeps_unknown=at.experiment.keeps_unknown),
@@ -89,19 +88,6 @@ def _answered(at: Partition) -> CheckOutcome:
             problem = "the retriever failed" if query_id in failures else "nothing was retrieved"
             problems.append(f"query '{query_id}': {problem}")
     return CheckOutcome(problems, WARNING, {"unanswered": len(problems), "failed": len(failures)})
-
-
-def _complete(at: Partition) -> CheckOutcome:
-    metrics = at.table
-    counts = Counter(metrics["query_id"].to_pylist())
-    failed = set(metrics.filter(metrics["failed"])["query_id"].to_pylist())
-    problems = []
-    for query_id in at.inputs.queries["query_id"].to_pylist():
-        if counts[query_id] != 1:
-            problems.append(f"query '{query_id}': {counts[query_id]} rows of metrics")
-        elif query_id in failed:
-            problems.append(f"query '{query_id}': the retriever failed")
-    return CheckOutcome(problems, WARNING)
 
 
 def _ties(at: Partition) -> CheckOutcome:
@@ -212,9 +198,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "query_set_answers": (_SERVED,),
     "index_texts": (_SERVED,),
     "metrics": (
-        Check(
-            "run_complete", "Every query has its metrics; the retriever failed on none.", _complete
-        ),
         Check(
             "ties_at_the_cut",
             f"The order of tied units decides the cut of at most {TIED_SHARE:.0%} of the queries.",

@@ -1,6 +1,6 @@
 """A check: a question to one partition, the tables that it may read, and its outcome.
 
-A check that compares two moments sees each as a :class:`State`: what is up to date, or what an
+A check that compares two moments sees each as :data:`Artifacts`: what is up to date, or what an
 evaluation names.
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import ERROR, WARNING
-from rag_assets.pipeline.evaluation_record import configuration_of
 from rag_assets.pipeline.evaluations import (
     ANCHOR,
     FOLDER,
@@ -25,7 +24,7 @@ from rag_assets.pipeline.evaluations import (
     read_evaluation,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 MAX_EXAMPLES = 20
@@ -33,86 +32,45 @@ MAX_EXAMPLES = 20
 
 NO_ANCHOR = "there is no anchor; `rag-assets anchor PATH` pins an evaluation"
 
-__all__ = ["ERROR", "WARNING", "Check", "CheckOutcome", "CheckResult"]
+
+Artifacts = Callable[[ArtifactKey], Artifact | None]
+"""One moment: gives the artifact of a partition; None: there is none that can be read."""
 
 
-@dataclass(frozen=True)
-class State:
-    """One moment.
-
-    Attributes:
-        configuration: as :func:`rag_assets.pipeline.evaluation_record.configuration_of` gives it.
-        artifact: gives the artifact of a partition; None: there is none that can be read.
-    """
-
-    configuration: Mapping[str, Any]
-    artifact: Callable[[ArtifactKey], Artifact | None]
-
-
-def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> State:
+def of_evaluation(pipeline: Pipeline, evaluation: Evaluation) -> Artifacts:
     """Return what an evaluation of the same experiment names."""
     paths = {entry.key: pipeline.settings.store / entry.path for entry in evaluation.entries}
-    return State(
-        evaluation.origin.configuration,
-        lambda key: pipeline.store.read(paths[key]) if key in paths else None,
-    )
-
-
-def anchor_of(pipeline: Pipeline) -> State | str:
-    """Return the pinned evaluation; or why there is none to compare with, as a phrase."""
-    root = pipeline.root
-    try:
-        pinned = pointed(root / ANCHOR)
-        if pinned is None:
-            return NO_ANCHOR
-        return of_evaluation(pipeline, read_evaluation(root / FOLDER / f"{pinned}.json"))
-    except StoreError as error:
-        return f"the anchor cannot be read: {error}"
+    return lambda key: pipeline.store.read(paths[key]) if key in paths else None
 
 
 class CheckInputs:
-    """The tables behind the checks of some partitions, each read once.
+    """What the checks of some partitions read beside these.
 
     Reading one that is not in the store raises MissingArtifact.
     """
 
-    def __init__(self, pipeline: Pipeline, now: State | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, now: Artifacts | None = None) -> None:
         """Read nothing yet; ``now`` is compared with the anchor, by default what is up to date."""
         self.pipeline = pipeline
-        self._now = now
-        self._tables: dict[object, pa.Table] = {}
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment that is checked."""
-        return self.pipeline.experiment
+        self.now = now or pipeline.current
 
     @cached_property
-    def anchor(self) -> State | str:
+    def anchor(self) -> Artifacts | str:
         """The pinned evaluation; or why there is none to compare with, as a phrase."""
-        return anchor_of(self.pipeline)
+        root = self.pipeline.root
+        try:
+            pinned = pointed(root / ANCHOR)
+            if pinned is None:
+                return NO_ANCHOR
+            evaluation = read_evaluation(root / FOLDER / f"{pinned}.json")
+        except StoreError as error:
+            return f"the anchor cannot be read: {error}"
+        return of_evaluation(self.pipeline, evaluation)
 
     @cached_property
-    def now(self) -> State:
-        """What is compared with the anchor."""
-        return self._now or State(configuration_of(self.experiment), self.pipeline.current)
-
-    def table(self, key: ArtifactKey, *columns: str) -> pa.Table:
-        """Return some columns of a partition, or all."""
-        if (key, columns) not in self._tables:
-            artifact = self.pipeline.artifact(key)
-            self._tables[key, columns] = artifact.table(list(columns) if columns else None)
-        return self._tables[key, columns]
-
-    @property
     def queries(self) -> pa.Table:
         """All queries."""
-        return self.table(QUERIES_KEY)
-
-    @property
-    def documents(self) -> pa.Table:
-        """All documents."""
-        return self.table(DOCUMENTS_KEY)
+        return self.pipeline.artifact(QUERIES_KEY).table()
 
 
 class Partition(NamedTuple):
@@ -125,7 +83,7 @@ class Partition(NamedTuple):
     @property
     def experiment(self) -> Experiment:
         """The experiment of the partition."""
-        return self.inputs.experiment
+        return self.inputs.pipeline.experiment
 
     @property
     def table(self) -> pa.Table:

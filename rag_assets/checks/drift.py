@@ -8,7 +8,6 @@ length means the same. No label is needed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,22 +18,20 @@ from rag_assets.answers.answer_text import Language, is_refusal, words
 from rag_assets.answers.stage import answers_key
 from rag_assets.checks.check import (
     NO_ANCHOR,
+    Artifacts,
     Check,
     CheckInputs,
     CheckOutcome,
     Partition,
-    State,
     of_evaluation,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding, findings_table
 from rag_assets.pipeline.evaluations import Evaluation
-from rag_assets.pipeline.failed_queries import read_by
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.reasons import changes
-from rag_assets.query_sets.query_set import PromptedQuerySet
-from rag_assets.retrieval.base import ORIGINAL, BaseRetriever, EmbeddingRetriever
-from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.score_drift import (
@@ -46,90 +43,59 @@ from rag_assets.statistics.score_drift import (
     too_few,
 )
 from rag_assets.statistics.units import Floats
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
 NAME = "drift"
 FAR = "far_query"
 """The kind of finding that names a query, where too many are far from the corpus."""
 
-MODEL = "model_sha256"
-
-
-def _query_sets_of(experiment: Experiment, retriever: str) -> list[str]:
-    """Return the query sets that a retriever searches for, itself or through others, sorted."""
-    names = read_by(experiment, retriever)
-    base = [name for name in names if isinstance(experiment.retrievers[name], BaseRetriever)]
-    return sorted({experiment.query_set_of(name) for name in base})
+_SOURCES = ("documents", "queries")
+_CONTENTS = ("failed", "files", "path", "search_revision")
+"""What a recipe says of the contents of files and searches: these are what drifts."""
 
 
 def _difference(
-    experiment: Experiment, retriever: str, top_k: int, old: State, new: State
+    experiment: Experiment, run: ArtifactKey, old: Artifacts, new: Artifacts
 ) -> str | None:
     """Return what makes the scores of a cell another quantity; None: they can be compared.
 
-    The contents of files (documents, queries, variants, vectors) may differ: that is what drifts.
+    All that the cell is made from must have the same recipe, but for contents.
     """
-    if not old.configuration:
-        return "the anchor does not say how it was configured"
-    was, now = (_configured(experiment, retriever, state.configuration) for state in (old, new))
-    differences = [change.text.removeprefix("retrievers.") for change in changes(was, now)]
-    if not differences:
-        keys = [run_key(experiment, name, top_k) for name in read_by(experiment, retriever)]
-        keys += [
-            index_key(experiment.family(name), name)
-            for name in read_by(experiment, retriever)
-            if isinstance(experiment.retrievers[name], BaseRetriever)
-        ]
-        if _weights(old, keys) == _weights(new, keys):
-            return None
-        differences = ["other weights of a model"]
-    return f"configured otherwise than in the anchor: {', '.join(differences)}"
+    made_from: dict[ArtifactKey, None] = {}
+    waiting, reasons = [run], dict[str, None]()
+    while waiting:
+        key = waiting.pop()
+        if key not in made_from and key.asset not in _SOURCES:
+            made_from[key] = None
+            waiting += [item.key for item in STAGES[key.asset].inputs(experiment, key)]
+    for key in made_from:
+        was, now = (_recipe(artifacts(key)) for artifacts in (old, new))
+        if now is not None and was is None:
+            reasons[f"{key} is new"] = None
+        elif now is not None and was is not None:
+            name = "".join(value for _, value in key.partition[:1])
+            reasons |= {f"{name}.{change.text}": None for change in changes(was, now)}
+    return f"configured otherwise than in the anchor: {', '.join(reasons)}" if reasons else None
 
 
-def _weights(state: State, keys: list[ArtifactKey]) -> list[object]:
-    artifacts = [state.artifact(key) for key in keys]
-    return [one.manifest.config.get(MODEL) if one is not None else None for one in artifacts]
-
-
-def _configured(
-    experiment: Experiment, retriever: str, configuration: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the part of a configuration on which the scores of a retriever depend."""
-    chunkings, query_sets = (
-        experiment.chunkings_of(retriever),
-        _query_sets_of(experiment, retriever),
-    )
-    parts: dict[str, Any] = {"judge": configuration.get("judge")}
-    for part, names in (
-        ("retrievers", read_by(experiment, retriever)),
-        ("chunking", chunkings),
-        ("query_sets", query_sets),
-    ):
-        blocks = configuration.get(part, {})
-        # Not the revision of a search: what it holds by now is what drifts.
-        parts[part] = {
-            name: {key: value for key, value in blocks[name].items() if key != "revision"}
-            for name in names
-            if name in blocks
-        }
-    texts = [text for name in chunkings for text in experiment.chunkings[name].index_texts or ()]
-    prompted = [isinstance(experiment.query_sets.get(n), PromptedQuerySet) for n in query_sets]
-    if any(prompted) or any(text.asks for text in texts):
-        parts |= {name: configuration.get(name) for name in ("llm", "llms")}
-    return parts
+def _recipe(artifact: Artifact | None) -> dict[str, Any] | None:
+    if artifact is None:
+        return None
+    config = artifact.manifest.config
+    return {name: value for name, value in config.items() if name not in _CONTENTS}
 
 
 def _score_drift(inputs: CheckInputs, retriever: str, top_k: int) -> ScoreDrift | str:
     """Compare the best scores of a cell with those of the anchor; or say why it cannot be."""
-    experiment, old, new = inputs.experiment, inputs.anchor, inputs.now
+    experiment, old, new = inputs.pipeline.experiment, inputs.anchor, inputs.now
     if isinstance(old, str):
         return old
     key = run_key(experiment, retriever, top_k)
     before, after = _best_scores(old, key), _best_scores(new, key)
     if before is None or after is None:
         return f"the anchor has no cell {retriever} at {top_k} that can be read"
-    if changed := _difference(experiment, retriever, top_k, old, new):
+    if changed := _difference(experiment, key, old, new):
         return changed
     if too_few(before, after):
         fewest = min(len(before.query_ids), len(after.query_ids))
@@ -140,8 +106,8 @@ def _score_drift(inputs: CheckInputs, retriever: str, top_k: int) -> ScoreDrift 
     return ScoreDrift(before, after, limits)
 
 
-def _best_scores(state: State, key: ArtifactKey) -> BestScores | None:
-    run, queries = state.artifact(key), state.artifact(QUERIES_KEY)
+def _best_scores(artifacts: Artifacts, key: ArtifactKey) -> BestScores | None:
+    run, queries = artifacts(key), artifacts(QUERIES_KEY)
     if run is None or queries is None:
         return None
     try:
@@ -247,9 +213,9 @@ def _answers(at: Partition) -> CheckOutcome | None:
     return CheckOutcome(problems, config.severity, numbers)
 
 
-def _answer_lengths(state: State, key: ArtifactKey, language: Language) -> Floats | None:
+def _answer_lengths(artifacts: Artifacts, key: ArtifactKey, language: Language) -> Floats | None:
     """Return the words of each answer that did not fail, NaN where it refuses."""
-    artifact = state.artifact(key)
+    artifact = artifacts(key)
     if artifact is None:
         return None
     try:
@@ -299,7 +265,7 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
     findings: list[Finding] = []
     skipped: dict[str, list[str]] = defaultdict(list)
     for check, name, key in cells:
-        artifact = inputs.now.artifact(key)
+        artifact = inputs.now(key)
         outcome = check.find(Partition(inputs, key, artifact)) if artifact is not None else None
         if outcome is None:
             skipped["the last evaluation has no such cell"].append(name)

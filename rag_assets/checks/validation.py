@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
@@ -33,20 +32,18 @@ from rag_assets.labels.duplicates import (
     unjudged_twins,
 )
 from rag_assets.labels.findings import (
-    DEFAULT_THRESHOLD,
     ERROR,
     WARNING,
     Finding,
     dangling_ids,
     findings_table,
-    judged_at_k,
     queries_without_relevant,
     reading_problems,
     rows,
     unmatched_filters,
     unreachable_evidence,
 )
-from rag_assets.pipeline.evaluations import read_current, table_of
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.search_steps_stage import filter_set
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
@@ -56,9 +53,8 @@ from rag_assets.sources.tables import WITHOUT_RELEVANT
 from rag_assets.store.artifacts import ArtifactKey
 
 
-@dataclass(frozen=True)
 class Validation:
-    """What was found.
+    """What was found in documents, queries and labels; all is checked when one is made.
 
     Attributes:
         findings: table of :data:`rag_assets.labels.findings.FINDINGS`, errors first.
@@ -67,10 +63,27 @@ class Validation:
         notes: what the readers found odd and no finding tells, each after the name of its table.
     """
 
-    findings: pa.Table
-    rows: dict[str, int]
-    skipped: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    def __init__(self, pipeline: Pipeline) -> None:
+        """Check an experiment.
+
+        Raises:
+            StoreError: the store cannot be written, or the last evaluation cannot be read.
+        """
+        self.pipeline = pipeline
+        self._tables: list[pa.Table] = []
+        self._sources = {one.name: one.empty() for one in (DOCUMENTS, QUERIES, QRELS)}
+        self._problems: dict[str, list[DataError]] = {}
+        self.skipped: list[str] = []
+        unread = pipeline.experiment.unread_files
+        self.notes = [f"{DOCUMENTS_KEY.asset}: {line}" for line in unread]
+        self._read_sources()
+        self._check_duplicates()
+        self._check_labels()
+        self._check_files()
+        self._check_drift()
+        self.notes += circle_warnings(pipeline.experiment)
+        self.rows = {name: table.num_rows for name, table in self._sources.items()}
+        self.findings = self._sorted()
 
     @property
     def n_errors(self) -> int:
@@ -82,68 +95,24 @@ class Validation:
         """How many findings are warnings."""
         return len(self.findings) - self.n_errors
 
-
-def validate(pipeline: Pipeline, *, judged_threshold: float = DEFAULT_THRESHOLD) -> Validation:
-    """Run every check of labels on an experiment.
-
-    Args:
-        pipeline: the experiment and its store.
-        judged_threshold: share of judged units below which a cell of the last evaluation is told.
-
-    Raises:
-        StoreError: the store cannot be written, or the last evaluation cannot be read.
-    """
-    checked = _Checked(pipeline)
-    checked.read()
-    checked.check_duplicates()
-    checked.check_labels()
-    checked.check_files()
-    checked.check_evaluation(judged_threshold)
-    beside = [f"{DOCUMENTS_KEY.asset}: {line}" for line in pipeline.experiment.unread_files]
-    return Validation(
-        checked.findings(),
-        {name: table.num_rows for name, table in checked.sources.items()},
-        tuple(checked.skipped),
-        (*beside, *checked.notes, *circle_warnings(pipeline.experiment)),
-    )
-
-
-@dataclass
-class _Checked:
-    """What was read and found so far."""
-
-    pipeline: Pipeline
-    sources: dict[str, pa.Table] = field(
-        default_factory=lambda: {
-            "documents": DOCUMENTS.empty(),
-            "queries": QUERIES.empty(),
-            "qrels": QRELS.empty(),
-        }
-    )
-    problems: dict[str, list[DataError]] = field(default_factory=dict)
-    """What is wrong with the rows of each table."""
-    tables: list[pa.Table] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
     @property
-    def errors(self) -> list[DataError]:
+    def _errors(self) -> list[DataError]:
         """Everything that could not be read."""
-        return [error for errors in self.problems.values() for error in errors]
+        return [error for errors in self._problems.values() for error in errors]
 
     @contextmanager
-    def skipping(self, what: str) -> Iterator[None]:
+    def _skipping(self, what: str) -> Iterator[None]:
         """Say that ``what`` could not be checked, and why."""
         try:
             yield
         except (ModelUnavailable, DataError) as error:
             self.skipped.append(f"{what}: {error}")
 
-    def materialized(self, key: ArtifactKey) -> pa.Table:
+    def _materialized(self, key: ArtifactKey) -> pa.Table:
         """Return a partition, brought up to date."""
         return self.pipeline.materialize(key.asset, [key])[0].artifact.table()
 
-    def read(self) -> None:
+    def _read_sources(self) -> None:
         """Read documents, queries and qrels, and collect what is wrong with them.
 
         Labels are read where documents and queries are sound: others would only follow from these.
@@ -151,19 +120,19 @@ class _Checked:
         experiment = self.pipeline.experiment
         self._read(DOCUMENTS_KEY, experiment.dataset.read_documents)
         if experiment.questions is not None:
-            if not self.errors and self._are_written(str(experiment.questions.chunking)):
+            if not self._errors and self._are_written(str(experiment.questions.chunking)):
                 for key in (QUERIES_KEY, QRELS_KEY):
-                    self.sources[key.asset] = self.materialized(key)
+                    self._sources[key.asset] = self._materialized(key)
         else:
             self._read(QUERIES_KEY, experiment.read_queries)
-            if experiment.has_qrels and not self.errors:
-                documents, queries = self.sources["documents"], self.sources["queries"]
+            if experiment.has_qrels and not self._errors:
+                documents, queries = self._sources["documents"], self._sources["queries"]
                 self._read(QRELS_KEY, partial(experiment.read_qrels, documents, queries))
-        self.tables.append(reading_problems(self.errors))
+        self._tables.append(reading_problems(self._errors))
 
     def _are_written(self, chunking: str) -> bool:
         """Return whether a model wrote the questions already; nothing is asked."""
-        self.materialized(chunks_key(chunking))
+        self._materialized(chunks_key(chunking))
         return self.pipeline.current(QUESTIONS_KEY) is not None
 
     def _read(self, key: ArtifactKey, read: Callable[[Problems], Read]) -> None:
@@ -172,24 +141,24 @@ class _Checked:
         Queries without a relevant document are findings, no notes.
         """
         notes: list[str] = []
-        self.problems[key.asset] = []
+        self._problems[key.asset] = []
         try:
             artifact = self.pipeline.materialize(key.asset, [key])[0].artifact
-            self.sources[key.asset], notes = artifact.table(), artifact.manifest.facts["notes"]
+            self._sources[key.asset], notes = artifact.table(), artifact.manifest.facts["notes"]
         except DataError as error:
             problems = Problems(collect=True)
             with problems:
-                self.sources[key.asset], notes = read(problems)
-            self.problems[key.asset] = problems.collected or [error]
+                self._sources[key.asset], notes = read(problems)
+            self._problems[key.asset] = problems.collected or [error]
         self.notes += [f"{key.asset}: {note}" for note in notes if WITHOUT_RELEVANT not in note]
 
-    def check_duplicates(self) -> None:
+    def _check_duplicates(self) -> None:
         """Look for queries and documents that are alike, and for filters that match nothing."""
-        documents, queries, qrels = self.sources.values()
+        documents, queries, qrels = self._sources.values()
         pairs = near_duplicates(documents.column("text"))
         experiment = self.pipeline.experiment
         used = any(filter_set(experiment, n) is not None for n in experiment.retrievers)
-        self.tables += [
+        self._tables += [
             duplicate_queries(queries, qrels),
             duplicate_documents(documents),
             near_duplicate_documents(documents, pairs),
@@ -197,10 +166,10 @@ class _Checked:
             unmatched_filters(queries, documents, used=used),
         ]
 
-    def check_labels(self) -> None:
+    def _check_labels(self) -> None:
         """Check that judgments can be used, and what splits, weights and clusters need."""
         experiment = self.pipeline.experiment
-        documents, queries, qrels = self.sources.values()
+        documents, queries, qrels = self._sources.values()
         if experiment.questions is not None and not queries.num_rows:
             self.skipped.append("labels: a language model has not written the questions yet")
             return
@@ -208,71 +177,63 @@ class _Checked:
             unread = experiment.unread_labels
             self.skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
             return
-        if self.problems["documents"] or self.problems.get("queries"):
+        if self._problems["documents"] or self._problems.get("queries"):
             self.skipped.append("labels: the documents or the queries have errors")
             return
         keeps = experiment.keeps_unknown
-        self.tables.append(dangling_ids(qrels, documents, queries, keeps_unknown=keeps))
-        self.tables.append(queries_without_relevant(qrels, queries))
-        if not self.errors:
+        self._tables.append(dangling_ids(qrels, documents, queries, keeps_unknown=keeps))
+        self._tables.append(queries_without_relevant(qrels, queries))
+        if not self._errors:
             try:
-                self.materialized(QUERY_FACTS_KEY)
+                self._materialized(QUERY_FACTS_KEY)
             except DataError as error:
                 finding = Finding(ERROR, QUERY_FACTS_KEY.asset, str(error))
-                self.tables.append(findings_table([finding]))
+                self._tables.append(findings_table([finding]))
         elif experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE:
             self.skipped.append("splits, weights and clusters: the files have errors")
-        with self.skipping("evidence that no chunk covers"):
+        with self._skipping("evidence that no chunk covers"):
             # Where no document is, no chunk can be: that is counted in a note.
             corpus = documents["document_id"].combine_chunks()
             judged = qrels.filter(pc.is_in(qrels["document_id"], value_set=corpus))
             units = {
-                name: relevant_units(judged, self.materialized(chunks_key(name)), experiment.judge)
+                name: relevant_units(judged, self._materialized(chunks_key(name)), experiment.judge)
                 for name in experiment.chunkings
             }
-            self.tables.append(unreachable_evidence(units, judged))
+            self._tables.append(unreachable_evidence(units, judged))
 
-    def check_files(self) -> None:
+    def _check_files(self) -> None:
         """Check files of index texts, and answerers with their files."""
         experiment = self.pipeline.experiment
-        if not self.problems["documents"]:
-            with self.skipping("files of index_texts"):
+        if not self._problems["documents"]:
+            with self._skipping("files of index_texts"):
                 for name, config in experiment.chunkings.items():
                     options = {text.file: text for text in config.index_texts or () if text.file}
                     for file, option in options.items():
-                        chunks = self.materialized(chunks_key(name))
+                        chunks = self._materialized(chunks_key(name))
                         try:
                             texts_from_file(option, file, chunks)
                         except DataError as error:
-                            self.tables.append(reading_problems([error]))
-        if experiment.answerers and not self.errors:
-            self.tables.append(answer_findings(self.pipeline))
+                            self._tables.append(reading_problems([error]))
+        if experiment.answerers and not self._errors:
+            self._tables.append(answer_findings(self.pipeline))
 
-    def check_evaluation(self, judged_threshold: float) -> None:
-        """Look at the judged shares of the last evaluation, and compare it with the anchor."""
-        root = self.pipeline.root
+    def _check_drift(self) -> None:
+        """Compare the last evaluation with the anchor."""
         try:
-            evaluation = read_current(root)
+            evaluation = read_current(self.pipeline.root)
         except NotEvaluated:
-            self.skipped.append("judged@k and drift: there is no evaluation yet")
+            self.skipped.append("drift: there is no evaluation yet")
             return
-        summaries = {
-            entry.partition["retriever"]: table_of(root, evaluation, entry)
-            for entry in evaluation.entries_of("metrics_summary")
-        }
-        self.tables.append(judged_at_k(summaries, judged_threshold))
-        if not summaries:
-            self.skipped.append("judged@k: the last evaluation had no labels")
         drift, not_compared = drift_findings(self.pipeline, evaluation)
-        self.tables.append(drift)
+        self._tables.append(drift)
         self.skipped += not_compared
 
-    def findings(self) -> pa.Table:
+    def _sorted(self) -> pa.Table:
         """Return all findings, errors first, without what only follows from a refused judgment."""
-        broken = {error.query_id for error in self.errors if isinstance(error, RowError)} - {None}
+        broken = {error.query_id for error in self._errors if isinstance(error, RowError)} - {None}
         findings = [
             finding
-            for table in self.tables
+            for table in self._tables
             for finding in rows(table)
             if finding.severity == ERROR
             or finding.query_id not in broken

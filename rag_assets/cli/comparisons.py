@@ -39,17 +39,16 @@ from rag_assets.report.evaluation_pairs import (
 )
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
-from rag_assets.report.gate_views import gate_csv_rows, gate_markdown, gate_view, junit
 from rag_assets.report.history import flat_history_rows
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.terminal_table import sheets_view
 from rag_assets.statistics.paired_differences import fewest_falls
-from rag_assets.store.atomic import write_text
 
 NOT_COMPARABLE = 1
 
+_STYLES: dict[str, str] = {PASS: "green", FAIL: "bold red", CANNOT_TELL: "bold yellow"}
 EXIT_CODES: dict[Answer, int] = {PASS: 0, FAIL: 1, CANNOT_TELL: 4}
 """Of `gate`."""
 
@@ -262,7 +261,6 @@ def print_gate(
     alpha: float,
     unknown: Literal["pass", "fail"] | None,
     intersection: bool,
-    junit_file: Path | None,
     form: str,
 ) -> None:
     """Pass or fail the last evaluation of PATH, or say that nobody can tell."""
@@ -280,16 +278,14 @@ def print_gate(
         )
     except NotEvaluated as error:
         raise UsageError(str(error)) from error  # not to be mistaken for a regression
-    if junit_file is not None:
-        write_text(junit_file, junit(outcome, cannot_tell_fails=unknown == FAIL))
     if form == "json":
         print_data(as_json(outcome.as_json()))
-    elif form == "table":
-        output().print(gate_view(outcome))
-    elif form == "csv":
-        print_data(formatted(gate_csv_rows(outcome), form))
+    elif form == "markdown":
+        print_data(outcome.markdown())
     else:
-        print_data(gate_markdown(outcome))
+        sheet = outcome.sheet()
+        title = {} if outcome.passed else {sheet.title: _STYLES[outcome.answer]}
+        print_rows(outcome.rows(), form, lambda: [sheet], styles={**_STYLES, **title})
     if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):
         pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
         print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")

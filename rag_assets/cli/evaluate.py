@@ -16,7 +16,7 @@ from rag_assets.checks.retriever_warnings import (
     narrow_search_warnings,
     prompt_warnings,
 )
-from rag_assets.checks.validation import Validation, validate
+from rag_assets.checks.validation import Validation
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
     Verbosity,
@@ -256,11 +256,11 @@ SHOWN = 10
 """So many findings of a kind are drawn for a terminal; the other formats hold all."""
 
 
-def print_findings(path: Path, store: Path | None, judged: float, form: str) -> None:
+def print_findings(path: Path, store: Path | None, form: str) -> None:
     """Check documents, queries and labels of PATH. Exit with 1 if there is an error."""
     pipeline = Pipeline.open(path, store, progress_bar)
     with work_board(lambda: "looking at documents, queries and labels"):
-        validation = validate(pipeline, judged_threshold=judged)
+        validation = Validation(pipeline)
     findings = _located(validation.findings.to_pylist(), pipeline.experiment.dataset.root)
     if form != "table":
         print_data(formatted(findings, form))

@@ -139,14 +139,6 @@ VALIDATE = Command(
     """,
     PATH,
     STORE,
-    option(
-        "--judged",
-        type=Number(0, 1),
-        default=0.1,
-        metavar="SHARE",
-        help="Warn about cells of the last evaluation with a smaller share of judged results; 0 "
-        "for never.",
-    ),
     FORMAT,
 )
 
@@ -305,7 +297,7 @@ GATE = Command(
 
     Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
 
-    Example: rag-assets gate data/handbook --against anchor --junit gate.xml
+    Example: rag-assets gate data/handbook --against anchor
     """,
     PATH,
     STORE,
@@ -333,13 +325,6 @@ GATE = Command(
         help='Take "cannot tell" as a pass or as a fail.',
     ),
     INTERSECTION,
-    option(
-        "--junit",
-        "junit_file",
-        type=FILE,
-        metavar="FILE",
-        help="Also write the result as JUnit XML.",
-    ),
     FORMAT,
 )
 

@@ -16,15 +16,15 @@ from rag_assets.report.answers import answer_rows, answer_sheets
 from rag_assets.report.attribution import (
     attribution_rows,
     attribution_sheet,
-    checked_rows,
     lost_rows,
-    lost_sheets,
+    lost_sheet,
+    waterfall_rows,
     waterfall_sheet,
 )
 from rag_assets.report.evaluation_pairs import MetricSource
 from rag_assets.report.formats import Row, Rows
 from rag_assets.report.judged import headline_sheets
-from rag_assets.report.latency import latency_rows, latency_sheets
+from rag_assets.report.latency import latency_rows, latency_sheet
 from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.result import EvaluationResult
@@ -107,7 +107,7 @@ def _board(result: EvaluationResult, selection: Selection) -> Table:
 
 def _latency(result: EvaluationResult, experiment: Experiment, selection: Selection) -> Table:
     rows = latency_rows(result, experiment, selection.retrievers)
-    return rows, latency_sheets(experiment.name, rows)
+    return rows, [latency_sheet(experiment.name, rows)]
 
 
 def _answers(result: EvaluationResult) -> Table:
@@ -182,7 +182,11 @@ def print_attribution(
     if answers:
         if not result.answer_metrics:
             result.check_labels()
-        lines = checked_rows(result)
+        lines = waterfall_rows(result)
+        if not lines:
+            lead = f"the last evaluation of {experiment.name}"
+            problem = f"{lead} says of no question what became of it"
+            raise NotEvaluated(f"{problem}; that needs `answers` in experiment.yaml, and labels")
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
         print_rows(lines, form, lambda: [sheet], result.evaluation)
         return
@@ -197,6 +201,9 @@ def print_attribution(
     print_rows(
         lost if queries else rows,
         form,
-        lambda: [attribution_sheet(experiment.name, rows, slice_by), *lost_sheets(lost)],
+        lambda: [
+            attribution_sheet(experiment.name, rows, slice_by),
+            *([lost_sheet(lost)] if lost else []),
+        ],
         result.evaluation,
     )

@@ -277,6 +277,6 @@ def ask_retrievers(
                 console.print(Group(*hits.lines(found, styled=console.is_terminal)))
                 console.print("")
     if form != "table":
-        print_data(formatted(hits.rows() if form == "json" else hits.flat_rows(), form))
+        print_data(formatted(hits.rows(), form))
     elif len(hits.found) > 1:
         console.print(sheet_view(replace(hits.side_by_side(), title="", lead=())))

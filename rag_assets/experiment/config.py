@@ -19,7 +19,7 @@ from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.compute.compute import ComputeConfig
 from rag_assets.experiment.llm import LlmConfig
-from rag_assets.experiment.names import checked_experiment_name, checked_name, checked_owner
+from rag_assets.experiment.names import checked_experiment_name, checked_name
 from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.question_options import QuestionOptions
@@ -69,7 +69,6 @@ class ScheduleConfig(Options):
 
 Name = Annotated[str, AfterValidator(checked_name)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
-Owner = Annotated[str, AfterValidator(checked_owner)]
 
 
 if TYPE_CHECKING:
@@ -227,7 +226,6 @@ class ExperimentConfig(Options):
     measurements: MeasurementsConfig = MeasurementsConfig()
     context: ContextConfig = ContextConfig()
     checks: ChecksConfig = ChecksConfig()
-    owners: tuple[Owner, ...] = ()
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
     compute: ComputeConfig = ComputeConfig()

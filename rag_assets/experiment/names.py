@@ -1,4 +1,4 @@
-"""The rule for names of experiments, chunkings and retrievers, and that for owners.
+"""The rule for names of experiments, chunkings and retrievers.
 
 They become partition keys, folder names and column values, so the rule is narrow.
 """
@@ -18,20 +18,6 @@ RESERVED = frozenset(
 """Names of folders of a store and of its state, which no experiment has."""
 
 _NAME = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9_.-]*")
-
-
-_OWNER = re.compile(r"team:[a-zA-Z0-9_.-]+|[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
-
-
-def checked_owner(owner: str) -> str:
-    """Return ``owner``.
-
-    Raises:
-        ValueError: it is neither an e-mail address nor a team.
-    """
-    if not _OWNER.fullmatch(owner):
-        raise ValueError(f"{owner!r} is not an owner; allowed: an e-mail address, or team:<name>")
-    return owner
 
 
 def checked_name(name: str) -> str:

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import (
-    ALL,
     FilteredDocuments,
     declared_unanswerable,
     filter_of,
@@ -98,8 +97,6 @@ def _finding(error: DataError) -> Finding:
 UNANSWERABLE = "no_relevant_document"
 FILTER = "filter"
 UNREACHABLE = "unreachable_evidence"
-JUDGED = "judged_at_k"
-DEFAULT_THRESHOLD = 0.1
 
 
 def dangling_ids(
@@ -209,30 +206,4 @@ def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table
             key = (row["query_id"], row["evidence_id"])
             subject = (key[0], documents.get(key), key[1])
             findings.append(Finding(WARNING, UNREACHABLE, message, *subject))
-    return findings_table(findings)
-
-
-def judged_at_k(
-    summaries: Mapping[str, pa.Table], threshold: float = DEFAULT_THRESHOLD
-) -> pa.Table:
-    """Return a warning for each cell and split in which too few of the retrieved units are judged.
-
-    An unjudged unit counts as not relevant, so a retriever that finds good but unjudged units
-    looks worse than it is; pooling is the remedy.
-
-    Args:
-        summaries: retriever -> table of :data:`rag_assets.schemas.METRICS_SUMMARY`.
-        threshold: the smallest share of judged units that is not reported.
-    """
-    findings = []
-    for retriever, table in summaries.items():
-        for row in table.to_pylist():
-            if row["judged"] is not None and row["judged"] < threshold:
-                where = "" if row.get("split", ALL) == ALL else f" on {row['split']}"
-                message = (
-                    f"{retriever} at top_k {row['top_k']}{where}: {row['judged']:.1%} of the "
-                    f"retrieved units are judged, less than {threshold:.1%}; the others count as "
-                    "not relevant"
-                )
-                findings.append(Finding(WARNING, JUDGED, message))
     return findings_table(findings)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Sequence
 
 from rag_assets.answers.waterfall_stage import CLASSES, UNKNOWN, WITH, shares
-from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
-
-RANK_IN = "rank_in_"
 
 
 def attribution_rows(
@@ -38,65 +34,52 @@ def attribution_rows(
     """
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
     weights = {name: result.attributed_weights(name, result.split) for name in tables}
-    if by is None:
-        counts = ((name, places(table, weights[name])) for name, table in tables.items())
-        return [_row({"retriever": name}, counted, result) for name, counted in counts if counted]
+    groups: list[tuple[Row, Collection[str] | None]] = [({}, None)]
+    if by is not None:
+        groups = [
+            ({by: value}, ids) for value, ids in sorted(members_by(by, result.table_of).items())
+        ]
     return [
-        _row({by: value, "retriever": name}, counted, result)
-        for value, query_ids in sorted(members_by(by, result.table_of).items())
+        {
+            **{**lead, "retriever": name, "split": result.split},
+            **{"top_k": result.attributed_top_k, "n_queries": found.n_queries},
+            "n_evidences": found.n_evidences,
+            **{key: n for place in PLACES for key, n in _counts(found, place).items()},
+            **{"recall": found.recall, "ceiling": found.ceiling},
+        }
+        for lead, ids in groups
         for name, table in tables.items()
-        if (counted := places(table, weights[name].keys() & set(query_ids)))
+        for counted in (weights[name].keys() if ids is None else weights[name].keys() & set(ids),)
+        if (found := places(table, counted))
     ]
 
 
-def _row(lead: Row, of_place: Places, result: EvaluationResult) -> Row:
-    row: Row = {
-        **lead,
-        "split": result.split,
-        "top_k": result.attributed_top_k,
-        "n_queries": of_place.n_queries,
-        "n_evidences": of_place.n_evidences,
-    }
-    for place in PLACES:
-        row |= {place: of_place.counts[place], f"{place}_share": of_place.share(place)}
-    return {**row, "recall": of_place.recall, "ceiling": of_place.ceiling}
+def _counts(of_place: Places, place: str) -> Row:
+    return {place: of_place.counts[place], f"{place}_share": of_place.share(place)}
 
 
 def lost_rows(result: EvaluationResult, retrievers: Collection[str]) -> list[Row]:
     """Return one mapping an evidence that a retriever did not find, by place and query.
 
-    Keys: ``retriever``, ``query_id``, ``evidence_id``, ``lost_at``, ``rank``, ``query`` (its text),
-    and ``rank_in_<input>`` for each retriever that this one reads. Queries are those that
-    :func:`attribution_rows` counts.
+    Keys: ``retriever``, ``query_id``, ``evidence_id``, ``lost_at``, ``rank``, ``query`` (its text).
+    Queries are those that :func:`attribution_rows` counts.
 
     Raises:
         NotEvaluated: the evaluation has no attributions.
     """
     texts = pairs_of(result.queries, "query_id", "text")
+    keys = ("query_id", "evidence_id", "lost_at", "rank")
     rows: list[Row] = []
     for name, table in result.attributions.items():
-        if name not in retrievers:
-            continue
-        counted = result.attributed_weights(name, result.split)
-        lost = [
-            {
-                "retriever": name,
-                **{key: row[key] for key in ("query_id", "evidence_id", "lost_at", "rank")},
-                "query": texts.get(row["query_id"], ""),
-                **{
-                    f"{RANK_IN}{read}": rank
-                    for read, rank in zip(row["inputs"], row["input_ranks"], strict=True)
-                },
-            }
-            for row in table.to_pylist()
-            if row["lost_at"] != FOUND and row["query_id"] in counted
+        counted = result.attributed_weights(name, result.split) if name in retrievers else {}
+        of_retriever = [row for row in table.to_pylist() if row["query_id"] in counted]
+        of_retriever.sort(key=lambda row: (PLACES.index(row["lost_at"]), *map(row.get, keys[:2])))
+        rows += [
+            {"retriever": name, **{key: row[key] for key in keys}, "query": texts[row["query_id"]]}
+            for row in of_retriever
+            if row["lost_at"] != FOUND
         ]
-        rows += sorted(lost, key=_order)
     return rows
-
-
-def _order(row: Row) -> tuple[int, str, str]:
-    return PLACES.index(str(row["lost_at"])), str(row["query_id"]), str(row["evidence_id"])
 
 
 HEADERS = {
@@ -143,28 +126,17 @@ def _column(place: str, *, share: bool) -> Column:
     return Column(place, HEADERS[place], "d", help=meaning, share=f"{place}_share" if share else "")
 
 
-def lost_sheets(rows: Sequence[Row]) -> list[Sheet]:
-    """Return one table a retriever: every evidence that it did not find, see :func:`lost_rows`."""
-    return [
-        _lost_sheet(name, list(lost))
-        for name, lost in groupby(rows, lambda row: str(row["retriever"]))
-    ]
-
-
-def _lost_sheet(retriever: str, rows: Sequence[Row]) -> Sheet:
-    inputs = [name for name in rows[0] if name.startswith(RANK_IN)]
+def lost_sheet(rows: Sequence[Row]) -> Sheet:
+    """Return every evidence that a retriever did not find, see :func:`lost_rows`."""
     columns = (
+        Column("retriever", "retriever", TEXT),
         Column("query_id", "query", TEXT),
         Column("lost_at", "lost at", TEXT, is_whole=True),
         Column("rank", "rank", "d"),
-        *(Column(name, f"in {number}", "d") for number, name in enumerate(inputs, 1)),
         Column("query", "question", TEXT),
         Column("evidence_id", "evidence", TEXT),
     )
-    names = [f"in {n}: {name.removeprefix(RANK_IN)}" for n, name in enumerate(inputs, 1)]
-    read = f" ({', '.join(names)})" if names else ""
-    title = f"{retriever}: {len(rows)} lost{read}"
-    return Sheet(title, columns, rows, is_narrow=True)
+    return Sheet(f"{len(rows)} lost", columns, rows, is_narrow=True)
 
 
 LOSSES = {
@@ -234,61 +206,20 @@ def waterfall_rows(result: EvaluationResult) -> list[Row]:
     return rows
 
 
-def checked_rows(result: EvaluationResult) -> list[Row]:
-    """Return :func:`waterfall_rows`.
-
-    Raises:
-        NotEvaluated: there are none: no answerer, no labels, or metrics that the classes need are
-            not computed.
-    """
-    rows = waterfall_rows(result)
-    if not rows:
-        name = result.evaluation.experiment
-        problem = f"the last evaluation of {name} says of no question what became of it"
-        raise NotEvaluated(f"{problem}; that needs `answers` in experiment.yaml, and labels")
-    return rows
-
-
 def waterfall_sheet(title: str, rows: Sequence[Row]) -> Sheet:
     """Return a row a class and a column an answerer; rows as :func:`waterfall_rows` gives."""
-    answerers = _by_answerer(rows)
+    answerers = list(dict.fromkeys(row["answerer"] for row in rows))
     present = {row["outcome"] for row in rows}
-    lines: list[Row] = [
-        {"class": CLASS_NAMES[name], **_cells(answerers, name)}
-        for name in CLASSES
-        if name in present
-    ]
-    totals = {name: (_total(classes), 1.0) for name, classes in answerers.items()}
-    lines.append({"class": "questions", **_flat(totals)})
+    total: Row = {"class": "questions", **{f"share {name}": 1.0 for name in answerers}}
+    total |= {f"n {name}": sum(r["n"] for r in rows if r["answerer"] == name) for name in answerers}
+    nothing = {f"n {name}": 0 for name in answerers} | {f"share {name}": 0.0 for name in answerers}
+    lines = {c: {"class": CLASS_NAMES[c], **nothing} for c in CLASSES if c in present}
+    for row in rows:
+        name = row["answerer"]
+        lines[row["outcome"]] |= {f"n {name}": row["n"], f"share {name}": row["share"]}
     columns = (
         Column("class", "class", TEXT, min_width=22),
         *(Column(f"n {name}", name, "d", share=f"share {name}") for name in answerers),
     )
-    return Sheet(f"{title}{of_split(rows[0]['split'])}", columns, lines, name="waterfall")
-
-
-def _cells(answerers: Mapping[str, Mapping[str, Row]], outcome: str) -> Row:
-    cells = {name: classes.get(outcome) for name, classes in answerers.items()}
-    return _flat(
-        {name: (row["n"], row["share"]) if row else (0, 0.0) for name, row in cells.items()}
-    )
-
-
-def _flat(cells: Mapping[str, tuple[int, float]]) -> Row:
-    return {
-        key: value
-        for name, (n, share) in cells.items()
-        for key, value in ((f"n {name}", n), (f"share {name}", share))
-    }
-
-
-def _by_answerer(rows: Sequence[Row]) -> dict[str, dict[str, Row]]:
-    """Return answerer -> class -> row."""
-    classes_of: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        classes_of.setdefault(row["answerer"], {})[row["outcome"]] = row
-    return classes_of
-
-
-def _total(classes: Mapping[str, Row]) -> int:
-    return sum(row["n"] for row in classes.values())
+    title = f"{title}{of_split(rows[0]['split'])}"
+    return Sheet(title, columns, [*lines.values(), total], name="waterfall")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
-from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
+from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import FILE, Reason, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
@@ -27,7 +27,7 @@ from rag_assets.report.history import (
 )
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
-from rag_assets.store.artifacts import ArtifactKey, Manifest
+from rag_assets.store.artifacts import Manifest
 
 _SOURCES = ("documents", "queries", "qrels")
 
@@ -50,42 +50,29 @@ def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Ite
         if any(entries):
             yield Reason(f"{asset} {'added' if entries[1] else 'removed'}")
         return
-    if entries[0][0].digest == entries[1][0].digest:
+    (old, *_), (new, *_) = entries
+    if old.digest == new.digest:
         return
     schema = STAGES[asset].schema
-    old, new = _manifest(a, entries[0][0]), _manifest(b, entries[1][0])
-    if schema is None or old is None or new is None:
+    if schema is None or a.manifest_of(old) is None or b.manifest_of(new) is None:
         yield Reason(f"{asset} changed")
     else:
         yield from row_changes(asset, a.table_of(asset), b.table_of(asset), schema.key)
 
 
 def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
-    """Yield what differs in engines, types and the contents of files that options name."""
-    has_files = a.evaluation.origin.files and b.evaluation.origin.files
-    for _, old, new in _changed(a, b):
+    """Yield what differs in engines, types and models; files that options name are named above."""
+    before = {entry.key: entry for entry in a.evaluation.entries}
+    for entry in b.evaluation.entries:
+        earlier = before.get(entry.key)
+        if earlier is None or earlier.fingerprint == entry.fingerprint:
+            continue
+        old, new = a.manifest_of(earlier), b.manifest_of(entry)
         if old is not None and new is not None:
-            for reason in version_changes(old.versions, new.versions):
-                if not (has_files and reason.what.startswith(FILE)):  # said with its name
-                    yield reason
+            reasons = version_changes(old.versions, new.versions)
+            yield from (reason for reason in reasons if not reason.what.startswith(FILE))
             if old.config.get("model_sha256") != new.config.get("model_sha256"):
                 yield Reason("files of the model changed")
-
-
-def _changed(
-    a: EvaluationResult, b: EvaluationResult
-) -> Iterator[tuple[ArtifactKey, Manifest | None, Manifest | None]]:
-    """Yield key and manifests of each partition that is not one artifact in both."""
-    old = {entry.key: entry for entry in a.evaluation.entries}
-    new = {entry.key: entry for entry in b.evaluation.entries}
-    for key in dict.fromkeys([*new, *old]):
-        before, after = old.get(key), new.get(key)
-        if before is None or after is None or before.fingerprint != after.fingerprint:
-            yield key, _manifest(a, before), _manifest(b, after)
-
-
-def _manifest(result: EvaluationResult, entry: SnapshotEntry | None) -> Manifest | None:
-    return result.manifest_of(entry) if entry is not None else None
 
 
 MAX_REASONS = 20
@@ -157,16 +144,14 @@ def answer_changes(
 
 def _changes(a: EvaluationResult, b: EvaluationResult, answerer: str) -> list[Row]:
     key = answers_key(answerer)
-    if {one.fingerprint for one in a.evaluation.entries_of(key.asset) if one.key == key} == {
-        one.fingerprint for one in b.evaluation.entries_of(key.asset) if one.key == key
-    }:
+    was, now = manifests = a.manifest(key), b.manifest(key)
+    if was is not None and now is not None and was.fingerprint == now.fingerprint:
         return []
     old, new = (_by_question(result, answerer) for result in (a, b))
     changed = [q for q in new if q in old and old[q]["answer"] != new[q]["answer"]]
     if not changed:
         return []
-    manifests = a.manifest(key), b.manifest(key)
-    generator = ["generator"] if _generator(manifests[0]) != _generator(manifests[1]) else []
+    generator = ["generator"] if _generator(was) != _generator(now) else []
     reads = any(one is not None and "contexts" in one.inputs for one in manifests)
     quoted = has_documents(a) and has_documents(b)
     contexts = [_contexts(one, answerer, quoted=quoted) if reads else {} for one in (a, b)]

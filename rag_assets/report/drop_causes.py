@@ -140,13 +140,24 @@ class Causes:
     newcomers: tuple[Newcomer, ...]
     n_newcomers: int
 
-    @property
-    def newcomer_lines(self) -> Iterator[str]:
-        """A line for each of the first newcomers, and how many more there are."""
-        named = self.newcomers[:MAX_NEWCOMERS]
-        yield from (newcomer.text for newcomer in named)
-        if more := self.n_newcomers - len(named):
-            yield f"and {more} more unjudged documents that were added or changed"
+    def lines(self, retriever: str, change: float) -> Iterator[str]:
+        """Yield the worst questions, what was lost and won, and the documents that nobody judged.
+
+        Args:
+            retriever: whose metric is lower.
+            change: of its mean.
+        """
+        worst = self.lost[:MAX_NAMED]
+        named = "; ".join(f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in worst)
+        more = self.n_lost - len(worst)
+        yield f"  {retriever} lost most on {named}" + (f"; and {more} more" if more else "")
+        by = f", {self.unjudged:.4f} of it to documents that nobody has judged"
+        won = self.loss + change
+        elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
+        yield f"  {self.loss:.4f} of the mean was lost{by if self.newcomers else ''}{elsewhere}"
+        yield from (f"  {newcomer.text}" for newcomer in self.newcomers[:MAX_NEWCOMERS])
+        if (more := self.n_newcomers - MAX_NEWCOMERS) > 0:
+            yield f"  and {more} more unjudged documents that were added or changed"
 
 
 def causes_of(pair: EvaluationPair, name: str, corpus: CorpusChange) -> Causes | None:

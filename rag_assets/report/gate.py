@@ -26,6 +26,7 @@ from typing import Literal
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
+from rag_assets.plain_text import markdown
 from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
 from rag_assets.report.evaluation_pairs import (
@@ -51,9 +52,6 @@ CANNOT_TELL: Answer = "cannot tell"
 
 MIN_SILENT = 5
 """From so many questions on, returning nothing is no matter of chance."""
-
-MAX_QUESTIONS = 3
-"""Questions that lost most and are named."""
 
 MAX_CHANGES = 4
 """Changes since the other evaluation that are named; `diff` has all."""
@@ -154,16 +152,53 @@ class Gate:
 
     def __repr__(self) -> str:
         """Return what ``print`` shows: the checks, and why they come out so."""
-        return table_text(gate_sheet(self))
+        return table_text(self.sheet())
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows; all text from data is escaped."""
-        return table_html(gate_sheet(self))
+        return table_html(self.sheet())
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""
         content = {name: value for name, value in asdict(self).items() if name != "subject"}
         return {"answer": self.answer, "passed": self.passed, **content}
+
+    def rows(self) -> list[Row]:
+        """Return one mapping a retriever or answerer."""
+        return [
+            {
+                self.subject: check.retriever,
+                "answer": check.answer,
+                "reason": check.reason,
+                **{name: getattr(check.drop, name, None) for name in NUMBERS},
+                "p_adjusted": check.p_adjusted,
+            }
+            for check in self.checks
+        ]
+
+    def sheet(self) -> Sheet:
+        """Return the checks, and below them why they come out so."""
+        bounds = ("low", "high")
+        columns = (
+            Column("answer", "result", TEXT, is_whole=True),
+            Column(self.subject, self.subject, TEXT),
+            Column("old", "old"),
+            Column("new", "new"),
+            Column(
+                "change", "change", SIGNED, bounds=bounds, interval="interval", is_required=True
+            ),
+            Column("p_adjusted", "p", P_VALUE),
+        )
+        split = "" if self.split == "all" else f", split {self.split}"
+        name = f"{self.experiment}, {self.metric}{split}"
+        title = f"gate {_WORDS[self.answer]}: {name} against {self.against}"
+        return Sheet(title, columns, self.rows(), notes=[*_lines(self)])
+
+    def markdown(self) -> str:
+        """Return the same for the page of a CI run."""
+        sheet = self.sheet()
+        lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
+        return f"### {sheet.title}\n\n{sheet.markdown()}\n{lines}"
 
 
 def gate(
@@ -360,68 +395,19 @@ NUMBERS = ("n", "old", "new", "change", "low", "high")
 _WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
 
 
-def gate_sheet(gate: Gate) -> Sheet:
-    """Return the checks, and below them why they come out so."""
-    bounds = ("low", "high")
-    columns = (
-        Column("answer", "result", TEXT, is_whole=True),
-        Column("retriever", gate.subject, TEXT),
-        Column("old", "old"),
-        Column("new", "new"),
-        Column("change", "change", SIGNED, bounds=bounds, interval="interval", is_required=True),
-        Column("p_adjusted", "p", P_VALUE),
-    )
-    split = "" if gate.split == "all" else f", split {gate.split}"
-    name = f"{gate.experiment}, {gate.metric}{split}"
-    title = f"gate {_WORDS[gate.answer]}: {name} against {gate.against}"
-    return Sheet(title, columns, gate_rows(gate), notes=[*_lines(gate)])
-
-
-def gate_rows(gate: Gate) -> list[Row]:
-    """Return one mapping a retriever."""
-    return [
-        {
-            "retriever": check.retriever,
-            "answer": check.answer,
-            "reason": check.reason,
-            **{name: getattr(check.drop, name, None) for name in NUMBERS},
-            "p_adjusted": check.p_adjusted,
-        }
-        for check in gate.checks
-    ]
-
-
 def _lines(gate: Gate) -> Iterator[str]:
-    for text in gate.incomplete:
-        yield f"incomplete: {text}"
+    yield from (f"incomplete: {text}" for text in gate.incomplete)
     for answer, lead in ((FAIL, "failed"), (CANNOT_TELL, "cannot tell")):
         for check in gate.checks:
             if check.answer == answer:
                 yield f"{lead}: {check.retriever}: {check.reason}"
-                yield from cause_lines(check)
-    yield look_line(gate)
-    for text in gate.notes:
-        yield f"note: {text}"
+                if check.causes is not None and check.drop is not None:
+                    yield from check.causes.lines(check.retriever, check.drop.change)
+    yield _look_line(gate)
+    yield from (f"note: {text}" for text in gate.notes)
 
 
-def cause_lines(check: Check) -> Iterator[str]:
-    """Yield which questions a retriever lost most on, by what, and the pages that nobody judged."""
-    causes = check.causes
-    if causes is None:
-        return
-    worst = causes.lost[:MAX_QUESTIONS]
-    named = "; ".join(f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in worst)
-    more = causes.n_lost - len(worst)
-    yield f"  {check.retriever} lost most on {named}" + (f"; and {more} more" if more else "")
-    won = causes.loss + check.drop.change if check.drop is not None else 0.0
-    elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
-    by = f", {causes.unjudged:.4f} of it to documents that nobody has judged"
-    yield f"  {causes.loss:.4f} of the mean was lost{by if causes.newcomers else ''}{elsewhere}"
-    for line in causes.newcomer_lines:
-        yield f"  {line}"
-
-
-def look_line(gate: Gate) -> str:
+def _look_line(gate: Gate) -> str:
     """Return which look it was, and what p had to be."""
     look = gate.look
     if look is None:

@@ -95,22 +95,6 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     )
 
 
-_COUNTS = {
-    "n_attempted": "queries",
-    "n_answered": "with results",
-    "n_empty": "empty",
-    "n_failed": "failed",
-    "n_unanswerable": "unanswerable",
-    "n_unlabelled": "without labels",
-    "n_queries": "averaged",
-    "n_unreachable": "unreachable evidences",
-    "n_not_in_corpus": "not in corpus",
-    "n_unjudged": "unjudged results",
-    "judged": "judged",
-    "n_tied": "tied at the cut",
-}
-"""Stored column -> its heading in the query accounting; others stand behind them."""
-
 _ELSEWHERE = {*LEADING, "tokens", "weight"}
 
 
@@ -119,12 +103,12 @@ def accounting_columns(
 ) -> Iterator[Column]:
     """Yield the columns that say what the means are over: all stored ones without a place."""
     yield Column("retriever", "retriever", TEXT, help=MEANINGS["retriever"])
-    columns = {column.name: column for column in stored if column.name not in _ELSEWHERE}
-    for name in (*_COUNTS, *(name for name in columns if name not in _COUNTS)):
-        is_mean = columns[name].type in ("double", "float")
-        form = ".0%" if name == "judged" else ".4f" if is_mean else "d"
-        title = _COUNTS.get(name, name.removeprefix("n_").replace("_", " "))
-        yield Column(name, title, form, help=columns[name].meaning)
+    for column in stored:
+        if column.name not in _ELSEWHERE:
+            is_mean = column.type in ("double", "float")
+            form = ".0%" if column.name == "judged" else ".4f" if is_mean else "d"
+            title = column.name.removeprefix("n_").replace("_", " ")
+            yield Column(column.name, title, form, help=column.meaning)
 
 
 MAX_FAILED = 20

@@ -10,7 +10,6 @@ from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import ROUGH, TEXT, Column, Sheet
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.external.stage import ANSWER, ExternalRankings
 from rag_assets.retrieval.lexical.stage import term_counts_key
 
@@ -32,19 +31,12 @@ def latency_rows(
     - ``p50_ms``, ``p95_ms``, ``p99_ms``: of single queries one at a time, with all that they need:
       what models take to write and to encode them, searching, fusing and reranking. A server's
       part is that of its requests when they were made. ``n_timed`` is their number.
-    - ``concurrency``: how many queries a search that is not ours is asked at once.
     - ``query_cost``: money that servers take for a query, on average; 0 where none is asked, None
       where a part of it is not known.
     - ``index_seconds``: building the index, with analysing its texts and without embedding;
       ``index_bytes``: its size on disk.
-    - ``rerank_seconds``: of a reranker for the candidates of all queries, with what it looked up.
-    - ``n_asked``, ``n_asked_before``: requests to a language model, texts sent to a server,
-      documents that a reranker scored, and those whose answer was kept from before; for this
-      retriever and its query set.
-    - ``api_tokens``: tokens that the server counted; ``api_cost``: money for them, where the
-      experiment has prices.
-    - ``n_embedded``, ``n_from_cache``: texts (chunks and queries) that the model embedded, and
-      that the vector cache had; ``embed_seconds``: for all, with loading the model.
+    - ``n_embedded``: texts (chunks and queries) that the model embedded; the vector cache had the
+      others; ``embed_seconds``: for all, with loading the model.
     """
     measured = _Measured(result, experiment)
     present = result.run_retrievers
@@ -54,11 +46,8 @@ def latency_rows(
             "retriever": name,
             "queries_per_second": measured.queries_per_second(name),
             **measured.latency(name),
-            "concurrency": measured.concurrency(name),
             **measured.index(name),
             **measured.embedded(name),
-            "rerank_seconds": measured.rerank_seconds(name),
-            **measured.asked(name),
         }
         for name in names
     ]
@@ -77,7 +66,6 @@ class _Measured:
             for entry in result.evaluation.entries
             for name in (entry.partition.get("retriever") or entry.partition.get("analysis"),)
         }
-        self._asking = {name: self._asked_by(name) for name in experiment.retrievers}
 
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
@@ -98,13 +86,13 @@ class _Measured:
         name = config.query_set if isinstance(config, BaseRetriever) else None
         return self._experiment.query_sets.get(name or "")
 
-    def _is_reranked(self, retriever: str) -> bool:
-        return self._experiment.retrievers[retriever].family == "reranked"
-
     def _has_scores(self, retriever: str) -> bool:
         """Return whether a reranker knew scores from before."""
-        lookups = (self._find("ask", one, cached=True) for one in self._asking[retriever])
-        return self._is_reranked(retriever) and any(one and one["amount"] for one in lookups)
+        if self._experiment.family(retriever) != "reranked":
+            return False
+        runs = [f for (asset, name), f in self._fingerprints.items() if name == retriever]
+        lookups = (self._find("ask", run, cached=True) for run in runs)
+        return any(one and one["amount"] for one in lookups)
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
@@ -114,10 +102,6 @@ class _Measured:
         cost = alone["cost"] if alone and alone["amount"] else None
         row["query_cost"] = cost / alone["amount"] if alone and cost is not None else None
         return row
-
-    def concurrency(self, retriever: str) -> int | None:
-        config = self._experiment.retrievers[retriever]
-        return config.concurrency if isinstance(config, ExternalRetriever) else None
 
     def index(self, retriever: str) -> Row:
         for asset in _INDEXES:
@@ -133,50 +117,11 @@ class _Measured:
         return {"index_seconds": None, "index_bytes": None}
 
     def embedded(self, retriever: str) -> Row:
-        new, old = (
-            [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
-            for cached in (False, True)
-        )
-        if not any(new):
-            return dict.fromkeys(("n_embedded", "n_from_cache", "embed_seconds"))
-        return {
-            "n_embedded": sum(one["amount"] for one in new if one),
-            "n_from_cache": sum(one["amount"] for one in old if one),
-            "embed_seconds": sum(map(_seconds, new)),
-        }
-
-    def rerank_seconds(self, retriever: str) -> float | None:
-        measured = self._find("search", self._rankings.get(retriever, ""))
-        return measured["seconds"] if measured and self._is_reranked(retriever) else None
-
-    def asked(self, retriever: str) -> Row:
-        """Return what APIs were asked for, its inputs left out."""
-        new, old = (self._asked(retriever, cached=cached) for cached in (False, True))
-        counted = [one for one in new if one["what"] == "ask" or one["tokens"] is not None]
-        tokens = [one["tokens"] for one in counted if one["tokens"] is not None]
-        costs = [one["cost"] for one in counted if one["cost"] is not None]
-        return {
-            "n_asked": sum(one["amount"] for one in counted) if counted else None,
-            "n_asked_before": sum(one["amount"] for one in old) if counted and old else None,
-            "api_tokens": sum(tokens) if tokens else None,
-            "api_cost": sum(costs) if costs else None,
-        }
-
-    def _asked(self, retriever: str, *, cached: bool) -> list[Measurement]:
-        measured = [self._of("embed", asset, retriever, cached=cached) for asset in _EMBEDDED]
-        measured += [self._find("ask", one, cached=cached) for one in self._asking[retriever]]
-        return [one for one in measured if one is not None]
-
-    def _asked_by(self, retriever: str) -> list[str]:
-        """Return fingerprints of what may have asked an API: the runs, and the query set."""
-        config = self._experiment.retrievers.get(retriever)
-        query_set = config.query_set if isinstance(config, BaseRetriever) else None
-        return [
-            entry.fingerprint
-            for entry in self._result.evaluation.entries
-            if (entry.asset.endswith("_runs") and entry.partition["retriever"] == retriever)
-            or (entry.asset == "query_set_answers" and entry.partition["query_set"] == query_set)
-        ]
+        measured = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]
+        if not any(measured):
+            return {"n_embedded": None, "embed_seconds": None}
+        n_embedded = sum(one["amount"] for one in measured if one)
+        return {"n_embedded": n_embedded, "embed_seconds": sum(map(_seconds, measured))}
 
     def _of(
         self, what: str, asset: str, name: str, *, cached: bool | None = None
@@ -189,18 +134,20 @@ def _seconds(measured: Measurement | None) -> float:
     return (measured["seconds"] or 0.0) if measured else 0.0
 
 
-def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
-    """Return one row a retriever, and what rerankers took and servers counted."""
+def latency_sheet(experiment: str, rows: Sequence[Row]) -> Sheet:
+    """Return one row a retriever."""
     timed = max((row["n_timed"] for row in rows if row["n_timed"]), default=0)
+    is_charged = any(row["query_cost"] for row in rows)
     columns = (
         Column("retriever", "retriever", TEXT, min_width=8),
         Column("queries_per_second", "queries\nper s", ",.0f"),
         Column("p50_ms", "p50\nms", ROUGH),
         Column("p95_ms", "p95\nms", ROUGH),
         Column("p99_ms", "p99\nms", ROUGH),
+        *([Column("query_cost", "cost a\nquery", ".4g")] if is_charged else []),
         Column("index_seconds", "index\ns", ROUGH),
         Column("index_megabytes", "index\nMB", ROUGH),
-        Column("texts", "embed-\nded", "s"),
+        Column("n_embedded", "embed-\nded", ",d"),
         Column("embed_seconds", "embed\ns", ROUGH),
     )
     notes = [
@@ -208,27 +155,9 @@ def latency_sheets(experiment: str, rows: Sequence[Row]) -> list[Sheet]:
         "embedded: new texts of all; the others were cached.",
     ]
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
-    first = Sheet(title, columns, [_line(row) for row in rows], notes=notes, is_narrow=True)
-    asked = [row for row in rows if any(row.get(column.name) for column in _API_COLUMNS)]
-    lead = Column("retriever", "retriever", TEXT)
-    return [first, *([Sheet("", (lead, *_API_COLUMNS), asked)] if asked else [])]
-
-
-_API_COLUMNS = (
-    Column("rerank_seconds", "rerank s", ROUGH),
-    Column("n_asked", "asked", ",d"),
-    Column("n_asked_before", "known", ",d"),
-    Column("api_tokens", "API tokens", ",d"),
-    Column("api_cost", "API cost", ".4g"),
-    Column("query_cost", "cost a query", ".4g"),
-)
-
-
-def _line(row: Row) -> Row:
-    """Return a row with its index in MB, and how many texts were embedded, of how many."""
-    size, new = row["index_bytes"], row["n_embedded"]
-    return {
-        **row,
-        "index_megabytes": None if size is None else size / 1_000_000,
-        "texts": None if new is None else f"{new}/{new + row['n_from_cache']}",
-    }
+    size = "index_bytes"
+    lines = [
+        {**row, "index_megabytes": None if row[size] is None else row[size] / 1_000_000}
+        for row in rows
+    ]
+    return Sheet(title, columns, lines, notes=notes, is_narrow=True)

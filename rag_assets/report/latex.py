@@ -28,23 +28,16 @@ def sheets_latex(sheets: Iterable[Sheet]) -> str:
 
 
 def _lines(sheet: Sheet) -> Iterator[str]:
-    columns = [(column, False) for column in sheet.in_text]
-    for place in reversed(range(len(columns))):
-        column = columns[place][0]
-        if column.has_bounds and column.interval:
-            columns.insert(place + 1, (column, True))
-    head = [
-        latex_text(column.interval if is_interval else column.heading)
-        for column, is_interval in columns
-    ]
-    layout = "".join("l" if column.is_text else "r" for column, _ in columns)
+    columns = sheet.in_lines
+    layout = "".join("l" if column.is_text else "r" for column in columns)
     yield "% \\usepackage{booktabs}\n\\begin{table}\n\\centering\n"
     caption = " ".join(filter(None, (_sentence(sheet.title), *map(_sentence, sheet.notes))))
     if caption:
         yield f"\\caption{{{caption}}}\n"
-    yield f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{_line(head)}\\midrule\n"
+    head = _line(latex_text(column.heading) for column in columns)
+    yield f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{head}\\midrule\n"
     for row in sheet.rows:
-        yield _line(_cell(sheet, column, row, is_interval) for column, is_interval in columns)
+        yield _line(_cell(sheet, column, row) for column in columns)
     yield "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
 
 
@@ -52,8 +45,8 @@ def _line(cells: Iterable[str]) -> str:
     return f"{' & '.join(cells)} \\\\\n"
 
 
-def _cell(sheet: Sheet, column: Column, row: Row, is_interval: bool) -> str:
-    text = column.ends(row) if is_interval else column.text(row)
+def _cell(sheet: Sheet, column: Column, row: Row) -> str:
+    text = column.text(row)
     if not text:
         return "--"
     if column.is_text:
@@ -61,7 +54,7 @@ def _cell(sheet: Sheet, column: Column, row: Row, is_interval: bool) -> str:
     number = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex_text(text))  # an exponent keeps its hyphen
     # A line that begins with a bracket would be an option of the end of the line before.
     number = f"{{}}{number}" if number.startswith("[") else number
-    return f"\\textbf{{{number}}}" if not is_interval and sheet.is_best(column, row) else number
+    return f"\\textbf{{{number}}}" if sheet.is_best(column, row) else number
 
 
 def _sentence(text: str) -> str:

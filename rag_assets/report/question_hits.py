@@ -115,19 +115,14 @@ class QuestionHits(Tabular):
                 "retriever": one.retriever,
                 "passage": self._numbers[_place(hit)],
                 **hit._asdict(),
-                "marks": self._marks(hit),
             }
             for one in self.found
             for hit in one.hits
         ]
 
-    def flat_rows(self) -> list[Row]:
-        """Return the same without marks: for CSV and Markdown."""
-        return [{name: row[name] for name in row if name != "marks"} for row in self.rows()]
-
     def to_arrow(self) -> pa.Table:
         """Return one row a hit: retriever, passage, rank, score, place and text."""
-        return pa.Table.from_pylist(self.flat_rows())
+        return pa.Table.from_pylist(self.rows())
 
     def lines(self, found: RetrieverHits, *, styled: bool) -> Iterator[RenderableType]:
         """Yield what one retriever found; a passage that another one found before is named."""
@@ -165,9 +160,6 @@ class QuestionHits(Tabular):
     def _first(self, hit: Hit) -> RetrieverHits:
         place = _place(hit)
         return next(one for one in self.found if any(_place(each) == place for each in one.hits))
-
-    def _marks(self, hit: Hit) -> list[Mark]:
-        return marks(hit.text, self.question, self._analyzer)
 
     def _excerpt(self, hit: Hit) -> Excerpt:
         line = " ".join(hit.text.split())

@@ -7,7 +7,7 @@ name, form and mark wherever it stands. Programs get the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -89,10 +89,17 @@ class Column:
         """Whether an interval stands beside the value."""
         return self.bounds is not None and self.form != INTERVAL
 
+    @property
+    def parts(self) -> tuple[Column, ...]:
+        """The column, and one of its interval where that has a heading."""
+        if not (self.has_bounds and self.interval):
+            return (self,)
+        return self, Column(f"{self.name}_interval", self.interval, INTERVAL, bounds=self.bounds)
+
     def value(self, row: Row) -> Any:  # noqa: ANN401 (whatever a row holds)
         """Return the value; of an interval its ends, None where they are not known."""
         if self.form == INTERVAL and self.bounds is not None:
-            ends = tuple(row[name] for name in self.bounds)
+            ends = tuple(row.get(name) for name in self.bounds)
             return None if None in ends else ends
         return row.get(self.name)
 
@@ -208,6 +215,11 @@ class Sheet:
         """Those of them for which lines of text have room."""
         return [column for column in self.shown if not column.is_page_only]
 
+    @property
+    def in_lines(self) -> list[Column]:
+        """The same; an interval is a column of its own."""
+        return [part for column in self.in_text for part in column.parts]
+
     def _needs(self, column: Column) -> bool:
         values = (column.value(row) for row in self.rows)
         return any(value or isinstance(value, float) for value in values)
@@ -229,16 +241,8 @@ class Sheet:
         ranked = (row for row in self.rows if row.get("position", 1) is not None)
         return [value for row in ranked if (value := column.value(row)) is not None]
 
-    def lines(self, missing: str = "-") -> list[dict[str, str]]:
-        """Return each row as heading -> text; intervals have columns of their own."""
-        return [dict(self._cells(row, missing)) for row in self.rows]
-
-    def _cells(self, row: Row, missing: str) -> Iterable[tuple[str, str]]:
-        for column in self.in_text:
-            yield column.heading, column.text(row) or missing
-            if column.has_bounds and column.interval:
-                yield column.interval, column.ends(row) or missing
-
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        return formatted(self.lines(), "markdown")
+        columns = self.in_lines
+        lines = [{c.heading: c.text(row) or "-" for c in columns} for row in self.rows]
+        return formatted(lines, "markdown")

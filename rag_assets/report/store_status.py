@@ -45,22 +45,16 @@ def status_rows(settings: StoreSettings) -> list[Row]:
     return [_row(settings, name, known.get(name)) for name in sorted({*known, *roots})]
 
 
+_KEYS = (
+    *("experiment", "source", "evaluated", "complete", "primary", "best", "value"),
+    *("compute", "check", "problem", "anchor", "schedule"),
+)
+
+
 def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
     root = settings.store / name
-    row: Row = {
-        "experiment": name,
-        "source": source or source_of_current(root),
-        "evaluated": None,
-        "complete": None,
-        "primary": None,
-        "best": [],
-        "value": None,
-        "compute": None,
-        "check": None,
-        "problem": None,
-        "anchor": None,
-        "schedule": None,
-    }
+    row: Row = {**dict.fromkeys(_KEYS), "best": []}
+    row |= {"experiment": name, "source": source or source_of_current(root)}
     try:
         row["anchor"] = pointed(root / "anchor")
         evaluation = read_current(root)

@@ -23,16 +23,14 @@ from rag_assets.report.sheet import MEAN, SIZE, TEXT, Column, Sheet
 NARROWEST = 8
 """Characters to which a column of names is folded before a column is left out."""
 
-LAST = 4
-"""Characters to which it is folded when nothing more can be left out."""
-
 
 class FittedTable(Table):
-    """A table without lines; columns from the right are left out until the others are whole.
+    """A table without lines; columns from the right are left out until the others fit.
 
-    Columns with ``no_wrap`` keep their width; others are folded, to their ``min_width`` or
-    :data:`NARROWEST` characters. The first column, names and texts stay, and so do columns whose
-    headers are in ``required``. A line below the table says what is left out.
+    Columns with ``no_wrap`` keep their width; before another is left out, texts are folded to their
+    ``min_width``, or to :data:`NARROWEST` characters and whole words of the header. The first
+    column, names and texts stay, and so do columns whose headers are in ``required``. A line below
+    the table says what is left out.
     """
 
     def __init__(self, *, required: Sequence[str] = (), narrow: bool = False) -> None:
@@ -42,61 +40,38 @@ class FittedTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines of the table, and what is left out."""
-        widths = [_width(console, options, column) for column in self.columns]
+        least = [_least(console, options, column) for column in self.columns]
         gap = 1 if self.collapse_padding else 2
-        least = [_least(console, *pair) for pair in zip(self.columns, widths, strict=True)]
-        shown = list(range(len(widths)))
-        fits = sum(widths) + gap * (len(widths) - 1) <= options.max_width
-        for number in reversed(range(1, len(widths))):
-            if fits or sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width:
+        present = list(range(len(least)))
+        for number in reversed(present[1:]):
+            if sum(least[n] + gap for n in present) - gap <= options.max_width:
                 break
-            if self._may_go(self.columns[number]):
-                shown.remove(number)
-        has_room = sum(least[n] for n in shown) + gap * (len(shown) - 1) <= options.max_width
-        floors = {
-            n: least[n] if has_room or self.columns[n].no_wrap else min(LAST, widths[n])
-            for n in shown
-        }
-        fitted = {n: widths[n] for n in shown}
-        while sum(fitted.values()) + gap * (len(shown) - 1) > options.max_width:
-            foldable = [n for n in shown if fitted[n] > floors[n]]
-            if not foldable:
-                break
-            fitted[max(foldable, key=fitted.__getitem__)] -= 1
+            column = self.columns[number]
+            is_number = column.no_wrap or column.justify == "right"
+            if is_number and str(column.header) not in self.required:
+                present.remove(number)
         table = copy(self)
-        table.columns = []
-        for place, number in enumerate(shown):  # a column knows where it stands
-            column = replace(
-                self.columns[number], width=fitted[number], min_width=None, _index=place
-            )
-            table.columns.append(column)
+        table.columns = [  # a column knows where it stands
+            replace(self.columns[number], min_width=None, _index=place)
+            for place, number in enumerate(present)
+        ]
         yield from Table.__rich_console__(table, console, options)
         out = [
             " ".join(str(column.header).replace("-\n", "").split())
             for number, column in enumerate(self.columns)
-            if number not in shown
+            if number not in present
         ]
         if out:
             yield Text(f"not shown, the terminal is too narrow: {', '.join(out)}", style="dim")
 
-    def _may_go(self, column: RichColumn) -> bool:
-        is_number = column.no_wrap or column.justify == "right"
-        return is_number and str(column.header) not in self.required
 
-
-def _width(console: Console, options: ConsoleOptions, column: RichColumn) -> int:
-    """Return how wide a column is where there is room."""
+def _least(console: Console, options: ConsoleOptions, column: RichColumn) -> int:
+    """Return how far a column is folded before another is left out."""
     free = options.update(max_width=10_000)
-    cells = (column.header, *column.cells)
-    return max(Measurement.get(console, free, cell).maximum for cell in cells)
-
-
-def _least(console: Console, column: RichColumn, width: int) -> int:
-    """Return how far a column is folded before another is left out: no word of its header is."""
-    if column.no_wrap:
-        return width
-    header = Measurement.get(console, console.options, column.header).minimum
-    return min(width, column.min_width or max(NARROWEST, header))
+    cells = [Measurement.get(console, free, cell) for cell in (column.header, *column.cells)]
+    width = max(cell.maximum for cell in cells)
+    narrow = column.min_width or max(NARROWEST, cells[0].minimum)
+    return width if column.no_wrap else min(width, narrow)
 
 
 def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -> RenderableType:
@@ -106,7 +81,7 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
         sheet: what to draw.
         styles: text of a cell or of the title -> how rich draws it.
     """
-    columns = sheet.in_text
+    columns = sheet.in_lines
     required = [column.title for column in columns if column.is_required]
     table = FittedTable(required=required, narrow=sheet.is_narrow)
     widths = {column.name: _share_width(column, sheet) for column in columns}
@@ -123,8 +98,6 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
         else:
             lines = "\n".join(map(one_line, column.title.split("\n")))
             table.add_column(lines, justify="right", no_wrap=True)
-        if column.has_bounds and column.interval:
-            table.add_column(column.interval, justify="right", no_wrap=True)
     for row in sheet.rows:
         cells = []
         for column in columns:
@@ -136,8 +109,6 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
             if column.share and text:
                 text = f"{text} {column.small(row).replace(' ', ''):>{widths[column.name]}}"
             cells.append(Text(one_line(text) or column.missing, style=style))
-            if column.has_bounds and column.interval:
-                cells.append(Text(column.ends(row) or "-"))
         table.add_row(*cells)
     lead, notes = map(plain_cell, sheet.lead), map(_note, sheet.notes)
     title = Text(one_line(sheet.title), style=styles.get(sheet.title, "bold"))

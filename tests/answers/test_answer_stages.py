@@ -38,7 +38,7 @@ from rag_assets.answers.waterfall_stage import (
     WITH,
     waterfall_key,
 )
-from rag_assets.checks.validation import validate
+from rag_assets.checks.validation import Validation
 from rag_assets.errors import ConfigError
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores
 from rag_assets.schemas import PASSAGES, RELEVANT_UNITS, RETRIEVER_CONTEXTS, RUNS
@@ -204,14 +204,14 @@ def test_without_a_model_the_best_sentence_is_copied(answering: Tiny) -> None:
 
 
 def test_validate_finds_what_is_wrong_with_answerers(answering: Tiny) -> None:
-    rows = validate(answering.pipeline()).findings.to_pylist()
+    rows = Validation(answering.pipeline()).findings.to_pylist()
     assert [(r["check"], r["query_id"]) for r in rows if r["check"] == "missing_prediction"] == [
         ("missing_prediction", "q5")
     ]
     (answering.folder / "predictions.json").write_text('{"q1": 3}', encoding="utf-8")
     (message,) = [
         row["message"]
-        for row in validate(answering.pipeline()).findings.to_pylist()
+        for row in Validation(answering.pipeline()).findings.to_pylist()
         if row["check"] == "answers"
     ]
     assert "`q1`: is an integer; must be a string" in message
@@ -221,7 +221,7 @@ def test_validate_misses_right_answers(answering: Tiny) -> None:
     answering.write_rows("queries.jsonl", [{"query_id": q, "text": q} for q in (*GOLDS, "q7")])
     answering.config["answer_metrics"] = {"metrics": ["answer_f1"]}
     answering.write_config()
-    found = validate(answering.pipeline()).findings.to_pylist()
+    found = Validation(answering.pipeline()).findings.to_pylist()
     assert "answer_f1 compares with right answers" in next(
         row["message"] for row in found if row["check"] == "answers"
     )

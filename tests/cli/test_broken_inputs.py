@@ -54,7 +54,6 @@ OPTIONS = (
     "measurements: {{latency_sample: {}}}",
     "context: {{tokenizer: {}}}",
     "weight: {}",
-    "owners: {}",
     "statistics: {{confidence: {}}}",
     "dataset: {{path: {}}}",
     "dataset: {{columns: {}}}",
@@ -154,7 +153,6 @@ COMMANDS = {
     "leaderboard {tiny} --store {store} --by {}": NUMBERS,
     "compare {tiny} --store {store} a b --show {}": NUMBERS,
     "history {tiny} --store {store} --last {}": NUMBERS,
-    "validate {tiny} --store {store} --judged {}": NUMBERS,
     "score --run {run} --qrels {qrels} --metrics {}": (
         *NUMBERS,
         "ndcg@",

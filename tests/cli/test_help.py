@@ -16,10 +16,9 @@ import yaml
 from click.testing import CliRunner
 
 from rag_assets import __version__
-from rag_assets.cli import data_commands, evaluation_commands, main
+from rag_assets.cli import data_commands, main
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.judges.check import Rules
-from rag_assets.labels.findings import DEFAULT_THRESHOLD
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke
@@ -129,8 +128,6 @@ def test_a_command_and_what_it_runs_have_the_same_parameters_and_defaults() -> N
         one.name: one.default for one in data_commands.JUDGE.commands["check"].params
     }
     assert Rules() == Rules(*(defaults[name] for name in ("items", "at_least", "seed")))
-    defaults = {one.name: one.default for one in evaluation_commands.VALIDATE.params}
-    assert defaults["judged"] == DEFAULT_THRESHOLD
 
 
 def test_help_loads_no_library_and_versions_and_typos_are_told(invoke: Invoke) -> None:

@@ -240,8 +240,6 @@ def test_a_retriever_without_an_answer_stops_no_other(
     result = invoke("ask", pages, "dog", *options, "--retriever", "bm25", "--format", "json")
     (row,) = json.loads(result.stdout)
     assert (row["retriever"], row["passage"], row["rank"]) == ("bm25", 1, 1)
-    start, end = row["marks"][0]
-    assert row["text"][start:end] == "dog"
     # The heading is the title, and no part of the text.
     text = DOCUMENTS["fares.md"].removeprefix("# Fares\n\n")
     assert row["text"] == text[row["start"] : row["end"]]

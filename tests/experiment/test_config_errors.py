@@ -20,7 +20,7 @@ TOP_KEYS = (
     "name, dataset, chunking, questions, query_sets, llm, llms, retrievers, generators, answers, "
     "answer_metrics, judges, answer_labels, passage_labels, judgments_log, top_k, metrics, "
     "primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, owners, filters, "
+    "split, weight, statistics, measurements, context, checks, filters, "
     "schedule, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.checks.asset_checks import results_of
-from rag_assets.checks.check import ERROR
 from rag_assets.cli.main import main
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.base import CorrectnessItem, RelevanceItem
@@ -33,6 +32,7 @@ from rag_assets.judges.trials import (
     wrong_passages,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.labels.findings import ERROR
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.checks.validation import validate
+from rag_assets.checks.validation import Validation
 from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
@@ -261,7 +261,7 @@ def test_a_judge_of_its_own_model_is_told_before_anything_is_computed(judged: Ti
     told = "judge strict uses small, which also writes the answers of read"
     (line,) = circle_warnings(judged.pipeline().experiment)
     assert line.startswith(told)
-    assert told in " ".join(validate(judged.pipeline()).notes)
+    assert told in " ".join(Validation(judged.pipeline()).notes)
     made = snapshot(judged.pipeline(), started=datetime.now(UTC), trigger="cli", computed=0)
     assert line in made.remarks  # from which the page has it
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.checks.check import anchor_of
+from rag_assets.checks.check import CheckInputs
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
@@ -353,10 +353,10 @@ def test_an_anchor_is_compared_with_on_another_machine(unsent: Machines) -> None
     a.evaluate()
     a.names().pin("latest")
     pipeline = b.pipeline()
-    anchor = anchor_of(pipeline)
+    anchor = CheckInputs(pipeline).anchor
     assert not isinstance(anchor, str)
     key = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
-    found = anchor.artifact(key)
+    found = anchor(key)
     assert found is not None
     assert found.table() == a.pipeline().artifact(key).table()
 

@@ -24,7 +24,7 @@ from rag_assets.report.attribution import (
     attribution_rows,
     attribution_sheet,
     lost_rows,
-    lost_sheets,
+    lost_sheet,
     waterfall_rows,
 )
 from rag_assets.report.evaluation_table import EvaluationTable
@@ -205,13 +205,11 @@ def test_what_a_file_says_is_shown_and_not_obeyed() -> None:
         "lost_at": "no_chunk",
         "rank": None,
         "query": "why [bold]\nnot",
-        "rank_in_minilm": 7,
     }
-    text = "\n".join(drawn(*lost_sheets([lost])))
+    text = "\n".join(drawn(lost_sheet([lost])))
     assert "q[red]1" in text
     assert "why [bold]\\nnot" in text
     assert "\x1b" not in text
-    assert "bm25: 1 lost (in 1: minilm)" in text
 
 
 @pytest.fixture(scope="module")

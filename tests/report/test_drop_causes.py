@@ -9,8 +9,7 @@ import pytest
 
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.report.drop_causes import Causes, LostQuestion
-from rag_assets.report.evaluation_pairs import Drop
-from rag_assets.report.gate import CANNOT_TELL, Check, Gate, Rules, cause_lines, gate
+from rag_assets.report.gate import Gate, Rules, gate
 from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
@@ -179,7 +178,5 @@ def test_names_of_documents_are_data(towns: Towns) -> None:
 def test_what_other_questions_won_stands_beside_the_loss() -> None:
     """A retriever that rose has questions that lost too."""
     causes = Causes((LostQuestion("q1", "what?", 1.0, 0.5),), 1, 0.25, 0.0, (), 0)
-    drop = Drop(2, 0.5, 0.6, 0.1, None, None, 0.4, None)
-    check = Check("bm25", CANNOT_TELL, "why", drop, causes=causes)
-    said = list(cause_lines(check))
+    said = list(causes.lines("bm25", 0.1))
     assert said[1] == "  0.2500 of the mean was lost, and 0.3500 was won on other questions"

@@ -20,11 +20,11 @@ from rag_assets.report.page import explorer as module
 from rag_assets.report.page.environment import _code as code
 from rag_assets.report.page.environment import escaped_json
 from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts, explorer
-from rag_assets.report.page.leaderboard import (
+from rag_assets.report.page.page import (
+    SECTIONS,
     headline,
     milliseconds,
 )
-from rag_assets.report.page.page import SECTIONS
 from rag_assets.report.result import EvaluationResult, Row
 from tests.tiny_experiment import Tiny
 from tests.walked_page import DOCS
@@ -91,8 +91,8 @@ def test_charts_hold_every_mean_with_its_interval(tiny_result: EvaluationResult)
     sheet = labels(tiny_result)["sheet"]
     names = {column.title: column.name for column in sheet.columns}
     for row in sheet.rows:
-        parts = [row[names[title]] for title in ("with results", "empty", "failed")]
-        assert sum(parts) == row[names["queries"]] == 6
+        parts = [row[names[title]] for title in ("answered", "empty", "failed")]
+        assert sum(parts) == row[names["attempted"]] == 6
 
 
 POINTS = st.dictionaries(

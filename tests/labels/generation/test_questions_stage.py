@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.checks.asset_checks import results_of
-from rag_assets.checks.validation import validate
+from rag_assets.checks.validation import Validation
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli import main
 from rag_assets.code_versions.versions import CodeVersions
@@ -392,14 +392,18 @@ def test_without_a_model(tiny: Tiny) -> None:
 
 
 def test_validate_asks_nothing(tiny: Tiny, server: Server) -> None:
-    before = validate(tiny.pipeline())
+    before = Validation(tiny.pipeline())
     assert not server.received
     assert before.rows == {"documents": len(DOCUMENTS), "queries": 0, "qrels": 0}
     assert "labels: a language model has not written the questions yet" in before.skipped
     assert before.n_errors == 0
     tiny.run()
     n = len(questions_of(tiny))
-    assert validate(tiny.pipeline()).rows == {"documents": len(DOCUMENTS), "queries": n, "qrels": n}
+    assert Validation(tiny.pipeline()).rows == {
+        "documents": len(DOCUMENTS),
+        "queries": n,
+        "qrels": n,
+    }
     assert len(server.received) == n
 
 

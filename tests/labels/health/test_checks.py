@@ -24,14 +24,12 @@ from rag_assets.labels.findings import (
     ERROR,
     WARNING,
     dangling_ids,
-    judged_at_k,
     queries_without_relevant,
     rows,
     unmatched_filters,
     unreachable_evidence,
 )
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_SCHEMA
-from rag_assets.schemas import METRICS_SUMMARY
 from rag_assets.schemas import QUERIES as QUERIES_SCHEMA
 from rag_assets.sources.judgments import Quotes, Unlocated
 from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
@@ -117,21 +115,6 @@ def test_queries_without_a_relevant_document() -> None:
         ("no_relevant_document", "none", None),
         ("no_relevant_document", "zero", None),
     ]
-
-
-def test_judged_at_k() -> None:
-    counts = {c.name: 1 for c in METRICS_SUMMARY.columns if c.name.startswith("n_")}
-
-    def row(split: str, top_k: int, judged: float | None) -> dict[str, object]:
-        return {"split": split, "top_k": top_k, **counts, "weight": 1.0, "judged": judged}
-
-    rows = [row("all", 1, 0.5), row("all", 10, 0.05), row("all", 20, None), row("dev", 1, 0.0)]
-    found = judged_at_k({"bm25": METRICS_SUMMARY.from_rows(rows)}, 0.1)
-    assert [message.split(" of ")[0] for message in found.column("message").to_pylist()] == [
-        "bm25 at top_k 10: 5.0%",
-        "bm25 at top_k 1 on dev: 0.0%",
-    ]
-    assert judged_at_k({"bm25": METRICS_SUMMARY.from_rows(rows)}, 0.0).num_rows == 0
 
 
 def test_equal_documents_and_queries() -> None:

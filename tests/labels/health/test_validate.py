@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from rag_assets.checks.validation import validate
+from rag_assets.checks.validation import Validation
 from rag_assets.cli import main
-from rag_assets.store.atomic import remove
 from tests.labels.health.tables import kinds
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
@@ -34,7 +33,7 @@ def test_a_sound_experiment_and_a_split_that_cannot_be_made(tiny: Tiny) -> None:
     result = run(tiny)
     assert result.exit_code == 0, result.output
     assert result.stdout == "0 errors, 0 warnings in 8 documents, 6 queries, 7 judgments\n"
-    unchecked = "judged@k and drift: there is no evaluation yet"
+    unchecked = "drift: there is no evaluation yet"
     assert result.stderr == f"not checked: {unchecked}\n"
     tiny.config["split"] = {"field": "fold"}
     tiny.write_config()
@@ -131,7 +130,7 @@ def test_what_follows_from_an_error_is_not_told(
 def test_a_query_whose_judgment_is_broken_is_not_called_unanswerable(tiny: Tiny) -> None:
     rows = [{**row, "doc_id": "none.md"} if row["query_id"] == "q5" else row for row in JUDGMENTS]
     tiny.write_rows("judgments.jsonl", [row for row in rows if row["query_id"] != "q4"])
-    found = validate(tiny.pipeline())
+    found = Validation(tiny.pipeline())
     assert kinds(found.findings) == [
         ("unknown_id", "q5", "none.md"),
         ("no_relevant_document", "q4", None),
@@ -146,28 +145,24 @@ def test_warnings_do_not_fail(tiny: Tiny) -> None:
     assert found == {("duplicate_document", None), ("unjudged_twin", "q1")}
     (tiny.folder / "judgments.jsonl").unlink()
     tiny.write_document("copy.md", (tiny.folder / "fares.md").read_text(encoding="utf-8"))
-    checked = validate(tiny.pipeline())
+    checked = Validation(tiny.pipeline())
     assert kinds(checked.findings) == [("duplicate_document", None, "fares.md")]
     assert checked.skipped[0] == "labels: there are none yet"
 
 
-def test_judged_at_k_needs_an_evaluation(tiny: Tiny) -> None:
+def test_a_document_that_was_edited_after_the_evaluation(tiny: Tiny) -> None:
     tiny.run()
     tiny.snapshot()
-    assert kinds(validate(tiny.pipeline(), judged_threshold=0).findings) == []
-    assert {
-        name for name, _, _ in kinds(validate(tiny.pipeline(), judged_threshold=1).findings)
-    } == {"judged_at_k"}
     tiny.replace("timetable.md", "nine in the evening", "ten in the evening")
-    found = validate(tiny.pipeline(), judged_threshold=0)
+    found = Validation(tiny.pipeline())
     assert kinds(found.findings) == [("quote_vanished", "q5", "timetable.md")]
-    assert found.skipped == (
+    assert tuple(found.skipped) == (
         "drift: there is no anchor; `rag-assets anchor PATH` pins an evaluation",
     )
 
 
 def test_what_validate_has_read_an_evaluation_need_not_read_again(tiny: Tiny) -> None:
-    validate(tiny.pipeline())
+    Validation(tiny.pipeline())
     computed = {key.split("[")[0] for key in tiny.run()}
     assert not computed & {"documents", "queries", "qrels", "chunks"}
 
@@ -184,8 +179,7 @@ def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
 
 def test_a_damaged_evaluation_is_one_line(tiny: Tiny) -> None:
     tiny.run()
-    for entry in tiny.snapshot().entries_of("metrics_summary"):
-        remove(tiny.settings.store / entry.path)
+    (tiny.artifacts / "evaluations" / f"{tiny.snapshot().evaluation_id}.json").write_text("{")
     result = run(tiny)
     assert result.exit_code == 3
     assert result.stderr.startswith("error: ")
