@@ -191,9 +191,13 @@ def s3_store(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """Return a server on loopback that speaks the protocols of language models and rerankers."""
-    with serving() as running:
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server on loopback that speaks the protocols of language models and rerankers.
+
+    A module's ``reply`` says what it writes; ``answer to: ...`` where there is none.
+    """
+    reply = getattr(request.module, "reply", None)
+    with serving(*([reply] if reply is not None else [])) as running:
         yield running
 
 

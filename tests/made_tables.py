@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -118,3 +120,17 @@ def context_table(tokens: Mapping[str, int]) -> pa.Table:
             for unit, count in tokens.items()
         ]
     )
+
+
+def sheet_rows(sheet: Path | str) -> list[dict[str, str]]:
+    """Read a sheet, of a file or as text, as a spreadsheet program does."""
+    text = sheet.read_bytes().decode() if isinstance(sheet, Path) else sheet
+    return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+
+
+def write_sheet(file: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Write a sheet as such a program does."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0] if rows else ["query_id"])
+        writer.writeheader()
+        writer.writerows(rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -31,7 +30,7 @@ from tests.dagster_state import (
     run_as_ui,
 )
 from tests.labels.sampling.made_pool import drawn_line
-from tests.llm.server import Server, says, serving
+from tests.llm.server import Server, says
 from tests.tiny_experiment import Tiny
 
 OF_ANSWERS = (
@@ -114,10 +113,8 @@ print([name for name in models if name in sys.modules])
 """
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(lambda text: "Some reason.\n##final score: 1") as one:
-        yield one
+def reply(text: str) -> str:
+    return "Some reason.\n##final score: 1"
 
 
 @pytest.fixture

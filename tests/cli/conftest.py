@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -43,6 +44,12 @@ def warehouse_rows(settings: StoreSettings) -> dict[str, list[object]]:
                 "history_judged",
             )
         }
+
+
+def parsed(result: Result) -> Any:
+    """Return the JSON that a command printed."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="session")

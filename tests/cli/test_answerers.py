@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -14,7 +13,7 @@ from rag_assets.cli import main
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.warehouse import rebuild
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 from tests.llm.server import error, serving
 from tests.tiny_experiment import Tiny
 
@@ -48,11 +47,6 @@ def run(tiny: Tiny, invoke: Invoke) -> Invoke:
         return invoke(name, tiny.folder, *arguments, "--store", tiny.root / "store")
 
     return command
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:

@@ -15,7 +15,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.statistics.comparisons import holm
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 from tests.tiny_experiment import JUDGMENTS, Tiny, materialize
 
 # q5 is answered in the middle of the rankings, and by a document that no one finds.
@@ -42,11 +42,6 @@ def compare(tiny: Tiny, invoke: Invoke) -> Invoke:
         return invoke("compare", tiny.folder, *arguments, "--store", tiny.root / "store")
 
     return run
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def moves_of(row: dict[str, Any], query_id: str) -> dict[str, tuple[int | None, int | None]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server, serving
+from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import DOCUMENTS, materialize
 
 QUESTIONS = {
@@ -77,15 +77,11 @@ def invoke(*arguments: object) -> Result:
 
 
 def judged(sheet: Path, refused: str) -> None:
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = sheet_rows(sheet)
     for row in rows:
         row["keep"] = "no" if refused in row["question"] else "yes"
     rows[-1]["keep"] = ""
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_sheet(sheet, rows)
 
 
 def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) -> None:

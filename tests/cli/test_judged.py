@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from click.testing import Result
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 from tests.judges.judged_experiment import (
     N,
     answers_of,
@@ -26,6 +24,7 @@ from tests.judges.judged_experiment import (
     likes_fancy,
     with_judged,
 )
+from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import Tiny
 
 EQUAL = answers_of({"plain": 0.6, "fancy": 0.6})
@@ -63,11 +62,6 @@ def runner(tiny: Tiny, invoke: Invoke) -> Invoke:
         return invoke(*name.split(), tiny.folder, *arguments, "--store", tiny.root / "store")
 
     return command
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> None:
@@ -179,13 +173,12 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     sheet = tmp_path / "passages.csv"
     said = run("judge sheet", "--passages", "--questions", 4, "--out", sheet)
     assert "passages of 4 drawn questions to label" in said.stderr
-    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"))))
-    for row in rows[1:]:
-        row[-1] = "3" if "crowns" in row[6] or "foam" in row[6] else "0"
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(rows)
+    rows = sheet_rows(sheet)
+    for row in rows:
+        row["grade"] = "3" if "crowns" in row["text"] or "foam" in row["text"] else "0"
+    write_sheet(sheet, rows)
     added = invoke("judge", "import", tiny.folder, sheet, "--store", tiny.root / "store")
-    assert f"{len(rows) - 1} labels added" in added.stderr, added.output
+    assert f"{len(rows)} labels added" in added.stderr, added.output
     again(tiny)
     shown = run("leaderboard").stdout
     assert "ndcg@5 by floor, 6 questions" in shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
+from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import Tiny
 
 
@@ -30,15 +30,11 @@ def tiny(tmp_path: Path) -> Tiny:
 
 def graded(sheet: Path, grades: dict[str, str]) -> None:
     """Fill in the grade of every row whose text begins with a key."""
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = sheet_rows(sheet)
     for row in rows:
         found = [grade for start, grade in grades.items() if row["text"].startswith(start)]
         row["grade"] = found[0] if found else "0"
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_sheet(sheet, rows)
 
 
 def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path) -> None:
@@ -54,18 +50,14 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
     said = pooled.stderr.replace("\n", " ")
     assert "passages, some of which overlap; where a part of a text answers, copy it" in said
     assert "1 texts are longer than the 32,767 characters that a cell takes" in said
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = sheet_rows(sheet)
     assert len({(row["query_id"], row["document_id"]) for row in rows}) == len(rows)
     assert max(len(row["text"]) for row in rows) <= 32_767
 
     for row in rows:
         answers = row["query_id"] == "q1" and row["document_id"] == "fares.md"
         row |= {"grade": "1", "evidence": "A dog needs a ticket"} if answers else {"grade": "0"}
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_sheet(sheet, rows)
     imported = invoke("pool", tiny.folder, "--import", sheet)
     assert imported.exit_code == 0, imported.output
     lines = (tiny.folder / "judgments.jsonl").read_text(encoding="utf-8").splitlines()

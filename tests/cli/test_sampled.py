@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import design_file, read_judgments
@@ -18,8 +17,9 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.sources.formats import LABELLING_LOG
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 from tests.labels.sampling.made_pool import DCG
+from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import JUDGMENTS, Tiny
 
 METRIC = DCG._replace(cutoff=5)
@@ -48,14 +48,10 @@ def judge(tiny: Tiny, invoke: Invoke, n: int) -> None:
     store, sheet = tiny.settings.store, tiny.root / "sheet.csv"
     out = invoke("pool", tiny.folder, "--sample", n, "--out", sheet, "--store", store)
     assert out.exit_code == 0, out.output
-    with sheet.open(encoding="utf-8-sig", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = sheet_rows(sheet)
     for row in rows:
         row["grade"] = str(int((row["query_id"], row["document_id"]) in RELEVANT))
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_sheet(sheet, rows)
     read = invoke("pool", tiny.folder, "--import", sheet, "--by", "ada")
     assert read.exit_code == 0, read.output
 
@@ -74,11 +70,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
 @pytest.fixture(scope="module")
 def run(tiny: Tiny, invoke: Invoke) -> Invoke:
     return lambda name, *rest: invoke(name, tiny.folder, *rest, "--store", tiny.settings.store)
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def estimator(tiny: Tiny) -> Estimator:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import re
@@ -15,6 +14,7 @@ import duckdb
 import yaml
 
 from tests.labels.page.served import Client, moment
+from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import DOCUMENTS
 
 LAB = "lab"
@@ -238,12 +238,8 @@ class Folder:
         return moment(self.n_lines)
 
     def _grade(self, sheet: Path) -> None:
-        with sheet.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        with sheet.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, rows[0] if rows else ["query_id"])
-            writer.writeheader()
-            writer.writerows({**row, "grade": str(n % 2)} for n, row in enumerate(rows))
+        rows = enumerate(sheet_rows(sheet))
+        write_sheet(sheet, [{**row, "grade": str(n % 2)} for n, row in rows])
 
     def _config(self) -> dict[str, Any]:
         row = self.row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from rag_assets.labels.pool import (
 from rag_assets.labels.sheets import EVIDENCE, SHEET, cut_texts, read_sheet, sheet_text
 from rag_assets.plain_text import CELL_LIMIT
 from rag_assets.schemas import DOCUMENTS, QUERIES
+from tests.made_tables import sheet_rows, write_sheet
 
 TEXT = '- one\n\ntwo, "three"\n'
 
@@ -43,13 +43,9 @@ def filled(tmp_path: Path, units: list[PooledUnit], *changes: dict[str, str]) ->
     """Write a sheet and fill in cells of its rows, as a spreadsheet program does."""
     blank = tmp_path / "blank.csv"
     blank.write_text(sheet_text(units, documents(), queries()), encoding="utf-8", newline="")
-    with blank.open(encoding="utf-8-sig", newline="") as stream:
-        rows = list(csv.DictReader(stream))
     sheet = tmp_path / "sheet.csv"
-    with sheet.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, SHEET.columns)
-        writer.writeheader()
-        writer.writerows({**row, **change} for row, change in zip(rows, changes, strict=True))
+    pairs = zip(sheet_rows(blank), changes, strict=True)
+    write_sheet(sheet, [{**row, **change} for row, change in pairs])
     return sheet
 
 
@@ -65,17 +61,9 @@ def test_the_order_is_blind_and_repeatable() -> None:
 
 
 def test_the_sheet_holds_the_span_and_no_formula() -> None:
-    lines = list(
-        csv.reader(
-            sheet_text([PooledUnit("q1", "d", 0, 5)], documents(), queries())
-            .removeprefix("\ufeff")
-            .splitlines()
-        )
-    )
-    assert lines == [
-        list(SHEET.columns),
-        ["q1", "what?", "d", "0", "5", "'=title", "'- one", "", ""],
-    ]
+    text = sheet_text([PooledUnit("q1", "d", 0, 5)], documents(), queries())
+    cells = ["q1", "what?", "d", "0", "5", "'=title", "'- one", "", ""]
+    assert sheet_rows(text) == [dict(zip(SHEET.columns, cells, strict=True))]
 
 
 @settings(deadline=None)
@@ -206,24 +194,17 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
     unit = PooledUnit("q1", "d", 0, len(text))
     file = tmp_path / "s.csv"
     file.write_text(sheet_text([unit], corpus, asked), encoding="utf-8", newline="")
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        (row,) = csv.DictReader(stream)
+    (row,) = sheet_rows(file)
     assert all(len(cell.encode("utf-16-le")) // 2 <= CELL_LIMIT for cell in row.values())
     assert f"-{len(text)} of the document]" in row["text"]
     assert cut_texts([unit], corpus) == 1
     row["grade"] = "1"
     # as it was written, as an older sheet had it, and as a program cuts that
     for shown in (row["text"].replace("\r\n", "\n").replace("\n", newline), text, text[:32_767]):
-        with file.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, SHEET.columns)
-            writer.writeheader()
-            writer.writerow(row | {"text": shown})
+        write_sheet(file, [row | {"text": shown}])
         assert [line.item for line, _ in read_sheet(file, corpus, asked)[0]] == [unit]
     row["text"] = row["text"].replace(row["text"][9_000], "x", 1)
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, SHEET.columns)
-        writer.writeheader()
-        writer.writerow(row)
+    write_sheet(file, [row])
     with pytest.raises(DataError, match="is not what stands at characters"):
         read_sheet(file, corpus, asked)
 

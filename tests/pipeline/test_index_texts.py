@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
-from tests.llm.server import Server, error, says, serving
+from tests.llm.server import Server, error, says
 from tests.pipeline.test_forgetting import contents
 from tests.tiny_experiment import DOCUMENTS, Tiny, planned
 
@@ -91,12 +91,6 @@ def reply(prompt: str) -> str:
     """A recorded model: of each prompt a text of its own."""
     mark = hashlib.sha256(prompt.encode()).hexdigest()[:6]
     return json.dumps([f"What is {mark}?", "And then?"]) if "JSON" in prompt else f"Of {mark}."
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(reply) as running:
-        yield running
 
 
 @pytest.fixture

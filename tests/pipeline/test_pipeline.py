@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from tests.llm.server import Server, error, refuses, serving
+from tests.llm.server import Server, error, refuses
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching, materialize, short
 
@@ -263,10 +262,8 @@ HEAD = {
 }
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(lambda prompt: json.dumps(["a ferry in a storm"])) as running:
-        yield running
+def reply(text: str) -> str:
+    return json.dumps(["a ferry in a storm"])
 
 
 def tiny(folder: Path, config: dict[str, object]) -> Tiny:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,14 @@ from rag_assets.query_sets.strategies import (
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import model
-from tests.llm.server import Server, serving
+from tests.llm.server import Server
 from tests.query_sets.queries import queries_of, texts_of
 
 QUERIES = queries_of({"q1": "What is salt?", "q2": "Who was {n}?", "q3": "Why?"})
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(lambda prompt: json.dumps([f"one of {len(prompt)}", "two"])) as running:
-        yield running
+def reply(text: str) -> str:
+    return json.dumps([f"one of {len(text)}", "two"])
 
 
 def paraphrasing(n: int = 4, **options: Any) -> Strategy:

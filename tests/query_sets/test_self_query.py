@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from rag_assets.query_sets.strategies import SelfQuerySet, field_summary
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.search_steps_stage import QUERY_FILTERS_KEY
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_TABLE
-from tests.llm.server import Server, serving
+from tests.llm.server import Server
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, planned
 
 FIELDS: dict[str, dict[str, Any]] = {
@@ -122,12 +121,6 @@ def reply(prompt: str) -> str:
         if mark in prompt:
             return json.dumps(said)
     return "put out the fire" if "car deck" in prompt else '{"query": "", "filter": {"page": 1}}'
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(reply) as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -37,6 +35,7 @@ from rag_assets.schemas import CHUNKS, DOCUMENTS
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server
+from tests.made_tables import sheet_rows, write_sheet
 
 TEXT = "Ann Lee built the mill at Brook in 1812. =SUM is a function. The end, the end."
 SPANS = {"mill": (0, 40), "sum": (41, 60), "end": (61, 79)}
@@ -108,13 +107,10 @@ def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, serve
 
 
 def fill(sheet: str, verdicts: list[str], wording: dict[int, str], file: Path) -> Path:
-    rows = list(csv.DictReader(io.StringIO(sheet.removeprefix("\ufeff"))))
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, rows[0].keys())
-        writer.writeheader()
-        for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-            question = wording.get(number, row["question"])
-            writer.writerow({**row, "keep": verdict, "question": question})
+    rows = sheet_rows(sheet)
+    for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
+        row |= {"keep": verdict, "question": wording.get(number, row["question"])}
+    write_sheet(file, rows)
     return file
 
 
@@ -148,9 +144,9 @@ def test_broken_rows(
     found: GeneratedQuestions, tmp_path: Path, change: dict[str, str], problem: str
 ) -> None:
     file = fill(review_sheet(found.questions, documents()), ["yes", "yes"], {}, tmp_path / "a.csv")
-    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    rows = sheet_rows(file)
     rows[1] |= change
-    rewrite(rows, file)
+    write_sheet(file, rows)
     with pytest.raises(DataError, match=problem):
         read_review(file, documents())
 
@@ -160,8 +156,8 @@ def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path) -> None:
     file.write_text("query_id,question\na,b\n")
     with pytest.raises(DataError, match=r":1: lacks the columns keep, answer, quote"):
         read_review(file, documents())
-    rows = list(csv.DictReader(io.StringIO(review_sheet(found.questions, documents())[1:])))
-    rewrite([rows[0] | {"keep": "yes"}, rows[1], rows[0] | {"keep": "no"}], file)
+    rows = sheet_rows(review_sheet(found.questions, documents()))
+    write_sheet(file, [rows[0] | {"keep": "yes"}, rows[1], rows[0] | {"keep": "no"}])
     with pytest.raises(DataError, match=r":4: `keep`: says something else than line 2"):
         read_review(file, documents())
 
@@ -172,22 +168,15 @@ def test_a_quote_may_have_other_line_ends_and_be_cut(tmp_path: Path) -> None:
     row = {"query_id": "q", "text": "Which word is it?", "answer": None, "chunk_id": "d"}
     span = {"document_id": "d", "start": 0, "end": len(text), "source": "m"}
     questions = QUESTIONS.from_rows([{**row, **span}])
-    rows = list(csv.DictReader(io.StringIO(review_sheet(questions, one)[1:])))
+    rows = sheet_rows(review_sheet(questions, one))
     assert len(rows[0]["quote"]) <= 32_767  # what a cell takes
     rows[0] |= {"keep": "yes", "quote": rows[0]["quote"].replace("\n", "\r\n")[:32_767]}
-    rewrite(rows, tmp_path / "a.csv")
+    write_sheet(tmp_path / "a.csv", rows)
     assert read_review(tmp_path / "a.csv", one).questions.equals(questions)
     rows[0]["quote"] = rows[0]["quote"][:31_000]
-    rewrite(rows, tmp_path / "a.csv")
+    write_sheet(tmp_path / "a.csv", rows)
     with pytest.raises(DataError, match="`quote`"):
         read_review(tmp_path / "a.csv", one)
-
-
-def rewrite(rows: list[dict[str, str]], file: Path) -> None:
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def test_chosen_chunks() -> None:

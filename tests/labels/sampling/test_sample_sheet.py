@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from rag_assets.labels.sampling.sample_sheet import (
 )
 from rag_assets.plain_text import CELL_LIMIT
 from tests.labels.page.served import pool_of, tables
+from tests.made_tables import sheet_rows, write_sheet
 
 TEXTS = {
     "=cmd|' /C calc'!A0": '=HYPERLINK("https://evil.example")\r\n+1\t@SUM(A1)',
@@ -67,15 +67,12 @@ class Sheet:
         self.units = next_units(self.sample(), n, lengths)
         text = sample_sheet_text(self.units, self.sample(), self.documents, self.queries)
         self.file.write_text(text, encoding="utf-8", newline="")
-        with self.file.open(encoding="utf-8-sig", newline="") as stream:
-            return list(csv.DictReader(stream))
+        return sheet_rows(self.file)
 
     def fill(self, *cells: Mapping[str, str]) -> None:
-        with self.file.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, self.rows[0])
-            writer.writeheader()
-            padded = [*cells, *({} for _ in range(len(self.rows) - len(cells)))]
-            writer.writerows({**row, **cell} for row, cell in zip(self.rows, padded, strict=True))
+        padded = [*cells, *({} for _ in range(len(self.rows) - len(cells)))]
+        rows = [{**row, **cell} for row, cell in zip(self.rows, padded, strict=True)]
+        write_sheet(self.file, rows)
 
     def read(self) -> list[LoggedJudgment]:
         answers, _ = read_sample_sheet(self.file, self.design, self.documents, self.queries)

@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
 
+from rag_assets.cli import main
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny
 
@@ -120,3 +122,11 @@ def postgres_search() -> Iterator[SearchDatabase]:
     """A Postgres with pgvector; what a test makes in it, it removes."""
     with SearchDatabase.running() as database:
         yield database
+
+
+def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
+    """Run a command on the experiment."""
+    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
+    assert result.exit_code == code, result.output
+    return result.output

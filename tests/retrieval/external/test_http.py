@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
-from rag_assets.cli import main
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.models.encoder import Encoder
@@ -26,6 +24,7 @@ from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.external.stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
+from tests.retrieval.external.conftest import rag_assets
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.servers import hostile
 from tests.tiny_experiment import DOCUMENTS, Tiny
@@ -386,14 +385,6 @@ def tiny(tmp_path: Path, server: Loopback, computed: Tiny) -> Tiny:
     }
     tiny.config |= {"baseline": "bm25", "measurements": {"latency_sample": 6}}
     return tiny.write()
-
-
-def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
-    """Run a command on the experiment."""
-    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def test_embedding_the_query_is_part_of_the_latency(

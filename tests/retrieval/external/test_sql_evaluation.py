@@ -9,15 +9,13 @@ from typing import Any
 
 import duckdb
 import pytest
-from click.testing import CliRunner
 
-from rag_assets.cli import main
 from rag_assets.evaluation.likeness_stage import Pair, overlaps
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.postgres_server import PASSWORD
-from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, rag_assets, vector_text
 from tests.static_model import save_static_model
 from tests.tiny_experiment import DOCUMENTS, Tiny
 
@@ -31,14 +29,6 @@ BY_WORDS = f"""
     FROM passages, {ANY_WORD} AS wanted WHERE words @@ wanted
     ORDER BY score DESC, text LIMIT :k
 """
-
-
-def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
-    """Run a command on the experiment."""
-    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def means(tiny: Tiny, retriever: str = "mine") -> dict[str, Any]:
