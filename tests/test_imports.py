@@ -192,7 +192,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "checks*",
         "judges.people",
         "judges.check",
-        "judges.verdict_export",
         "labels.experiment_pool",
         "retrieval.ask",
     ),

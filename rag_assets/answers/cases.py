@@ -83,10 +83,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One unit of a context: its text, and where that stands."""
+    """One unit of a context: its text, where that stands, and its tokens."""
 
     text: str
     place: Passage
+    n_tokens: int = 0
 
 
 Contexts: TypeAlias = Mapping[str, Sequence[Unit]]

@@ -15,9 +15,10 @@ that it is made of. Judges read them in the same way.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,7 +137,7 @@ class AnswerContexts(Stage):
         options, _ = answerer_of(experiment, key)
         # An edge of the graph exists for all partitions or for none.
         gold = any(one.context == GOLD for one in experiment.answerers.values())
-        labels = [Input("qrels", QRELS_KEY)] if gold else []
+        labels = [Input("qrels", QRELS_KEY, is_read=options.context == GOLD)] if gold else []
         if options.context == GOLD:
             chunking = options.chunking or ""
             units = Input("units", contexts_key(chunking))
@@ -152,19 +153,15 @@ class AnswerContexts(Stage):
     ) -> Iterator[tuple[str, str | None]]:
         """Yield the digest of the one cell that is read in place of the list of all."""
         options, top_k = answerer_of(context.experiment, key)
-        for item, (role, digest) in zip(
-            self.inputs(context.experiment, key), super().input_digests(context, key), strict=True
-        ):
-            if item.role == "passages" and options.retriever is not None:
-                cell = context.current(passages_key(options.retriever, top_k))
-                part = "counts" if options.context == RANDOM else "all"
-                yield role, cell.manifest.digests[part] if cell and digest else None
-                if cell is None:
-                    yield "", None  # nobody can say that two cells are equal before they are there
-            elif item.role != "qrels" or options.context == GOLD:
+        for role, digest in super().input_digests(context, key):
+            if role != "passages" or options.retriever is None:
                 yield role, digest
-            elif digest is None:
-                yield "", None
+                continue
+            cell = context.current(passages_key(options.retriever, top_k))
+            part = "counts" if options.context == RANDOM else "all"
+            yield role, cell.manifest.digests[part] if cell and digest else None
+            if cell is None:
+                yield "", None  # nobody can say that two cells are equal before they are there
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options, _ = answerer_of(context.experiment, key)
@@ -180,72 +177,57 @@ class AnswerContexts(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options, top_k = answerer_of(context.experiment, key)
-        if options.context == NONE:
-            return TableProduct(ANSWER_CONTEXTS.empty())
-        if options.context == GOLD:
-            return _gold(context, key, options)
-        return _retrieved(context, key, options, top_k)
+        candidates, failures = _candidates(context, options, top_k)
+        check_budget(context.experiment, key, candidates)
+        table = answer_contexts(candidates, options.order, options.budget)
+        n, n_candidates = len(table["query_id"].unique()), sum(map(len, candidates.values()))
+        tokens = round((pc.sum(table["n_tokens"]).as_py() or 0) / max(n, 1), 1)
+        n_dropped = n_candidates - table.num_rows
+        facts = {"n_questions": n, "tokens_a_question": tokens, "n_dropped": n_dropped}
+        notes = [f"the budget leaves {n_dropped} of {n_candidates} units out"] if n_dropped else []
+        return TableProduct(table, {**facts, "notes": notes}, failures)
 
 
-def _gold(context: StageContext, key: ArtifactKey, options: AnswererOptions) -> TableProduct:
-    chunking = options.chunking or ""
-    chunks = context.artifact(chunks_key(chunking)).table()
-    units = context.artifact(contexts_key(chunking)).table()
-    units = units.drop_columns(["chunk_id"]).group_by(units.column_names[1:]).aggregate([])
-    # By spans where there are any, whatever is judged: a whole document is evidence without one.
-    relevant = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
-    table = gold_contexts(relevant, units, options.budget)
-    good = relevant.filter(pc.greater(relevant["grade"], 0))["unit_id"].combine_chunks()
-    readable = units.filter(pc.is_in(units["unit_id"], value_set=good))
-    check_budget(context.experiment, _name(context, key), readable)
-    return TableProduct(table, _sizes(table))
-
-
-def _retrieved(
-    context: StageContext, key: ArtifactKey, options: AnswererOptions, top_k: int
-) -> TableProduct:
+def _candidates(
+    context: StageContext, options: AnswererOptions, top_k: int
+) -> tuple[Mapping[str, Sequence[Unit]], Mapping[str, str]]:
+    """Return question -> the units for its context, the best first, and the failed questions."""
+    if options.context == NONE:
+        return {}, {}
+    if options.context == GOLD:
+        chunks = context.artifact(chunks_key(options.chunking or "")).table()
+        units = context.artifact(contexts_key(options.chunking or "")).table()
+        # By spans where there are any, whatever is judged: a whole document is evidence without.
+        relevant = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
+        return gold_units(relevant, units.drop_columns(["chunk_id"])), {}
     retriever = options.retriever or ""
     cell = context.artifact(passages_key(retriever, top_k))
-    units = handed_over = cell.table()
+    candidates = units_by_query(cell.table())
     if options.context == RANDOM:
         units = context.artifact(retriever_contexts_key(retriever)).table()
-        counts = Counter(handed_over["query_id"].to_pylist())
-        table = random_contexts(counts, units, options.seed, options.budget)
-    else:
-        table = ranked_contexts(handed_over, options.order, options.budget)
-    check_budget(context.experiment, _name(context, key), units)
-    n_dropped = handed_over.num_rows - table.num_rows
-    facts = {**_sizes(table), "n_dropped": n_dropped}
-    if options.budget is not None and n_dropped:
-        note = f"the budget leaves {n_dropped} of {handed_over.num_rows} units out"
-        facts["notes"] = [note]
-    return TableProduct(table, facts, cell.manifest.failures)
+        counts = {query_id: len(ranked) for query_id, ranked in candidates.items()}
+        candidates = random_units(counts, units, options.seed)
+    return candidates, cell.manifest.failures
 
 
-def _sizes(table: pa.Table) -> dict[str, Any]:
-    """Return how many questions have a context, and how many tokens it has on average."""
-    n = pc.count_distinct(table["query_id"]).as_py()
-    tokens = pc.sum(table["n_tokens"]).as_py() or 0
-    return {"n_questions": n, "tokens_a_question": round(tokens / n, 1) if n else 0.0}
-
-
-def check_budget(experiment: Experiment, answerer: str, units: pa.Table) -> None:
+def check_budget(
+    experiment: Experiment, key: ArtifactKey, candidates: Mapping[str, Sequence[Unit]]
+) -> None:
     """Refuse a budget in which none of the units fits that may stand in a context.
 
     Raises:
         ConfigError: the budget is smaller than the smallest unit.
     """
-    budget, smallest = experiment.answerers[answerer].budget, pc.min(units["n_tokens"]).as_py()
-    if budget is not None and smallest is not None and budget < smallest:
-        file, location = experiment.source, ("answers", answerer, "budget")
-        problem = f"no unit fits into {budget} tokens: the smallest has {smallest}"
+    options, _ = answerer_of(experiment, key)
+    sizes = (unit["n_tokens"] for units in candidates.values() for unit in units)
+    smallest = min(sizes, default=0)
+    if options.budget is not None and options.budget < smallest:
+        name = experiment.answer_cells[key["answerer"]].name
+        file, location = experiment.source, ("answers", name, "budget")
+        problem = f"no unit fits into {options.budget} tokens: the smallest has {smallest}"
         line = read_yaml(file).line_of(location)
         allowed = f"allowed: {smallest} or more"
         raise ConfigError(f"{problem}; {allowed}", file=file, line=line, key=".".join(location))
-
-
-def _name(context: StageContext, key: ArtifactKey) -> str:
-    return context.experiment.answer_cells[key["answerer"]].name
 
 
 def answerer_of(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:
@@ -270,12 +252,16 @@ def contexts_with_texts(context: StageContext, key: ArtifactKey) -> Contexts | N
     if not has_context(answerer_of(context.experiment, key)[0]):
         return None
     documents = document_texts(context)
-    contexts: dict[str, list[TextUnit]] = {}
     table = context.artifact(answer_contexts_key(key["answerer"])).table()
-    for query_id, units in units_by_query(table).items():
-        places = ((unit["document_id"], unit["start"], unit["end"]) for unit in units)
-        contexts[query_id] = [TextUnit(text_of(documents, one), Passage(*one)) for one in places]
-    return contexts
+
+    def with_text(unit: Unit) -> TextUnit:
+        place = (unit["document_id"], unit["start"], unit["end"])
+        return TextUnit(text_of(documents, place), Passage(*place), unit["n_tokens"])
+
+    return {
+        query_id: [with_text(unit) for unit in units]
+        for query_id, units in units_by_query(table).items()
+    }
 
 
 def passages_key(retriever: str, top_k: int) -> ArtifactKey:
@@ -332,46 +318,48 @@ def units_by_query(table: pa.Table) -> dict[str, list[Unit]]:
     }
 
 
-def within(units: Sequence[Unit], budget: int | None) -> list[Unit]:
-    """Return the first units whose tokens are within a budget; the first too many ends them."""
-    if budget is None:
-        return list(units)
-    ends = np.cumsum([unit["n_tokens"] for unit in units])
-    return list(units[: int(np.searchsorted(ends, budget, side="right"))])
+def answer_contexts(
+    candidates: Mapping[str, Sequence[Unit]], order: str, budget: int | None
+) -> pa.Table:
+    """Return contexts, ``schemas.ANSWER_CONTEXTS``, of units that come best first.
+
+    The first unit that does not fit into the budget ends a context. A question without a unit has
+    no row.
+    """
+    rows = [
+        {"query_id": query_id, "position": position, **unit}
+        for query_id in sorted(candidates)
+        for position, unit in enumerate(ordered(within(candidates[query_id], budget), order), 1)
+    ]
+    return ANSWER_CONTEXTS.from_rows(rows)
 
 
-def ordered(units: Sequence[Unit], order: str) -> list[Unit]:
+def within(units: Sequence[Unit], budget: int | None) -> Sequence[Unit]:
+    """Return the first units whose tokens are within a budget."""
+    ends = list(accumulate(unit["n_tokens"] for unit in units))
+    return units if budget is None else units[: bisect_right(ends, budget)]
+
+
+def ordered(units: Sequence[Unit], order: str) -> Sequence[Unit]:
     """Return units, which come best first, as they stand in a context."""
-    if order == "reversed":
-        return list(reversed(units))
     if order == "edges":
         return [*units[::2], *reversed(units[1::2])]
-    return list(units)
+    return units[::-1] if order == "reversed" else units
 
 
-def ranked_contexts(table: pa.Table, order: str, budget: int | None) -> pa.Table:
-    """Return the contexts, ``schemas.ANSWER_CONTEXTS``, of what a retriever hands over.
-
-    A query without a unit has no row.
-    """
-    return _table(units_by_query(table), lambda units: ordered(within(units, budget), order))
-
-
-def gold_contexts(relevant: pa.Table, units: pa.Table, budget: int | None) -> pa.Table:
+def gold_units(relevant: pa.Table, units: pa.Table) -> dict[str, list[Unit]]:
     """Return the units that hold evidence of positive grade, by document and place."""
     by_id = {unit["unit_id"]: {"rank": None, **unit} for unit in units.to_pylist()}
     is_good = pc.and_(pc.greater(relevant["grade"], 0), pc.is_valid(relevant["unit_id"]))
     good = relevant.filter(is_good).select(["query_id", "unit_id"])
-    found: dict[str, dict[str, Unit]] = {}
+    gold: dict[str, dict[str, Unit]] = {}
     for query_id, unit_id in zip(*(column.to_pylist() for column in good.columns), strict=True):
-        found.setdefault(query_id, {})[unit_id] = by_id[unit_id]
-    in_order = {query_id: sorted(own.values(), key=_place) for query_id, own in found.items()}
-    return _table(in_order, lambda own: within(own, budget))
+        gold.setdefault(query_id, {})[unit_id] = by_id[unit_id]
+    place = itemgetter("document_id", "start", "end", "unit_id")
+    return {query_id: sorted(of_query.values(), key=place) for query_id, of_query in gold.items()}
 
 
-def random_contexts(
-    counts: Mapping[str, int], units: pa.Table, seed: int, budget: int | None
-) -> pa.Table:
+def random_units(counts: Mapping[str, int], units: pa.Table, seed: int) -> dict[str, list[Unit]]:
     """Return units that are drawn without replacement, each question by itself.
 
     A draw depends on the seed, on the question's id and on the units, which are sorted by id;
@@ -385,19 +373,4 @@ def random_contexts(
         generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
         numbers = generator.choice(len(rows), size=min(count, len(rows)), replace=False)
         drawn[query_id] = [rows[number] for number in numbers.tolist()]
-    return _table(drawn, lambda own: within(own, budget))
-
-
-def _place(unit: Unit) -> tuple[str, int, int, str]:
-    return unit["document_id"], unit["start"], unit["end"], unit["unit_id"]
-
-
-def _table(
-    by_query: Mapping[str, list[Unit]], chosen: Callable[[list[Unit]], list[Unit]]
-) -> pa.Table:
-    rows = [
-        {"query_id": query_id, "position": position, **unit}
-        for query_id in sorted(by_query)
-        for position, unit in enumerate(chosen(by_query[query_id]), 1)
-    ]
-    return ANSWER_CONTEXTS.from_rows(rows)
+    return drawn

@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,13 +134,6 @@ DEFAULT_LENGTH = 512
 Logits = npt.NDArray[np.float32]
 
 
-class ModelAnswer(NamedTuple):
-    """The best span, and the score of no answer: the lowest of all windows."""
-
-    span: SpanAnswer
-    null_score: float
-
-
 class SpanModel:
     """One model, in fp32; the weights are loaded by the first question."""
 
@@ -161,31 +154,28 @@ class SpanModel:
             "engine": f"transformers {version('transformers')}, fp32",
         }
 
-    def answer(self, question: str, passages: Sequence[str]) -> ModelAnswer:
-        """Return the best span of all passages; of equal ones, the first.
+    def answer(self, question: str, passages: Sequence[str]) -> tuple[SpanAnswer, float]:
+        """Return the best span of all passages (of equal ones, the first), and no answer's score.
+
+        That is the lowest of all windows; 0 where there is nothing to read.
 
         Raises:
             ModelUnavailable: the model cannot be loaded.
         """
-        best, null_score = NO_ANSWER, np.inf
+        best, nulls = NO_ANSWER, list[float]()
         filled = [number for number, text in enumerate(passages) if text.strip()]
         if not filled:
-            return ModelAnswer(best, 0.0)
-        tokenizer, model = self._load()
+            return best, 0.0
+        files, texts = self._files, [passages[number] for number in filled]
+        load = partial(_load, files.path, files.sha256, default_device())
+        tokenizer, model = loaded(KIND, files, load)
         with quiet_models():
-            for place, null, window in _windows(
-                tokenizer, model, question, [passages[number] for number in filled]
-            ):
-                null_score = min(null_score, null)
+            for place, null, window in _windows(tokenizer, model, question, texts):
+                nulls.append(null)
                 if window is not None and (best.passage < 0 or window.score > best.score):
-                    number = filled[place]
-                    text = passages[number][window.start : window.end]
-                    best = window._replace(text=text, passage=number)
-        return ModelAnswer(best, float(null_score))
-
-    def _load(self) -> tuple[Any, Any]:
-        files = self._files
-        return loaded(KIND, files, lambda: _load(files.path, files.sha256, default_device()))
+                    text = texts[place][window.start : window.end]
+                    best = window._replace(text=text, passage=filled[place])
+        return best, min(nulls)
 
 
 def _windows(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from rag_assets.answers.answer_text import cited_units
-from rag_assets.answers.extractive import SpanAnswer, SpanModel, best_sentence
+from rag_assets.answers.extractive import NO_ANSWER, SpanAnswer, SpanModel, best_sentence
 from rag_assets.answers.prediction_files import read_predictions
-from rag_assets.code_versions.closure import Root
-from rag_assets.code_versions.versions import root_of
 from rag_assets.llm.client import (
     LENGTH,
     REFUSAL,
@@ -27,7 +24,7 @@ from rag_assets.llm.client import (
     passages_block,
     read_template,
 )
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import ModelSession
 from rag_assets.options import FileOptions, Number
 from rag_assets.query_sets.model_output import without_thinking
 
@@ -38,12 +35,13 @@ PLACES = ("question", "context")
 class Question(NamedTuple):
     """A question, and the texts that stand in its context, numbered from 1 in this order.
 
-    ``n_tokens`` is how many tokens these have, by the experiment's ``context.tokenizer``.
+    ``context`` is None where the question is to be answered without one, from what is known;
+    ``n_tokens`` is how many tokens the texts have, by the experiment's ``context.tokenizer``.
     """
 
     query_id: str
     text: str
-    context: tuple[str, ...] = ()
+    context: tuple[str, ...] | None = ()
     n_tokens: int = 0
 
 
@@ -71,33 +69,6 @@ class GeneratorAnswer(NamedTuple):
     unanswered: bool = False
 
 
-class GeneratorAnswers(NamedTuple):
-    """The answers to some questions.
-
-    Attributes:
-        answers: in the order of the questions.
-        notes: lines for people about all of them.
-        served_models: the names that a server gave its model, in the order of its replies.
-    """
-
-    answers: Sequence[GeneratorAnswer]
-    notes: Sequence[str] = ()
-    served_models: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class SearchSession:
-    """What a generator may use.
-
-    Attributes:
-        completions: opens a language model, by the number of requests and its name.
-        alone: whether it answers without any context, and is to know so.
-    """
-
-    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
-    alone: bool = False
-
-
 class Generator(FileOptions):
     """Options of one generator.
 
@@ -117,12 +88,10 @@ class Generator(FileOptions):
         """
         return self.model_dump(mode="json", exclude=set(self.file_options))
 
-    def code_roots(self) -> list[Root]:
-        """Return the roots of the code that writes its answers."""
-        return [root_of(type(self))]
-
     @abstractmethod
-    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
+    def answers(
+        self, questions: Sequence[Question], session: ModelSession
+    ) -> Iterable[GeneratorAnswer]:
         """Return the answer to each question, in order.
 
         Raises:
@@ -153,49 +122,42 @@ class LlmGenerator(Generator):
 
     def described(self, *, alone: bool = False) -> Mapping[str, Any]:
         """Return the options and the prompt; which model it is says its identity."""
-        template = self.template(alone=alone)
-        return {
-            **self.model_dump(mode="json", exclude={"llm", "prompt"}),
-            "template": template.label,
-            "messages": [list(message) for message in template.messages],
-        }
+        options = self.model_dump(mode="json", exclude={"llm", "prompt"})
+        return {**options, **self.template(alone=alone).as_config()}
 
     def template(self, *, alone: bool = False) -> Template:
         """Return the prompt: ours for a context, or for none, or the file's for both."""
-        if self.prompt is None and alone:
+        if self.prompt is not None:
+            return read_template(self.prompt, PLACES, ())
+        if alone:
             return packaged_template("answer_alone", ["question"], ())
-        if self.prompt is None:
-            return packaged_template("answer", PLACES, ())
-        return read_template(self.prompt, PLACES, ())
+        return packaged_template("answer", PLACES, ())
 
-    def requests(self, questions: Sequence[Question], *, alone: bool = False) -> list[ChatRequest]:
-        """Return what is asked, question by question; ``alone`` is for answers from no context."""
-        template = self.template(alone=alone)
+    def requests(self, questions: Sequence[Question]) -> list[ChatRequest]:
+        """Return what is asked, question by question."""
+        template = self.template(alone=any(one.context is None for one in questions))
         options = (self.temperature, self.seed, self.max_tokens, template.label)
         values = (
-            {"question": one.text, "context": passages_block(one.context, one.text)}
+            {"question": one.text, "context": passages_block(one.context or (), one.text)}
             for one in questions
         )
         return [ChatRequest(template.filled(each), *options) for each in values]
 
-    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
+    def answers(
+        self, questions: Sequence[Question], session: ModelSession
+    ) -> Iterable[GeneratorAnswer]:
         """Ask for each answer that is not stored."""
-        with tools.completions(len(questions), self.llm) as completions:
-            found = completions.answer(self.requests(questions, alone=tools.alone))
-            served = completions.served_models
-        answers = [_replied(one) for one in found]
-        return GeneratorAnswers(answers, self._notes(questions), served)
-
-    def _notes(self, questions: Sequence[Question]) -> list[str]:
-        if self.window is None:
-            return []
-        longer = sum(one.n_tokens + self.max_tokens > self.window for one in questions)
-        if not longer:
-            return []
-        return [
-            f"{longer} of {len(questions)} contexts and their answers are longer than the model's "
-            f"window of {self.window} tokens: it may have read them in part; set `budget`"
-        ]
+        with session.completions(len(questions), self.llm) as completions:
+            replies = completions.answer(self.requests(questions))
+            session.served_models.extend(completions.served_models)
+        longer = sum(one.n_tokens + self.max_tokens > (self.window or inf) for one in questions)
+        if longer:
+            session.notes.append(
+                f"{longer} of {len(questions)} contexts and their answers are longer than the "
+                f"model's window of {self.window} tokens: it may have read them in part; set "
+                "`budget`"
+            )
+        return map(_replied, replies)
 
 
 def _replied(reply: Answer) -> GeneratorAnswer:
@@ -247,19 +209,20 @@ class ExtractiveGenerator(Generator):
         identity = dict(SpanModel(self.model).identity)
         return {"type": self.type, "refuse": self.refuse, "model": identity}
 
-    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
+    def answers(
+        self, questions: Sequence[Question], session: ModelSession
+    ) -> Iterator[GeneratorAnswer]:
         """Copy the best span, or the best sentence where there is no model."""
-        if self.model is None:
-            return GeneratorAnswers([_copied(best_sentence(q.text, q.context)) for q in questions])
-        model = SpanModel(self.model)
-        answers = []
+        model = SpanModel(self.model) if self.model is not None else None
         for question in questions:
-            span, null_score = model.answer(question.text, question.context)
+            context = question.context or ()
+            if model is None:
+                yield _copied(best_sentence(question.text, context))
+                continue
+            span, null_score = model.answer(question.text, context)
             margin = null_score - span.score
             is_refused = self.refuse and margin > 0
-            answer = GeneratorAnswer("", spans=()) if is_refused else _copied(span)
-            answers.append(answer._replace(score=margin))
-        return GeneratorAnswers(answers)
+            yield _copied(NO_ANSWER if is_refused else span)._replace(score=margin)
 
 
 def _copied(span: SpanAnswer) -> GeneratorAnswer:
@@ -282,14 +245,14 @@ class FileGenerator(Generator):
     type: Literal["file"]
     path: Path
 
-    def answer(self, questions: Sequence[Question], tools: SearchSession) -> GeneratorAnswers:
+    def answers(
+        self, questions: Sequence[Question], session: ModelSession
+    ) -> Iterator[GeneratorAnswer]:
         """Read the file."""
-        found = read_predictions(self.path, [question.query_id for question in questions])
-        answers = []
-        for row in found.answers.values():
-            named = {name: value for name, value in row.items() if name != "answer"}
-            answers.append(GeneratorAnswer(row.get("answer"), **named))
-        return GeneratorAnswers(answers, found.notes())
+        rows, notes = read_predictions(self.path, [question.query_id for question in questions])
+        session.notes.extend(notes)
+        for row in rows.values():
+            yield GeneratorAnswer(row.pop("answer", None), **row)
 
 
 GENERATOR_TYPES: dict[str, type[Generator]] = {

@@ -7,76 +7,49 @@ mean.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rag_assets.answers.answer_text import VERSION, normal_form, words
 from rag_assets.answers.cases import Case, evidence_ids_in
-from rag_assets.errors import UsageError, allowed_names
+from rag_assets.code_versions.closure import Root
 
 
-class AnswerMetric(ABC):
+@dataclass(frozen=True)
+class AnswerMetric:
     """One metric.
 
     Attributes:
-        name: of its column.
         description: what it says, in a few words.
         formula: with what is not defined.
         source: who defined it.
+        is_defined: whether the labels, and what is known of the answerer, define it.
+        value: of an answer that came; None: not defined either.
         needs_gold: whether it compares with right answers.
         needs_evidence: whether it needs evidence labels.
-        needs_context: whether it looks at the context.
         is_mean: whether its value over questions is the plain mean of their values, so that
             answerers can be compared question by question.
     """
 
-    name: ClassVar[str]
-    description: ClassVar[str]
-    formula: ClassVar[str]
-    source: ClassVar[str]
-    needs_gold: ClassVar[bool] = False
-    needs_evidence: ClassVar[bool] = False
-    needs_context: ClassVar[bool] = False
-    is_mean: ClassVar[bool] = True
+    description: str
+    formula: str
+    source: str
+    is_defined: Callable[[Case], bool]
+    value: Callable[[Case], float | None]
+    needs_gold: bool = False
+    needs_evidence: bool = False
+    is_mean: bool = True
 
     def of(self, case: Case) -> float | None:
         """Return the value of one question: None where not defined, 0 where the answer failed."""
-        if not self._is_defined(case):
+        if not self.is_defined(case):
             return None
-        return 0.0 if case.answer is None else self._value(case)
-
-    @abstractmethod
-    def _is_defined(self, case: Case) -> bool:
-        """Return whether the labels, and what is known of the answerer, define it."""
-
-    @abstractmethod
-    def _value(self, case: Case) -> float | None:
-        """Return the value of an answer that came."""
+        return 0.0 if case.answer is None else self.value(case)
 
     def multiplicity(self, value: float) -> float:
         """Return how often a value counts in the mean over questions, beside their weights."""
-        return 1.0
-
-
-class ExactMatch(AnswerMetric):
-    """Not defined for an answerable question without a gold answer."""
-
-    name = "answer_em"
-    description = "the answer is a gold answer"
-    formula = (
-        "1 when the normal forms of the answer and of any gold answer are equal, else 0; a refusal "
-        "is the empty answer, which is the gold answer of an unanswerable question"
-    )
-    source = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
-    needs_gold: ClassVar[bool] = True
-
-    def _is_defined(self, case: Case) -> bool:
-        return bool(case.golds)
-
-    def _value(self, case: Case) -> float:
-        return float(normal_form(case.text, case.language) in case.golds)
+        return 1.0 if self.is_mean else 1.0 + value
 
 
 def token_f1(gold: Sequence[str], answer: Sequence[str]) -> float:
@@ -91,126 +64,63 @@ def token_f1(gold: Sequence[str], answer: Sequence[str]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-class TokenF1(AnswerMetric):
-    """Not defined for an answerable question without a gold answer."""
-
-    name = "answer_f1"
-    description = "words that the answer and a gold answer have in common"
-    formula = (
-        "the best over the gold answers of 2PR / (P + R), P and R the common words, with "
-        "repetitions, of the answer's and of the gold answer's; of an empty one 1 if both are "
-        "empty, else 0; refusals as for `answer_em`"
-    )
-    source = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
-    needs_gold: ClassVar[bool] = True
-
-    def _is_defined(self, case: Case) -> bool:
-        return bool(case.golds)
-
-    def _value(self, case: Case) -> float:
-        answer = words(case.text, case.language)
-        return max(token_f1(gold.split(), answer) for gold in case.golds)
+def _has_gold(case: Case) -> bool:
+    """Return False for an answerable question without a gold answer."""
+    return bool(case.golds)
 
 
-class Abstained(AnswerMetric):
-    """How often an answerer refuses; neither high nor low is better: see :class:`AbstentionF1`."""
-
-    name = "abstained"
-    description = "the answer refuses"
-    formula = "1 when the answer refuses, else 0; a failed answer does not refuse"
-    source = f"the phrases of rag_assets.answers.answer_text, version {VERSION}"
-
-    def _is_defined(self, case: Case) -> bool:
-        return True
-
-    def _value(self, case: Case) -> float:
-        return float(case.abstained)
+def _exact_match(case: Case) -> float:
+    return float(normal_form(case.text, case.language) in case.golds)
 
 
-class AbstentionF1(AnswerMetric):
-    """F1 of refusing as a classifier of the unanswerable questions: 2TP / (2TP + FP + FN).
+def _best_f1(case: Case) -> float:
+    answer = words(case.text, case.language)
+    return max(token_f1(gold.split(), answer) for gold in case.golds)
 
-    TP: unanswerable and refused; FP: answerable and refused; FN: unanswerable, and answered or
-    failed. A question's value is 1 for TP and 0 for FP and FN, and a TP counts twice in the mean:
-    so the mean is F1. What is answered and answerable has none, nor has a question without labels.
+
+def _any_question(case: Case) -> bool:
+    return True
+
+
+def _abstained(case: Case) -> float:
+    return float(case.abstained)
+
+
+def _is_classified(case: Case) -> bool:
+    """Return whether F1 of refusing, a classifier of the unanswerable questions, counts a question.
+
+    It is 2TP / (2TP + FP + FN). TP: unanswerable and refused; FP: answerable and refused; FN:
+    unanswerable, and answered or failed. A question's value is 1 for TP and 0 for FP and FN, and a
+    TP counts twice in the mean: so the mean is F1. What is answered and answerable has none, nor
+    has a question without labels.
     """
-
-    name = "abstention_f1"
-    description = "refusals where there is no answer, and only there"
-    formula = (
-        "2TP / (2TP + FP + FN) over the questions: TP unanswerable and refused, FP answerable and "
-        "refused, FN unanswerable and not refused; not defined where all three are 0"
-    )
-    source = "van Rijsbergen 1979, of the refusals"
-    is_mean: ClassVar[bool] = False
-
-    def _is_defined(self, case: Case) -> bool:
-        answerable = case.question.answerable
-        return answerable is False or (answerable is True and case.abstained)
-
-    def _value(self, case: Case) -> float:
-        return float(case.question.answerable is False and case.abstained)
-
-    def multiplicity(self, value: float) -> float:
-        """Return 2 for a true positive, else 1."""
-        return 1.0 + value
+    answerable = case.question.answerable
+    return answerable is False or (answerable is True and case.abstained)
 
 
-class _Citations(AnswerMetric):
-    """Whether the answer cites the evidence, and only that; no judge is asked.
+def _rightly_abstained(case: Case) -> float:
+    return float(case.question.answerable is False and case.abstained)
 
-    What is cited are spans that an extractive answer copied, or whole units of the context. Recall
-    is the share of the question's evidences that some citation satisfies, precision the share of
-    the different citations that satisfy an evidence. An answer that cites everything has recall 1,
-    so the headline is their harmonic mean. A citation of a unit that the context does not have
-    satisfies nothing and stays in the denominator: inventing citations does not pay.
 
-    Not defined for a question without labelled evidence, nor for any question of an answerer that
+def _cites(case: Case) -> bool:
+    """Return whether it can be told that the answer cites the evidence, and only that.
+
+    What is cited are spans that an extractive answer copied, or whole units of the context; no
+    judge is asked. Recall is the share of the question's evidences that some citation satisfies,
+    precision the share of the different citations that satisfy an evidence. An answer that cites
+    everything has recall 1, so the headline is their harmonic mean, and recall is never shown
+    alone. A citation of a unit that the context does not have satisfies nothing and stays in the
+    denominator: inventing citations does not pay.
+
+    It cannot for a question without labelled evidence, nor for any question of an answerer that
     cites nowhere. Where it cites somewhere, an answer without a citation counts 0.
     """
-
-    source = (
-        "spans instead of the judgments of Liu, Zhang and Liang 2023 (citation precision, recall)"
-    )
-    needs_evidence: ClassVar[bool] = True
-    needs_context: ClassVar[bool] = True
-
-    def _is_defined(self, case: Case) -> bool:
-        return bool(case.question.evidence) and case.cites and case.context is not None
+    return bool(case.question.evidence) and case.cites and case.context is not None
 
 
-class EvidenceCited(_Citations):
-    """Harmonic mean of the two below."""
-
-    name = "evidence_cited"
-    description = "the evidence is cited, and nothing else"
-    formula = "2PR / (P + R) of the two below; 0 when both are 0"
-
-    def _value(self, case: Case) -> float:
-        precision, recall = _precision(case), _recall(case)
-        return 2 * precision * recall / (precision + recall) if recall else 0.0
-
-
-class EvidenceCitedPrecision(_Citations):
-    """Of the citations."""
-
-    name = "evidence_cited_precision"
-    description = "what is cited is evidence"
-    formula = "different citations that satisfy an evidence / different citations; 0 without one"
-
-    def _value(self, case: Case) -> float:
-        return _precision(case)
-
-
-class EvidenceCitedRecall(_Citations):
-    """Of the evidences: high for an answer that cites everything, so it is never shown alone."""
-
-    name = "evidence_cited_recall"
-    description = "evidence is cited"
-    formula = "evidences that a citation satisfies / evidences"
-
-    def _value(self, case: Case) -> float:
-        return _recall(case)
+def _evidence_cited(case: Case) -> float:
+    precision, recall = _precision(case), _recall(case)
+    return 2 * precision * recall / (precision + recall) if recall else 0.0
 
 
 def _precision(case: Case) -> float:
@@ -236,58 +146,101 @@ FUNCTION_WORDS = frozenset((
 """Words of English that say nothing by themselves; `standard` has dropped a, an and the."""
 
 
-class Grounded(AnswerMetric):
-    """The share of the answer's words that stand in the context.
+def _context_is_known(case: Case) -> bool:
+    return case.context is not None
+
+
+def _grounded(case: Case) -> float | None:
+    """Return the share of the answer's words that stand in the context.
 
     It knows no meaning: an answer that puts the right words into a wrong sentence is grounded, and
     a right answer in other words is not. Not defined for a refusal, or an answer of function words
-    alone; a failed answer counts 0.
+    alone.
     """
+    content = [w for w in words(case.text, case.language) if w not in FUNCTION_WORDS]
+    if not content:
+        return None
+    context = {word for u in case.context or () for word in words(u.text, case.language)}
+    return sum(word in context for word in content) / len(content)
 
-    name = "grounded"
-    description = "words of the answer that the context holds"
-    formula = (
+
+_SQUAD = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
+_CITATIONS = (
+    "spans instead of the judgments of Liu, Zhang and Liang 2023 (citation precision, recall)"
+)
+
+METRICS: Mapping[str, AnswerMetric] = {
+    "answer_em": AnswerMetric(
+        "the answer is a gold answer",
+        "1 when the normal forms of the answer and of any gold answer are equal, else 0; a refusal "
+        "is the empty answer, which is the gold answer of an unanswerable question",
+        _SQUAD,
+        _has_gold,
+        _exact_match,
+        needs_gold=True,
+    ),
+    "answer_f1": AnswerMetric(
+        "words that the answer and a gold answer have in common",
+        "the best over the gold answers of 2PR / (P + R), P and R the common words, with "
+        "repetitions, of the answer's and of the gold answer's; of an empty one 1 if both are "
+        "empty, else 0; refusals as for `answer_em`",
+        _SQUAD,
+        _has_gold,
+        _best_f1,
+        needs_gold=True,
+    ),
+    "abstained": AnswerMetric(
+        "the answer refuses",
+        "1 when the answer refuses, else 0; a failed answer does not refuse",
+        f"the phrases of rag_assets.answers.answer_text, version {VERSION}",
+        _any_question,
+        _abstained,
+    ),
+    "abstention_f1": AnswerMetric(
+        "refusals where there is no answer, and only there",
+        "2TP / (2TP + FP + FN) over the questions: TP unanswerable and refused, FP answerable and "
+        "refused, FN unanswerable and not refused; not defined where all three are 0",
+        "van Rijsbergen 1979, of the refusals",
+        _is_classified,
+        _rightly_abstained,
+        is_mean=False,
+    ),
+    "evidence_cited": AnswerMetric(
+        "the evidence is cited, and nothing else",
+        "2PR / (P + R) of the two below; 0 when both are 0",
+        _CITATIONS,
+        _cites,
+        _evidence_cited,
+        needs_evidence=True,
+    ),
+    "evidence_cited_precision": AnswerMetric(
+        "what is cited is evidence",
+        "different citations that satisfy an evidence / different citations; 0 without one",
+        _CITATIONS,
+        _cites,
+        _precision,
+        needs_evidence=True,
+    ),
+    "evidence_cited_recall": AnswerMetric(
+        "evidence is cited",
+        "evidences that a citation satisfies / evidences",
+        _CITATIONS,
+        _cites,
+        _recall,
+        needs_evidence=True,
+    ),
+    "grounded": AnswerMetric(
+        "words of the answer that the context holds",
         "content words of the answer, with repetitions, that stand in any unit of the context / "
-        "content words of the answer; not defined without one, nor where the context is not known"
-    )
-    source = "K-Precision of Adlakha et al. 2024, without function words"
-    needs_context: ClassVar[bool] = True
-
-    def _is_defined(self, case: Case) -> bool:
-        return case.context is not None
-
-    def _value(self, case: Case) -> float | None:
-        content = [w for w in words(case.text, case.language) if w not in FUNCTION_WORDS]
-        if not content:
-            return None
-        context = {word for u in case.context or () for word in words(u.text, case.language)}
-        return sum(word in context for word in content) / len(content)
-
-
-METRICS: dict[str, type[AnswerMetric]] = {
-    metric.name: metric
-    for metric in (
-        ExactMatch,
-        TokenF1,
-        Abstained,
-        AbstentionF1,
-        EvidenceCited,
-        EvidenceCitedPrecision,
-        EvidenceCitedRecall,
-        Grounded,
-    )
+        "content words of the answer; not defined without one, nor where the context is not known",
+        "K-Precision of Adlakha et al. 2024, without function words",
+        _context_is_known,
+        _grounded,
+    ),
 }
-"""Name of a metric -> its class, in the order in which columns stand."""
+"""Name of a metric -> what it is, in the order in which columns stand."""
 
 
-def metrics_of(names: Iterable[str]) -> list[AnswerMetric]:
-    """Return the metrics of these names, each once.
-
-    Raises:
-        UsageError: one is unknown.
-    """
-    chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in METRICS:
-            raise UsageError(f"unknown metric of answers {allowed_names(name, METRICS)}")
-    return [METRICS[name]() for name in chosen]
+def metric_code(names: Iterable[str]) -> list[Root]:
+    """Return the roots of the code of some metrics."""
+    return [f"{__name__}:METRICS[{name}]" for name in ("", *names)]

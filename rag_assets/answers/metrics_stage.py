@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +17,9 @@ from rag_assets.answers.cases import (
     cases_of,
 )
 from rag_assets.answers.contexts_stage import context_input, contexts_with_texts
-from rag_assets.answers.metrics import METRICS, metrics_of
+from rag_assets.answers.metrics import METRICS, metric_code
 from rag_assets.answers.stage import answers_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -30,6 +29,7 @@ from rag_assets.evaluation.query_facts import answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
+from rag_assets.schemas import QRELS
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -47,7 +47,7 @@ class AnswerMetricsStage(Stage):
         return [answer_metrics_key(key) for key in experiment.answer_cells]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return [root_of(METRICS[name]) for name in metric_names(experiment)]
+        return metric_code(metric_names(experiment))
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
@@ -92,41 +92,33 @@ def answer_metrics(
     failed, one that ``golds`` lacks is not looked at, and one without a context had an empty one,
     unless no contexts are known (None).
     """
-    metrics = metrics_of(names)
     cases = cases_of(answers, golds, contexts, language)
     columns = {
         "query_id": pa.array([case.question.query_id for case in cases], pa.string()),
         "failed": pa.array([case.answer is None for case in cases], pa.bool_()),
         "answerable": pa.array([case.question.answerable for case in cases], pa.bool_()),
     }
-    for metric in metrics:
-        columns[metric.name] = pa.array([metric.of(case) for case in cases], pa.float64())
+    for name in names:
+        columns[name] = pa.array([METRICS[name].of(case) for case in cases], pa.float64())
     return ANSWER_METRICS.check(pa.table(columns))
-
-
-class AnswerMean(NamedTuple):
-    """One metric over some questions: None without a question for which it is defined."""
-
-    mean: float | None
-    n: int
 
 
 def answer_means(
     table: pa.Table, names: Iterable[str], weights: Mapping[str, float] | None = None
-) -> dict[str, AnswerMean]:
+) -> dict[str, float | None]:
     """Return the mean of every metric over the questions of a table of :func:`answer_metrics`.
 
-    A question counts its weight; each 1 without them.
+    A question counts its weight; each 1 without them. Of a metric that is defined nowhere there is
+    no mean.
     """
     means = {}
     query_ids = table["query_id"].to_pylist()
     for name in names:
-        metric, values = METRICS[name](), table[name].to_pylist()
         counts = [
-            (weights or {}).get(query_id, 1.0) * (1.0 if v is None else metric.multiplicity(v))
-            for query_id, v in zip(query_ids, values, strict=True)
+            (weights or {}).get(query_id, 1.0) * METRICS[name].multiplicity(value or 0.0)
+            for query_id, value in zip(query_ids, table[name].to_pylist(), strict=True)
         ]
-        means[name] = AnswerMean(mean(values, counts), sum(v is not None for v in values))
+        means[name] = mean(table[name].to_pylist(), counts)
     return means
 
 
@@ -143,13 +135,12 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
 
 def golds_in(context: StageContext) -> list[Question]:
     """Return what is right for each question, see :func:`golds_of`."""
-    facts = context.artifact(QUERY_FACTS_KEY).table()
-    has_labels = context.experiment.has_qrels
-    qrels = context.artifact(QRELS_KEY).table() if has_labels else None
-    return golds_of(facts, qrels, context.experiment.judge)
+    facts, experiment = context.artifact(QUERY_FACTS_KEY).table(), context.experiment
+    qrels = context.artifact(QRELS_KEY).table() if experiment.has_qrels else QRELS.empty()
+    return golds_of(facts, qrels, experiment.judge)
 
 
-def golds_of(facts: pa.Table, qrels: pa.Table | None, judge: str) -> list[Question]:
+def golds_of(facts: pa.Table, qrels: pa.Table, judge: str) -> list[Question]:
     """Return what is right for every question.
 
     A question is answerable when a right answer is known, or a label has a positive grade; whether
@@ -158,8 +149,7 @@ def golds_of(facts: pa.Table, qrels: pa.Table | None, judge: str) -> list[Questi
     label has a span. Chunks are judged only where each is a whole document, and has its id.
     """
     evidence: dict[str, list[Evidence]] = {}
-    positive = qrels.filter(pc.greater(qrels["grade"], 0)).to_pylist() if qrels is not None else []
-    for row in positive:
+    for row in qrels.filter(pc.greater(qrels["grade"], 0)).to_pylist():
         span = (row["start"], row["end"]) if judge == "evidence" else ()
         place = Evidence(row["evidence_id"], row["document_id"], *span)
         evidence.setdefault(row["query_id"], []).append(place)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -22,54 +22,41 @@ from rag_assets.sources.fields import Id, Place, Text, checked_id, note, type_na
 from rag_assets.sources.row_files import read_declared, read_object
 from rag_assets.sources.tables import UniqueIds
 
-MISSING = "no prediction"
+NO_PREDICTION = "no prediction"
 """The error of a question that a file lacks."""
 
 MAX_UNIT = 2**31 - 1
 MAX_SCORE = 1e300
 
 
-class Predictions(NamedTuple):
-    """The answers of a file.
+def read_predictions(
+    path: Path, query_ids: Collection[str]
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Read the answers to the questions of an experiment; the lines are for people.
 
-    Attributes:
-        answers: question of the experiment -> known columns of :data:`rag_assets.schemas.ANSWERS`.
-        missing: questions of the experiment that the file lacks; they failed.
-        others: questions of the file that the experiment lacks; they are left out.
-    """
-
-    answers: Mapping[str, Mapping[str, Any]]
-    missing: tuple[str, ...]
-    others: tuple[str, ...]
-
-    def notes(self) -> list[str]:
-        """Return a line for people about each of the two lists that is not empty."""
-        missing = (
-            "question has no prediction, and counts as failed",
-            "questions have no prediction, and count as failed",
-        )
-        others = (
-            "prediction is for no question of the experiment, and is left out",
-            "predictions are for no question of the experiment, and are left out",
-        )
-        return note(*missing, self.missing) + note(*others, self.others)
-
-
-def read_predictions(path: Path, query_ids: Collection[str]) -> Predictions:
-    """Read the answers to the questions of an experiment.
+    A question that the file lacks failed, and one that the experiment lacks is left out.
 
     Raises:
         DataError: as :func:`read_answers`, or the file has none of the questions.
     """
     rows = read_answers(path)
-    others = tuple(sorted(rows.keys() - set(query_ids)))
-    missing = tuple(sorted(set(query_ids) - rows.keys()))
+    missing = sorted(set(query_ids) - rows.keys())
     if query_ids and len(missing) == len(set(query_ids)):
         problem = f"has none of the experiment's {len(missing)} questions"
         first = f"; its first is '{next(iter(rows))}'" if rows else ""
         raise DataError(problem + first, file=path)
-    answers = {query_id: rows.get(query_id, {"error": MISSING}) for query_id in query_ids}
-    return Predictions(answers, missing, others)
+    lacking = (
+        "question has no prediction, and counts as failed",
+        "questions have no prediction, and count as failed",
+    )
+    others = (
+        "prediction is for no question of the experiment, and is left out",
+        "predictions are for no question of the experiment, and are left out",
+    )
+    notes = note(*lacking, missing) + note(*others, sorted(rows.keys() - set(query_ids)))
+    return {
+        query_id: rows.get(query_id) or {"error": NO_PREDICTION} for query_id in query_ids
+    }, notes
 
 
 def read_answers(path: Path) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -12,27 +12,26 @@ import pyarrow as pa
 from rag_assets.answers.contexts_stage import (
     answer_contexts_key,
     answerer_of,
+    contexts_with_texts,
     has_context,
-    units_by_query,
 )
-from rag_assets.answers.generators import (
-    Generator,
-    GeneratorAnswer,
-    GeneratorAnswers,
-    LlmGenerator,
-    Question,
-    SearchSession,
-)
+from rag_assets.answers.generators import Generator, GeneratorAnswer, LlmGenerator, Question
 from rag_assets.answers.options import NONE
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.outgoing import (
+    NO_WORK,
+    ExpectedWork,
+    asked_facts,
+    llm_line,
+    llm_work,
+    needed,
+)
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts_stage import document_texts
-from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.query_sets.stage import SERVED_MODELS
+from rag_assets.llm.completions import ModelSession
 from rag_assets.schemas import ANSWERS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -56,12 +55,11 @@ class Answers(Stage):
         return [answers_key(key) for key in experiment.answer_cells]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return generator_of(experiment, key).code_roots()
+        return [root_of(type(generator_of(experiment, key)))]
 
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        used = {options.generator for options in experiment.answerers.values()}
-        asks = any(isinstance(experiment.generators[name], LlmGenerator) for name in used)
-        return self.kinds | {"openai"} if asks else self.kinds
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        generator = generator_of(experiment, key)
+        return [generator.llm] if isinstance(generator, LlmGenerator) else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         found = [Input("questions", QUERIES_KEY, "text")]
@@ -70,13 +68,11 @@ class Answers(Stage):
         return found
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        generator = generator_of(context.experiment, key)
-        llm = None
-        if isinstance(generator, LlmGenerator):
-            llm = context.experiment.language_model(generator.llm)
-        failed = _failed_before(context, key)
+        experiment, failed = context.experiment, _failed_before(context, key)
+        generator = generator_of(experiment, key)
+        llm = next(map(experiment.language_model, self.models(experiment, key)), None)
         return {
-            "generator": dict(generator.described(alone=answers_alone(context.experiment, key))),
+            "generator": dict(generator.described(alone=answers_alone(experiment, key))),
             **({"llm": dict(llm.identity())} if llm is not None else {}),
             **({"failed": dict(failed)} if failed else {}),
         }
@@ -85,24 +81,19 @@ class Answers(Stage):
         files = generator_of(context.experiment, key).files()
         return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
 
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        own = super().recipe(context, key)
-        if own is None or not isinstance(generator_of(context.experiment, key), LlmGenerator):
-            return own
-        return context.attempts.numbered(own)
-
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         failed = _failed_before(context, key)
         questions = [q for q in questions_of(context, key) if q.query_id not in failed]
-        generator = generator_of(context.experiment, key)
-        label = f"answer by {key['answerer']}"
-        alone = answers_alone(context.experiment, key)
-        tools = SearchSession(partial(context.completions, label), alone)
-        found = generator.answer(questions, tools)
+        session = ModelSession(partial(context.completions, f"answer by {key['answerer']}"))
+        given = generator_of(context.experiment, key).answers(questions, session)
         ids = [question.query_id for question in questions]
-        answers = dict(zip(ids, found.answers, strict=True))
+        answers = dict(zip(ids, given, strict=True))
         answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
-        return _product(answers, found)
+        failures = {one: answer.error for one, answer in answers.items() if answer.error}
+        unanswered = sum(answer.unanswered for answer in answers.values())
+        facts = {"n_failed": len(failures), "notes": session.notes}
+        facts |= asked_facts(unanswered, session.served_models)
+        return TableProduct(_table(answers), facts, failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         experiment, generator = context.experiment, generator_of(context.experiment, key)
@@ -117,25 +108,11 @@ class Answers(Stage):
             most = n_queries * top_k if top_k is not None else None
             line = replace(line, questions=n_queries, requests=n_queries, passages=most)
             return llm_work([line])
-        alone = answers_alone(experiment, key)
-        requests = generator.requests(questions_of(context, key), alone=alone)
-        needs = needed(context, generator.llm, requests)
+        needs = needed(context, generator.llm, generator.requests(questions_of(context, key)))
         contexts = context.current(answer_contexts_key(key["answerer"]))
         passages = contexts.manifest.rows if contexts is not None and needs.calls else 0
         n_asked = min(needs.calls, n_queries)
         return llm_work([line.needing(needs, questions=n_asked, passages=passages)])
-
-
-def _product(answers: Mapping[str, GeneratorAnswer], found: GeneratorAnswers) -> TableProduct:
-    """Return the table of all answers; what failed is named by question."""
-    failures = {one: answer.error for one, answer in answers.items() if answer.error is not None}
-    unanswered = sum(answer.unanswered for answer in answers.values())
-    facts: dict[str, Any] = {"n_failed": len(failures), "notes": list(found.notes)}
-    if unanswered:
-        facts[UNANSWERED] = unanswered
-    if found.served_models:
-        facts[SERVED_MODELS] = list(found.served_models)
-    return TableProduct(_table(answers), facts, failures)
 
 
 def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
@@ -153,20 +130,15 @@ def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
 def questions_of(context: StageContext, key: ArtifactKey) -> list[Question]:
     """Return the questions of an answerer with the texts of their contexts, as they are asked."""
     queries = context.artifact(QUERIES_KEY).table()
-    texts: dict[str, tuple[str, ...]] = {}
-    tokens: dict[str, int] = {}
-    if _reads_context(context.experiment, key):
-        documents = document_texts(context)
-        contexts = context.artifact(answer_contexts_key(key["answerer"])).table()
-        for query_id, units in units_by_query(contexts).items():
-            places = [(unit["document_id"], unit["start"], unit["end"]) for unit in units]
-            texts[query_id] = tuple(text_of(documents, place) for place in places)
-            tokens[query_id] = sum(unit["n_tokens"] for unit in units)
-    pairs = zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True)
-    return [
-        Question(query_id, text, texts.get(query_id, ()), tokens.get(query_id, 0))
-        for query_id, text in pairs
-    ]
+    reads = _reads_context(context.experiment, key)
+    contexts = (contexts_with_texts(context, key) if reads else None) or {}
+    alone = answers_alone(context.experiment, key)
+    questions = []
+    for query_id, text in zip(*(queries[c].to_pylist() for c in ("query_id", "text")), strict=True):
+        units = contexts.get(query_id, ())
+        texts = None if alone else tuple(unit.text for unit in units)
+        questions.append(Question(query_id, text, texts, sum(unit.n_tokens for unit in units)))
+    return questions
 
 
 def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]:

@@ -237,7 +237,7 @@ def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -
     """Return how often each value counts, beside the weights of the questions."""
     counts = np.ones_like(values)
     for number, (_, name) in enumerate(columns):
-        of = METRICS[name]().multiplicity
+        of = METRICS[name].multiplicity
         counts[:, number] = [1.0 if np.isnan(v) else of(float(v)) for v in values[:, number]]
     return counts
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -236,19 +236,12 @@ def _outcome(row: Mapping[str, Any], n_evidence: int, stage: str, right_above: f
     return f"{'refused' if row['abstained'] else 'wrong'}_{stage}"
 
 
-class Share(NamedTuple):
-    """How many questions are in a class, and their part of all, by weight."""
+def shares(table: pa.Table, weights: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
+    """Return a row for each class that has a question, in the order of :data:`CLASSES`.
 
-    outcome: str
-    n: int
-    share: float
-
-
-def shares(table: pa.Table, weights: Mapping[str, float] | None = None) -> list[Share]:
-    """Return the share of each class that has a question, in the order of :data:`CLASSES`.
-
-    They sum to 1, but for rounding in the last digit. A question counts its weight; each 1 without
-    them.
+    Returns:
+        ``outcome``, ``n`` questions and their ``share`` of all by weight, each 1 without weights;
+        shares sum to 1, but for rounding in the last digit.
     """
     by_class: dict[str, list[float]] = {}
     for row in table.select(["query_id", "outcome"]).to_pylist():
@@ -256,7 +249,7 @@ def shares(table: pa.Table, weights: Mapping[str, float] | None = None) -> list[
         by_class.setdefault(row["outcome"], []).append(weight)
     total = math.fsum(weight for one in by_class.values() for weight in one)
     return [
-        Share(name, len(by_class[name]), math.fsum(by_class[name]) / total)
+        {"outcome": name, "n": len(by_class[name]), "share": math.fsum(by_class[name]) / total}
         for name in CLASSES
         if name in by_class
     ]

@@ -81,12 +81,11 @@ def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     table, facts = outcome.artifact.table(), pipeline.current(QUERY_FACTS_KEY)
     names = metric_names(pipeline.experiment)
     if facts is None:
-        return _floats({name: one.mean for name, one in answer_means(table, names).items()})
+        return _floats(answer_means(table, names))
     rows, split = _rows_to_show(facts.table().select(["query_id", "weight", "split"]))
     weights = {str(row["query_id"]): float(str(row["weight"])) for row in rows}
     own = table.filter(pc.is_in(table["query_id"], value_set=pa.array(list(weights), pa.string())))
-    means = answer_means(own, names, weights)
-    return {**_floats({name: one.mean for name, one in means.items()}), **split}
+    return {**_floats(answer_means(own, names, weights)), **split}
 
 
 def _calibrated(outcome: Outcome) -> Numbers:
@@ -104,7 +103,7 @@ def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:
     return rows, {"split": dg.MetadataValue.text(splits[0])} if splits else {}
 
 
-def _floats(values: dict[str, object]) -> Numbers:
+def _floats(values: Mapping[str, object]) -> Numbers:
     """Return the values that there are, as they are shown: the table has all digits."""
     shown = {name: round(v, DIGITS) for name, v in values.items() if isinstance(v, float)}
     return {name: dg.MetadataValue.float(value) for name, value in shown.items()}

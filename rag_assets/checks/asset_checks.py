@@ -19,6 +19,7 @@ from rag_assets.checks.check import (
     Partition,
 )
 from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
+from rag_assets.engine.recipe import SERVED_MODELS
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.check import stored_check
@@ -34,7 +35,6 @@ from rag_assets.labels.findings import (
     rows,
 )
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
-from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.retrieval.runs_stage import RunsStage
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.statistics.comparisons import is_tested, regressions

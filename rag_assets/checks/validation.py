@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.generators import FileGenerator
 from rag_assets.answers.metrics_stage import check_golds
-from rag_assets.answers.prediction_files import read_predictions
+from rag_assets.answers.prediction_files import NO_PREDICTION, read_predictions
 from rag_assets.checks.drift import drift_findings
 from rag_assets.chunking.index_texts import texts_from_file
 from rag_assets.chunking.stage import chunks_key
@@ -261,13 +261,15 @@ def answer_findings(pipeline: Pipeline) -> pa.Table:
         if name not in used or not isinstance(generator, FileGenerator):
             continue
         try:
-            missing = read_predictions(generator.path, ids).missing
+            answers, _ = read_predictions(generator.path, ids)
         except DataError as error:
             findings.append(Finding(ERROR, ANSWERS, str(error)))
             continue
         message = f"{name} has no prediction for it; the answer counts as failed"
         file = str(generator.path)
         findings += [
-            Finding(WARNING, MISSING, message, query_id, file=file) for query_id in missing
+            Finding(WARNING, MISSING, message, query_id, file=file)
+            for query_id, row in answers.items()
+            if row.get("error") == NO_PREDICTION
         ]
     return findings_table(findings)

@@ -33,20 +33,21 @@ from rag_assets.engine.outgoing import (
     ExpectedWork,
     Outgoing,
     RequestUsage,
+    asked_config,
+    asked_facts,
     counted_requests,
     keep_usage,
     llm_line,
     llm_work,
     needed,
 )
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Encoder
-from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.schemas import CHUNKS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -160,9 +161,8 @@ class IndexTexts(Stage):
             if config.index_texts is not None
         ]
 
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        options = (one for key in self.keys(experiment) for one in texts_of(experiment, key))
-        return self.kinds | {"openai"} if any(one.asks for one in options) else self.kinds
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        return [option.llm for option in texts_of(experiment, key) if option.asks]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
@@ -176,12 +176,6 @@ class IndexTexts(Stage):
             "indexed": indexed_fields(context.experiment, key["chunking"]),
             "index_texts": [_described(context, one) for one in options],
         }
-
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        own = super().recipe(context, key)
-        if own is None or not any(one.asks for one in texts_of(context.experiment, key)):
-            return own
-        return context.attempts.numbered(own)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         chunks = context.artifact(chunks_key(key["chunking"])).table()
@@ -200,10 +194,8 @@ class IndexTexts(Stage):
         table = index_texts(chunks, own, [one.kind for one in options], texts)
         results = written.values()
         facts: dict[str, Any] = {"notes": [note for result in results for note in result.notes]}
-        if unanswered := sum(result.unanswered for result in results):
-            facts[UNANSWERED] = unanswered
-        if served := [name for result in results for name in result.served_models]:
-            facts[SERVED_MODELS] = list(dict.fromkeys(served))
+        served = (name for result in results for name in result.served_models)
+        facts |= asked_facts(sum(result.unanswered for result in results), served)
         return TableProduct(table, facts)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -242,10 +234,7 @@ def _asked(
 def _described(context: StageContext, option: IndexText) -> Mapping[str, Any]:
     described = dict(option.described())
     if option.asks:
-        template, llm = template_of(option), context.experiment.language_model(option.llm)
-        described["template"] = template.label
-        described["messages"] = [list(message) for message in template.messages]
-        described["llm"] = dict(llm.identity()) if llm is not None else {}
+        described |= asked_config(context.experiment, option.llm, template_of(option))
     elif option.file is not None:
         described["file"] = context.file_digest(option.file)
     return described

@@ -33,8 +33,7 @@ from rag_assets.errors import Incomplete
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
 from rag_assets.pipeline.failed_queries import (
-    failed_answers,
-    failed_index_texts,
+    left_open,
     try_again,
     unanswered,
     unfinished,
@@ -108,7 +107,7 @@ def run_evaluation(
     if form == "table" and verbosity() is not Verbosity.QUIET:
         _print_places(pipeline.settings, report, work, path if labelled else None)
     failed = unfinished(pipeline, selection.retrievers)
-    answers, texts = failed_answers(pipeline), failed_index_texts(pipeline)
+    answers, texts = left_open(pipeline, "answers"), left_open(pipeline, "index_texts")
     if failed or answers or texts:
         raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
 

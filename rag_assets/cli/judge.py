@@ -25,6 +25,7 @@ from rag_assets.judges.answer_labels import (
 from rag_assets.judges.check import (
     Rules,
     check_judge,
+    export_verdicts,
     judges_to_check,
 )
 from rag_assets.judges.people import (
@@ -34,7 +35,6 @@ from rag_assets.judges.people import (
     clusters_by_split,
     probabilities,
 )
-from rag_assets.judges.verdict_export import export_verdicts
 from rag_assets.labels.logs import (
     HIGHEST_GRADE,
     LoggedJudgment,
@@ -152,11 +152,11 @@ def check(
             error.exit_code = CANNOT_TELL
         raise
     if form == "json":
-        print_data(as_json([one.as_json() for one in checks]))
+        print_data(as_json(checks))
     else:
         for one in checks:
-            output().print(sheets_view(check_sheets(one.as_json())))
-    if not all(one.passed for one in checks):
+            output().print(sheets_view(check_sheets(one)))
+    if not all(one["passed"] for one in checks):
         click.get_current_context().exit(FAILED)
 
 

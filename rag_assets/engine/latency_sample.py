@@ -17,7 +17,7 @@ from typing import TypeVar, Unpack
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.engine.measurements import Details, Percentiles
+from rag_assets.engine.measurements import Details
 from rag_assets.engine.stage_context import Part, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -94,9 +94,10 @@ def keep_part(
     """Keep what was measured; nothing where no query was timed."""
     times, n = part.times, len(part.times)
     if times:
-        seconds, cost = seconds_of(times), None if part.cost is None else part.cost * n
-        more: Details = {**percentiles(times), "cost": cost, **details}
-        context.measurements.add(what, fingerprint, seconds, n, **more)
+        p50, p95, p99 = map(float, np.percentile(list(times.values()), [50, 95, 99]))
+        more: Details = {"p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "samples_ms": dict(times)}
+        more |= {"cost": None if part.cost is None else part.cost * n, **details}
+        context.measurements.add(what, fingerprint, sum(times.values()) / 1000, n, **more)
 
 
 def kept_part(context: StageContext, what: str, fingerprint: str) -> Part | None:
@@ -175,20 +176,3 @@ def without(whole: Part, parts: Sequence[Part]) -> Part:
         times = {one: ms - part.times[one] for one, ms in times.items() if one in part.times}
         cost = None if cost is None or part.cost is None else cost - part.cost
     return Part(times, cost)
-
-
-def percentiles(times: Times) -> Percentiles:
-    """Return the times with their percentiles, interpolated linearly between two samples."""
-    p50, p95, p99 = np.percentile(list(times.values()), [50, 95, 99])
-
-    return {
-        "p50_ms": float(p50),
-        "p95_ms": float(p95),
-        "p99_ms": float(p99),
-        "samples_ms": dict(times),
-    }
-
-
-def seconds_of(times: Times) -> float:
-    """Return what all queries took together."""
-    return sum(times.values()) / 1000

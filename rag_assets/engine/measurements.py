@@ -51,16 +51,7 @@ MIN_TIMED = 20
 """Texts of the smallest measurement of an embedding model that counts."""
 
 
-class Percentiles(TypedDict, total=False):
-    """Times of single queries in milliseconds, and query id -> time, from which they are."""
-
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    samples_ms: Mapping[str, float] | None
-
-
-class Details(Percentiles, total=False):
+class Details(TypedDict, total=False):
     """What is known of some measurements only.
 
     Attributes:
@@ -73,6 +64,8 @@ class Details(Percentiles, total=False):
         tokens: tokens that an API counted.
         cost: money that it charged for them, or for ``amount`` queries.
         measured: when it was measured, in ISO 8601.
+        p50_ms, p95_ms, p99_ms: percentiles of the times of single queries, interpolated linearly.
+        samples_ms: query id -> milliseconds.
     """
 
     asset: str | None
@@ -84,6 +77,10 @@ class Details(Percentiles, total=False):
     tokens: int | None
     cost: float | None
     measured: str | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    samples_ms: Mapping[str, float] | None
 
 
 class Measurement(Details):
@@ -188,15 +185,11 @@ def seconds_per_text(folder: Path, model: str) -> float | None:
 
     Measurements of few texts are ignored: they measure how long the model loads.
     """
-    rows = _of_this_machine(folder / "embed")
-    timed = [row for row in rows if row["model"] == model and row["amount"] >= MIN_TIMED]
+    files = (folder / "embed").glob(f"*at={machine()}.json")
+    rows = [row for file in files if (row := _read(file)) is not None and row["model"] == model]
+    timed = [row for row in rows if row["amount"] >= MIN_TIMED]
     each = [row["seconds"] / row["amount"] for row in timed if row["seconds"] and not row["cached"]]
     return median(each) if each else None
-
-
-def _of_this_machine(folder: Path) -> list[Measurement]:
-    files = sorted(folder.glob(f"*at={machine()}.json"))
-    return [row for file in files if (row := _read(file)) is not None]
 
 
 def duration_text(seconds: float) -> str:

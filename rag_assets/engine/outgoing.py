@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from rag_assets.engine.recipe import SERVED_MODELS, UNANSWERED
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import llm_client, retriever_client
-from rag_assets.llm.client import ChatRequest
+from rag_assets.llm.client import ChatRequest, Template
 from rag_assets.llm.completions import Budget, Estimate, estimate
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -112,6 +113,19 @@ def retriever_line(experiment: Experiment, retriever: str) -> Outgoing | None:
     config = experiment.retrievers[retriever]
     limits = {name: getattr(config, name, None) for name in ("max_calls", "max_cost")}
     return Outgoing(client.key, client.host, client.is_local, **limits)
+
+
+def asked_config(experiment: Experiment, llm: str | None, template: Template) -> dict[str, Any]:
+    """Return what of a configuration says who is asked, and what."""
+    model = experiment.language_model(llm)
+    return {**template.as_config(), "llm": dict(model.identity()) if model is not None else {}}
+
+
+def asked_facts(unanswered: int, served_models: Iterable[str]) -> dict[str, Any]:
+    """Return the facts of an artifact that a server wrote, as far as there are any."""
+    served = list(dict.fromkeys(served_models))
+    open_ones = {UNANSWERED: unanswered} if unanswered else {}
+    return {**open_ones, **({SERVED_MODELS: served} if served else {})}
 
 
 def needed(context: StageContext, llm: str | None, requests: Sequence[ChatRequest]) -> Estimate:

@@ -59,18 +59,14 @@ class Rankings:
         table = cut(self._read(ranking), depth)
         return Ranking(table, manifest.fingerprint, manifest.failures, facts)
 
-    def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
-        """Return whether the ranking is stored at ``depth`` or deeper."""
-        return self._stored(ranker, retriever, top_k, depth) is not None
-
-    def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the fingerprint by which a ranking was measured; None when it is not stored."""
+    def stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the fingerprint of what is stored at ``depth`` or deeper; None: nothing is."""
         ranking = self._stored(ranker, retriever, top_k, depth)
         return ranking.manifest.fingerprint if ranking else None
 
     def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
         """Time queries at the cut-off of a cell whose ranking is stored."""
-        ranking = self.measured(ranker, retriever, top_k, top_k)
+        ranking = self.stored(ranker, retriever, top_k, top_k)
         if ranking is not None:
             of_cell = (cell.fingerprint, top_k, top_k, ranking)
             measure_cell(self._context, ranker, retriever, *of_cell)

@@ -25,12 +25,15 @@ class Input:
         key: the upstream partition.
         projection: the part of it that matters; another part may change without consequence.
         optional: whether the consumer can do without it.
+        is_read: False for an edge that this partition has because others of its stage read it: it
+            must be there, and what it holds is no part of the recipe.
     """
 
     role: str
     key: ArtifactKey
     projection: str = "all"
     optional: bool = False
+    is_read: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,9 @@ ATTEMPT = "attempt"
 
 UNANSWERED = "unanswered"
 """In the facts of what was asked: how many queries a server did not answer; absent where none."""
+
+SERVED_MODELS = "served_models"
+"""Fact of an artifact: the names that a server gave the model, in the order of its replies."""
 
 RANKINGS = "rankings"
 

@@ -127,9 +127,17 @@ class Stage(ABC):
         """Return the roots of the code that computes a partition; the rest is found from them."""
         return [*self.own_code(), *self.named_code(experiment, key)]
 
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        """Return which of ``llms`` (None: ``llm``) write a partition.
+
+        What they leave unanswered is asked again in another attempt, whose number is in the recipe.
+        """
+        return ()
+
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         """Return what computes or holds it in an experiment; ``kinds`` where that is all."""
-        return self.kinds
+        asks = any(self.models(experiment, key) for key in self.keys(experiment))
+        return self.kinds | {"openai"} if asks else self.kinds
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return the configuration that enters the fingerprint; never a retriever's name."""
@@ -148,10 +156,10 @@ class Stage(ABC):
         """
         for item in self.inputs(context.experiment, key):
             artifact = context.current(item.key)
-            if artifact is not None:
+            if artifact is not None and item.is_read:
                 yield item.role, artifact.manifest.digests[item.projection]
-            elif not item.optional:
-                yield item.role, None
+            elif artifact is None and not item.optional:
+                yield item.role if item.is_read else "", None
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the partition now; None while a required input is missing."""
@@ -160,13 +168,15 @@ class Stage(ABC):
             if digest is None:
                 return None
             digests[role] = digest
-        return Recipe(
+        recipe = Recipe(
             self.name,
             context.code_version(self.code(context.experiment, key)),
             self.config(context, key),
             digests,
             self.versions(context, key),
         )
+        asks = self.models(context.experiment, key)
+        return context.attempts.numbered(recipe) if asks else recipe
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         """Return what computing a partition takes and asks of servers at most, as far as known.

@@ -76,11 +76,8 @@ class StoredRankings(Protocol):
     def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
         """Return the ranking cut at ``depth``: stored, or computed now and stored."""
 
-    def holds(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> bool:
-        """Return whether the ranking is stored at ``depth`` or deeper."""
-
-    def measured(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the fingerprint by which a ranking was measured; None when it is not stored."""
+    def stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
+        """Return the fingerprint of what is stored at ``depth`` or deeper; None: nothing is."""
 
     def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
         """Time queries at the cut-off of a cell whose ranking is stored, see ``engine``."""

@@ -16,11 +16,12 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import pyarrow as pa
 from msgspec import Meta
 
+from rag_assets.judges.base import CorrectnessItem
 from rag_assets.labels.logs import LogLine, Name, read_log
 from rag_assets.labels.sheets import Cells, CsvSheet, cut_note
 from rag_assets.plain_text import fitting, is_shown_as
@@ -34,19 +35,10 @@ _CORRECT = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": Fal
 _ID_DIGITS = 16
 
 
-class AskedAnswer(NamedTuple):
-    """One answer that people may be asked about: its question, and what is right."""
-
-    query_id: str
-    question: str
-    golds: tuple[str, ...]
-    answer: str
-
-    @property
-    def id(self) -> str:
-        """What finds the answer again, whatever a spreadsheet program does to its text."""
-        text = json.dumps([self.query_id, self.answer])
-        return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+def answer_id(item: CorrectnessItem) -> str:
+    """Return what finds an answer again, whatever a spreadsheet program does to its text."""
+    text = json.dumps([item.query_id, item.answer])
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
 class AnswerLabel(LogLine, frozen=True, forbid_unknown_fields=True):
@@ -92,32 +84,32 @@ def needs_person(answer: str | None) -> bool:
     return answer is not None and bool(answer.strip())
 
 
-def sheet_rows(asked: Iterable[AskedAnswer], labels: pa.Table) -> list[AskedAnswer]:
+def sheet_rows(asked: Iterable[CorrectnessItem], labels: pa.Table) -> list[CorrectnessItem]:
     """Return what is still to be labelled, question by question, blind within one."""
     labelled = set(zip(*(labels[c].to_pylist() for c in ("query_id", "answer")), strict=True))
-    of_question: dict[str, dict[str, AskedAnswer]] = {}
-    for answer in asked:
-        if (answer.query_id, answer.answer) not in labelled:
-            of_question.setdefault(answer.query_id, {})[answer.id] = answer
+    of_question: dict[str, dict[str, CorrectnessItem]] = {}
+    for item in asked:
+        if item.place not in labelled:
+            of_question.setdefault(item.query_id, {})[answer_id(item)] = item
     return [rows[name] for rows in of_question.values() for name in sorted(rows)]
 
 
-def sheet_text(rows: Iterable[AskedAnswer]) -> str:
+def sheet_text(rows: Iterable[CorrectnessItem]) -> str:
     """Return the sheet as CSV, with an empty column ``correct``."""
-    texts = ((row.id, row.question, " | ".join(row.golds), row.answer) for row in rows)
+    texts = ((answer_id(r), r.question, " | ".join(r.golds), r.answer) for r in rows)
     return SHEET.text(
         (name, *(fitting(text, cut_note) for text in rest), "") for name, *rest in texts
     )
 
 
-def read_sheet(file: Path, asked: Collection[AskedAnswer]) -> tuple[list[AnswerLabel], int]:
+def read_sheet(file: Path, asked: Iterable[CorrectnessItem]) -> tuple[list[AnswerLabel], int]:
     """Return the labels of a sheet on some answers, and how many rows have none.
 
     Raises:
         DataError: a column is missing, a row is of an answer that nobody gave, its text was edited,
             or ``correct`` says something else than yes, no or ?; names file and line.
     """
-    by_id = {answer.id: answer for answer in asked}
+    by_id = {answer_id(item): item for item in asked}
 
     def read(cells: Cells, place: Place) -> AnswerLabel:
         answer = by_id.get(cells["id"].strip())

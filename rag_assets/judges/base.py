@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from rag_assets.code_versions.closure import Root
-from rag_assets.code_versions.versions import root_of
-from rag_assets.llm.completions import Completions
+from rag_assets.llm.completions import ModelSession
 from rag_assets.options import Depth, FileOptions
 from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.store.canonical import fingerprint
@@ -55,6 +50,25 @@ class RelevanceItem(NamedTuple):
     passage: str
 
     @property
+    def kind(self) -> Kind:
+        """What is judged."""
+        return RELEVANCE
+
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """What finds its verdict: the key of ``schemas.RELEVANCE_VERDICTS``."""
+        return (self.query_id, self.document_id, self.start, self.end)
+
+    @property
+    def text(self) -> str:
+        """The text that is judged."""
+        return self.passage
+
+    def with_text(self, text: str) -> RelevanceItem:
+        """Return the same with another text."""
+        return self._replace(passage=text)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """All that a verdict depends on."""
         return (self.question, self.passage)
@@ -67,6 +81,25 @@ class CorrectnessItem(NamedTuple):
     question: str
     answer: str
     golds: tuple[str, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What is judged."""
+        return CORRECTNESS
+
+    @property
+    def place(self) -> tuple[str | int, ...]:
+        """What finds its verdict: the key of ``schemas.ANSWER_VERDICTS``."""
+        return (self.query_id, self.answer)
+
+    @property
+    def text(self) -> str:
+        """The text that is judged."""
+        return self.answer
+
+    def with_text(self, text: str) -> CorrectnessItem:
+        """Return the same with another text."""
+        return self._replace(answer=text)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -94,21 +127,6 @@ class Verdict(NamedTuple):
     unanswered: bool = False
 
 
-@dataclass(frozen=True)
-class SearchSession:
-    """What a judge may use.
-
-    Attributes:
-        completions: opens a language model, by the number of requests and its name.
-        notes: to which it adds lines for people about all verdicts.
-        served_models: to which it adds the names that a server gave its model.
-    """
-
-    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
-    notes: list[str] = field(default_factory=list)
-    served_models: list[str] = field(default_factory=list)
-
-
 class Judge(FileOptions):
     """Of every judge ``judges`` says what it judges, all that the experiment has if absent.
 
@@ -125,26 +143,18 @@ class Judge(FileOptions):
         left_out = {"judges", "depth", *self.file_options}
         return self.model_dump(mode="json", exclude=left_out)
 
-    def verdict_files(self) -> Mapping[str, Path]:
-        """Return option -> file, of those that hold more than :meth:`described` says."""
-        return self.files()
-
-    def code_roots(self) -> list[Root]:
-        """Return the roots of the code that gives its verdicts."""
-        return [root_of(type(self))]
-
     @abstractmethod
-    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
-        """Yield the verdict on each item, in order; all are of one kind.
+    def verdicts(
+        self, items: Sequence[Item], session: ModelSession, *, again: bool = False
+    ) -> Iterable[Verdict]:
+        """Return the verdict on each item, in order; all are of one kind.
+
+        ``again``: what it says when it is asked once more, which differs where it draws replies.
 
         Raises:
             DataError: its file breaks its format.
             ModelUnavailable: its model cannot be had.
         """
-
-    def verdicts_again(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
-        """Yield what it says when it is asked once more: the same, unless it draws its replies."""
-        return self.verdicts(items, tools)
 
 
 def item_digest(item: Item) -> str:

@@ -33,7 +33,6 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.judges.answer_labels import (
     drawn_so_far,
-    labelled_questions,
     needs_person,
 )
 from rag_assets.labels.logs import LoggedJudgment
@@ -86,11 +85,6 @@ class Sample:
     counted: Counted
     drawn: Flags
 
-    @classmethod
-    def of(cls, counted: Counted, drawn: Collection[str]) -> Sample:
-        """Return the sample of some questions by the names of those that were drawn."""
-        return cls(counted, np.array([one in drawn for one in counted.query_ids], dtype=np.bool_))
-
     def only(self, chosen: Flags) -> Sample:
         """Return the same of some of the questions."""
         own = self.counted
@@ -99,11 +93,6 @@ class Sample:
             for names in (own.query_ids, own.clusters)
         )
         return Sample(Counted(own.split, ids, own.weights[chosen], clusters), self.drawn[chosen])
-
-    @property
-    def n_drawn(self) -> int:
-        """How many questions were drawn."""
-        return int(self.drawn.sum())
 
 
 def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> pa.Table:
@@ -128,16 +117,18 @@ def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-def samples(counting: pa.Table, questions: Collection[str], labels: pa.Table) -> Iterator[Sample]:
+def samples(
+    counting: pa.Table, questions: Collection[str], labelled: Collection[str]
+) -> Iterator[Sample]:
     """Yield the questions of each split that can be judged, with those drawn for people.
 
-    ``counting`` has query_id, weight, split and cluster of every query. Of labels of questions that
-    somebody chose, which have no probability, nothing is taken.
+    ``counting`` has query_id, weight, split and cluster of every query; ``labelled`` are those that
+    were drawn and labelled, without those that somebody chose.
     """
-    labelled = labelled_questions(labels)
     for counted in splits_counted(counting, questions):
-        clusters = dict(zip(counted.query_ids, counted.clusters, strict=True))
-        yield Sample.of(counted, drawn_so_far(clusters, labelled))
+        drawn = drawn_so_far(dict(zip(counted.query_ids, counted.clusters, strict=True)), labelled)
+        flags = np.array([name in drawn for name in counted.query_ids], dtype=np.bool_)
+        yield Sample(counted, flags)
 
 
 def labels_with_verdicts(labels: pa.Table, verdicts: pa.Table) -> tuple[Floats, Floats]:
@@ -164,16 +155,14 @@ def mean_row(
     verdicts on them; ``human`` is then None, and ``reason`` says so.
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
-    lead = {"name": name, "split": sample.counted.split, "metric": metric}
     given = (sample, verdicts, labels, is_open > 0, level)
     row = estimated_row(calibrated_mean, *given, of_passages=metric != JUDGED_CORRECT)
     if row["calibrated"] is None and elsewhere is not None:
-        found = rogan_gladen(*elsewhere, verdicts, level=level)
-        if found.value is not None:
-            row |= {"calibrated": found.value, "low": found.low, "high": found.high}
-            row |= {"weight": found.weight, "method": found.method, "n_labels": found.n_labels}
-            row["reason"] = f"{row['reason']}; {ROGAN_GLADEN_NOTE}"
-    return {**lead, **row}
+        estimate = rogan_gladen(*elsewhere, verdicts, level=level)
+        if estimate.value is not None:
+            reason = f"{row['reason']}; {ROGAN_GLADEN_NOTE}"
+            row |= {**_estimated(estimate), "n_labels": estimate.n_labels, "reason": reason}
+    return {"name": name, "split": sample.counted.split, "metric": metric, **row}
 
 
 def difference_row(
@@ -194,12 +183,11 @@ def difference_row(
         for column in (VERDICT, LABEL)
     )
     is_open = ~same & ((sample.counted.values(a, OPEN) > 0) | (sample.counted.values(b, OPEN) > 0))
-    lead = {"name_a": names[0], "name_b": names[1], "split": sample.counted.split}
-    estimated = estimated_row(calibrated_difference, sample, verdicts, labels, is_open, level)
+    row = estimated_row(calibrated_difference, sample, verdicts, labels, is_open, level)
     if same.all():  # nothing is to be estimated
-        known = ("calibrated", "low", "high", "human", "human_low", "human_high")
-        estimated |= {**dict.fromkeys(known, 0.0), "method": "equal answers", "reason": None}
-    return {**lead, "metric": metric, **estimated}
+        row |= {**dict.fromkeys(ESTIMATED, 0.0), "method": "equal answers", "reason": None}
+    lead = {"name_a": names[0], "name_b": names[1], "split": sample.counted.split}
+    return {**lead, "metric": metric, **row}
 
 
 def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
@@ -208,6 +196,10 @@ def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
     ids = sample.counted.query_ids
     pairs = [tuple(one.get(query_id) for one in answers) for query_id in ids]
     return np.array([before == after for before, after in pairs], dtype=np.bool_)
+
+
+ESTIMATED = ("calibrated", "low", "high", "human", "human_low", "human_high")
+"""Columns of an estimate, and of the labels alone."""
 
 
 def estimated_row(
@@ -224,37 +216,50 @@ def estimated_row(
 
     NaN is a verdict or a label that is missing, ``is_open`` where nobody was asked.
     """
-    drawn = sample.drawn
+    counted, drawn = sample.counted, sample.drawn
     n_open = int((drawn & is_open).sum())
     labelled = drawn & ~is_open & ~np.isnan(labels)
+    names = np.array(counted.clusters, dtype=object)
+    given = ~np.isnan(verdicts)
     row: Row = {
-        "judge": _mean(verdicts, sample.counted.weights),
+        "judge": float(np.average(verdicts[given], weights=counted.weights[given]))
+        if given.any()
+        else None,
         "confidence": level,
         "n": len(drawn),
         "n_labels": int(labelled.sum()),
         "n_cannot_tell": int((drawn & ~is_open & np.isnan(labels)).sum()),
-        "n_missing": int(np.isnan(verdicts).sum()),
-        N_UNITS: len({sample.counted.clusters[number] for number in np.flatnonzero(labelled)}),
+        "n_missing": int((~given).sum()),
+        N_UNITS: len(set(names[labelled])),
+        **dict.fromkeys(ESTIMATED),
     }
     if n_open or not labelled.any():
-        reason = _lacking(n_open, of_passages=of_passages)
-        unknown = dict.fromkeys(("calibrated", "low", "high", "human", "human_low", "human_high"))
-        return {**row, **unknown, "weight": 0.0, "method": "none", "reason": reason}
-    given = sample.counted, verdicts, labels, labelled
-    found = _estimate(estimator, *given, ~drawn, level)
-    human = _estimate(estimator, *given, np.zeros_like(drawn), level)
-    return {
-        **row,
-        "calibrated": found.value,
-        "low": found.low,
-        "high": found.high,
-        "human": human.value,
-        "human_low": human.low,
-        "human_high": human.high,
-        "weight": found.weight,
-        "method": found.method,
-        "reason": found.reason,
-    }
+        lacking = {
+            "weight": 0.0,
+            "method": "none",
+            "reason": _lacking(n_open, of_passages=of_passages),
+        }
+        return {**row, **lacking}
+
+    def estimate(others: Flags) -> Estimate:
+        alone = len(set(names)) == len(names)
+        return estimator(
+            labels[labelled],
+            verdicts[labelled],
+            verdicts[others],
+            clusters=None if alone else (list(names[labelled]), list(names[others])),
+            weights=(counted.weights[labelled], counted.weights[others]),
+            level=level,
+        )
+
+    both, human = estimate(~drawn), estimate(np.zeros_like(drawn))
+    by_people = dict(zip(ESTIMATED[3:], human, strict=False))
+    return {**row, **_estimated(both), **by_people, "reason": both.reason}
+
+
+def _estimated(estimate: Estimate) -> Row:
+    value, low, high, _, method, weight, _ = estimate
+    return {"calibrated": value, "low": low, "high": high, "method": method, "weight": weight}
 
 
 def _lacking(n_open: int, *, of_passages: bool) -> str:
@@ -270,34 +275,6 @@ def _lacking(n_open: int, *, of_passages: bool) -> str:
     of = "1 answer to a drawn question has"
     of = of if n_open == 1 else f"{n_open} answers to drawn questions have"
     return f"{of} no label; {sheet} asks for {'it' if n_open == 1 else 'them'}"
-
-
-def _estimate(
-    estimator: Callable[..., Estimate],
-    counted: Counted,
-    verdicts: Floats,
-    labels: Floats,
-    labelled: Flags,
-    others: Flags,
-    level: float,
-) -> Estimate:
-    names = np.array(counted.clusters, dtype=object)
-    alone = len(set(counted.clusters)) == len(counted.clusters)
-    return estimator(
-        labels[labelled],
-        verdicts[labelled],
-        verdicts[others],
-        clusters=None if alone else (list(names[labelled]), list(names[others])),
-        weights=(counted.weights[labelled], counted.weights[others]),
-        level=level,
-    )
-
-
-def _mean(values: Floats, weights: Floats) -> float | None:
-    given = ~np.isnan(values)
-    if not given.any():
-        return None
-    return float(np.average(values[given], weights=weights[given]))
 
 
 def questions_with_golds(facts: pa.Table) -> frozenset[str]:

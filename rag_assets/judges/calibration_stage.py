@@ -22,7 +22,7 @@ from rag_assets.evaluation.query_facts_stage import (
     counting_of,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.answer_labels import drawn_so_far, read_answer_labels
+from rag_assets.judges.answer_labels import labelled_questions, read_answer_labels
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
@@ -48,7 +48,6 @@ from rag_assets.schemas import (
     CALIBRATED_MEANS,
     TableSchema,
 )
-from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
@@ -121,12 +120,12 @@ class _Calibrated(Stage):
         labels = context.artifact(ANSWER_LABELS_KEY).table()
         questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
         counting = counting_of(lambda one: context.artifact(one).table())
-        drawn = list(samples(counting, questions, labels))
+        drawn = list(samples(counting, questions, labelled_questions(labels)))
         tables = judged_tables(context, key["judge"])
         rows = [row for sample in drawn for row in self._rows(context, key, tables, sample)]
         facts = {
             "n_questions": sum(len(sample.drawn) for sample in drawn),
-            "n_drawn": sum(sample.n_drawn for sample in drawn),
+            "n_drawn": sum(int(sample.drawn.sum()) for sample in drawn),
         }
         return TableProduct(self.schema.from_rows(rows), facts)
 
@@ -221,14 +220,11 @@ class CalibratedRankings(Stage):
             _ratios(experiment, key["judge"]),
         )
         labelled = {line.item.query_id for line in lines if line.probability is not None}
-        rows = []
-        for counted in splits_counted(counting, set(pool.question_ids)):
-            clusters = dict(zip(counted.query_ids, counted.clusters, strict=True))
-            sample = Sample.of(counted, drawn_so_far(clusters, labelled))
-            rows += [
-                mean_row(name, str(metric), table, sample, experiment.statistics.confidence)
-                for (name, metric), table in tables.items()
-            ]
+        rows = [
+            mean_row(name, str(metric), table, sample, experiment.statistics.confidence)
+            for sample in samples(counting, pool.question_ids, labelled)
+            for (name, metric), table in tables.items()
+        ]
         return TableProduct(CALIBRATED_MEANS.from_rows(rows), {"top_k": k})
 
 

@@ -1,66 +1,85 @@
-"""``judge check``: trials of a judge, and its agreement with people; kept beside the evaluations.
+"""``judge check``: trials of a judge and its agreement with people; and ``judge export``.
 
-It holds for one judge, by its fingerprint: of another model or prompt there is another one.
+Of answers people's labels are those of ``answer_labels``; a blank or failed answer is wrong without
+being asked about, and has no part here. Of passages they are labels of passages, else the qrels: a
+document is as relevant as its best passage, and what people did not judge has no part.
+
+A check is kept beside the evaluations. It holds for one judge, by its fingerprint: of another model
+or prompt there is another one. A file of verdicts has the replies behind them, as ``type:
+recorded`` reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.hosts import circular_uses
+from rag_assets.judges.answer_labels import needs_person
 from rag_assets.judges.base import (
-    CORRECTNESS,
+    HIGHEST,
     RELEVANCE,
     CorrectnessItem,
     Item,
-    Kind,
     RelevanceItem,
-    SearchSession,
+    item_digest,
 )
-from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY
-from rag_assets.judges.people import (
-    NO_LABELS,
-    Row,
-    beside_labels,
-    beside_passage_labels,
-)
+from rag_assets.judges.calibration import LABEL, VERDICT
+from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY, judged_tables
 from rag_assets.judges.registry import RecordedJudge
 from rag_assets.judges.trials import (
     POSITIVE,
     RIGHT,
     SAME_TWICE,
+    UNCHANGED,
     Texts,
-    Trial,
-    TrialResult,
     drawn,
-    mutation_score,
     result,
+    result_row,
     trials,
     wrong_answers,
     wrong_passages,
 )
 from rag_assets.judges.verdicts_stage import (
-    answer_verdicts_key,
+    KINDS,
+    asked_model,
+    current_verdicts,
     judge_fingerprint,
+    judged_items,
     relevance_items,
-    relevance_verdicts_key,
 )
+from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import units_in
+from rag_assets.llm.completions import ModelSession
+from rag_assets.llm.replies import reply_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.sources.stage import QUERIES_KEY
+from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
+from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.statistics.agreement import agreement
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json
 
 JUDGE_CHECKS_DIR = "judge_checks"
+_PLACES = {one.name: one.key for one in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
+NO_LABELS = "no labels of people"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
+
+
+Row = dict[str, Any]
+
+Place = tuple[str, str]
+"""A question, and a document."""
 
 
 @dataclass(frozen=True)
@@ -78,71 +97,6 @@ class Rules:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class KindCheck:
-    """The result of a judge in one kind of verdicts.
-
-    Attributes:
-        kind: of its verdicts.
-        fingerprint: of the judge.
-        trials: rows of :class:`rag_assets.judges.trials.TrialResult`.
-        noticed: changes that were noticed.
-        tried: changes that were tried; the mutation score is the share of both.
-        agreement: with people; None: they said nothing.
-        youden: sensitivity + specificity - 1.
-    """
-
-    kind: Kind
-    fingerprint: str
-    trials: list[Row]
-    noticed: int
-    tried: int
-    agreement: Row | None
-    youden: float | None
-
-    @property
-    def failures(self) -> list[str]:
-        """Names of the trials and comparisons that failed."""
-        failed = [row["name"] for row in self.trials if row["passed"] is False]
-        if self.youden is not None and self.youden <= 0:
-            failed.append("agreement with people")
-        return failed
-
-    @property
-    def was_tried(self) -> bool:
-        """True if a trial ran or there are labels of people."""
-        return self.youden is not None or any(row["passed"] is not None for row in self.trials)
-
-
-@dataclass(frozen=True)
-class JudgeCheck:
-    """All of one judge.
-
-    Attributes:
-        judge: its name.
-        at: when, ISO 8601.
-        rules: how it was tried.
-        kinds: of each kind that it judges.
-        circles: sentences about what its own model made of what it judges.
-    """
-
-    judge: str
-    at: str
-    rules: Rules
-    kinds: list[KindCheck]
-    circles: list[str]
-
-    @property
-    def passed(self) -> bool:
-        """True if no trial failed and no model judges its own work."""
-        return not self.circles and not any(kind.failures for kind in self.kinds)
-
-    def as_json(self) -> Row:
-        """Return it as it is kept and printed."""
-        kinds = [{**asdict(kind), "failed": kind.failures} for kind in self.kinds]
-        return {**asdict(self), "passed": self.passed, "kinds": kinds}
-
-
 def judges_to_check(pipeline: Pipeline, name: str | None) -> list[str]:
     """Return the judge of that name, or all.
 
@@ -157,8 +111,13 @@ def judges_to_check(pipeline: Pipeline, name: str | None) -> list[str]:
     return list(judges) if name is None else [name]
 
 
-def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
-    """Try a judge, and keep what came of it.
+def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> Row:
+    """Try a judge, keep what came of it, and return that as it is kept and printed.
+
+    Returns:
+        ``judge``, ``at`` (ISO 8601), ``rules``, ``kinds`` (see :func:`_check_kind`), ``circles``
+        (sentences about what its own model made of what it judges), and ``passed``: no trial failed
+        and no model judges its own work.
 
     Raises:
         NotEvaluated: its verdicts are not up to date, or nothing could be tried.
@@ -167,21 +126,31 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> JudgeCheck:
         StoreError: the result cannot be written.
     """
     queries = pipeline.artifact(QUERIES_KEY).table()
-    keys = list(_verdict_keys(pipeline, judge))
+    keys = list(current_verdicts(pipeline, judge))
     kinds = [_check_kind(pipeline, key, rules) for key in keys]
     found = (circular_uses(pipeline.experiment, key, queries) for key in keys)
     circles = list(dict.fromkeys(circle for uses in found for circle in uses))
-    if not circles and not any(kind.was_tried for kind in kinds):
+    was_tried = (
+        kind["youden"] is not None or any(row["passed"] is not None for row in kind["trials"])
+        for kind in kinds
+    )
+    if not circles and not any(was_tried):
         raise NotEvaluated(f"nothing of judge {judge} could be tried: {NO_LABELS}, and no texts")
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    check = JudgeCheck(judge, at, rules, kinds, circles)
-    text = sealed_json(check.as_json())
+    check = {
+        "judge": judge,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rules": asdict(rules),
+        "kinds": kinds,
+        "circles": circles,
+        "passed": not circles and not any(kind["failed"] for kind in kinds),
+    }
+    text = sealed_json(check)
     pipeline.settings.write_record(_file(pipeline.root, judge), text, lambda _: text)
     return check
 
 
 def stored_check(root: Path, judge: str) -> Row | None:
-    """Return what is kept of a judge, as :meth:`JudgeCheck.as_json` gave it; None: nothing."""
+    """Return what is kept of a judge, as :func:`check_judge` gave it; None: nothing."""
     try:
         return read_sealed(_file(root, judge).read_bytes())
     except (OSError, ValueError):
@@ -192,63 +161,53 @@ def _file(root: Path, judge: str) -> Path:
     return root / JUDGE_CHECKS_DIR / f"{judge}.json"
 
 
-def _verdict_keys(pipeline: Pipeline, judge: str) -> Iterator[ArtifactKey]:
-    experiment = pipeline.experiment
-    for kind, key in ((RELEVANCE, relevance_verdicts_key), (CORRECTNESS, answer_verdicts_key)):
-        if judge in experiment.judges_of(kind):
-            if pipeline.current(key(judge)) is None:
-                raise NotEvaluated(f"{key(judge)} is not up to date; run `rag-assets evaluate`")
-            yield key(judge)
+def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> Row:
+    """Return what came of a judge in one kind of verdicts.
 
-
-def _kind_of(key: ArtifactKey) -> Kind:
-    return RELEVANCE if key == relevance_verdicts_key(key["judge"]) else CORRECTNESS
-
-
-def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> KindCheck:
-    kind = _kind_of(key)
+    Returns:
+        ``kind``, ``fingerprint`` of the judge, ``trials`` (rows of
+        :func:`rag_assets.judges.trials.result`), the changes that were ``noticed`` and ``tried``
+        (the mutation score is the share of both), ``agreement`` with people (None: they said
+        nothing), ``youden`` (sensitivity + specificity - 1), and the names of what ``failed``.
+    """
     results = _results(pipeline, key, rules)
-    compare = beside_passage_labels if kind == RELEVANCE else beside_labels
+    compare = beside_passage_labels if KINDS[key.asset] == RELEVANCE else beside_labels
     agreement, youden = compare(pipeline, key)
-    return KindCheck(
-        kind,
-        judge_fingerprint(pipeline.artifact(key).manifest),
-        [result._asdict() for result in results],
-        *mutation_score(results),
-        agreement,
-        youden,
-    )
+    changes = [row for row in results if row["name"] not in UNCHANGED]
+    failed = [row["name"] for row in results if row["passed"] is False]
+    return {
+        "kind": KINDS[key.asset],
+        "fingerprint": judge_fingerprint(pipeline.artifact(key).manifest),
+        "trials": results,
+        "noticed": sum(row["noticed"] for row in changes),
+        "tried": sum(row["tried"] for row in changes),
+        "agreement": agreement,
+        "youden": youden,
+        "failed": [
+            *failed,
+            *(["agreement with people"] if youden is not None and youden <= 0 else []),
+        ],
+    }
 
 
-def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[TrialResult]:
-    kind, planned = _kind_of(key), _trials(pipeline, key, rules)
-    judge = pipeline.experiment.judges[key["judge"]]
+def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Row]:
+    kind, judge = KINDS[key.asset], pipeline.experiment.judges[key["judge"]]
+    texts = _passages(pipeline, key) if kind == RELEVANCE else _answers(pipeline)
+    planned = trials(kind, Texts(*(drawn(items, rules.seed) for items in texts)), rules.items)
     if isinstance(judge, RecordedJudge):
-        none = (0, 0, 0, 0.0, 1.0, None, NO_OTHER_TEXTS)
-        return [TrialResult(trial.name, *none) for trial in planned]
-    once, twice = _items(planned)
-    tools = SearchSession(partial(pipeline.completions, f"trials of {key['judge']}"))
-    verdicts = dict(zip(once, judge.verdicts(once, tools), strict=True))
-    again = dict(zip(twice, judge.verdicts_again(twice, tools), strict=True))
+        return [result_row(trial.name, reason=NO_OTHER_TEXTS) for trial in planned]
+    once = list(dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair))
+    same = (trial for trial in planned if trial.name == SAME_TWICE)
+    twice = list(dict.fromkeys(first for trial in same for first, _ in trial.pairs))
+    session = ModelSession(partial(pipeline.completions, f"trials of {key['judge']}"))
+    verdicts = dict(zip(once, judge.verdicts(once, session), strict=True))
+    again = dict(zip(twice, judge.verdicts(twice, session, again=True), strict=True))
     results = [result(kind, trial, verdicts, again, rules.at_least) for trial in planned]
     grades = pipeline.artifact(key).table()["grade"].drop_null() if kind == RELEVANCE else ()
     if len(grades) and pc.max(grades).as_py() < POSITIVE[RELEVANCE]:
         reason, n = f"it finds none of {len(grades)} passages relevant", len(grades)
-        results.insert(0, TrialResult(RIGHT, n, n, 0, 0.0, 1.0, False, reason))
+        results.insert(0, result_row(RIGHT, n, n, passed=False, reason=reason))
     return results
-
-
-def _items(planned: Sequence[Trial]) -> tuple[list[Item], list[Item]]:
-    """Return what is asked once, and what is asked again; each text once."""
-    once = dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair)
-    same = (trial for trial in planned if trial.name == SAME_TWICE)
-    return list(once), list(dict.fromkeys(first for trial in same for first, _ in trial.pairs))
-
-
-def _trials(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Trial]:
-    texts = _passages(pipeline, key) if _kind_of(key) == RELEVANCE else _answers(pipeline)
-    in_order = Texts(*(drawn(items, rules.seed) for items in texts))
-    return trials(_kind_of(key), in_order, rules.items)
 
 
 def _passages(pipeline: Pipeline, key: ArtifactKey) -> Texts:
@@ -258,7 +217,7 @@ def _passages(pipeline: Pipeline, key: ArtifactKey) -> Texts:
     relevant = {unit for unit, grade in units if grade is not None and grade >= POSITIVE[RELEVANCE]}
     right: dict[str, RelevanceItem] = {}
     for item in items:
-        if (item.query_id, item.document_id, item.start, item.end) in relevant:
+        if item.place in relevant:
             right.setdefault(item.query_id, item)
     return Texts(list(right.values()), wrong_passages(items))
 
@@ -280,3 +239,132 @@ def _answers(pipeline: Pipeline) -> Texts:
         if row["correct"] and row["answer"].strip() and row["query_id"] in of_data:
             right[row["query_id"]] = of_data[row["query_id"]]._replace(answer=row["answer"])
     return Texts(list(right.values()), wrong_answers(of_data.values()))
+
+
+BesidePeople = tuple[Row | None, float | None]
+"""The agreement of a judge's grades with people's (None without a label), and Youden's J.
+
+J is sensitivity + specificity - 1: 0 for who guesses or says one thing only; None where people call
+all positive, or all negative.
+"""
+
+
+def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
+    """Compare with the labels of answers."""
+    experiment = pipeline.experiment
+    if not experiment.has_answer_labels:
+        return None, None
+    tables = judged_tables(pipeline, key["judge"])
+    pairs = {
+        (row["query_id"], row["answer"]): (row[LABEL], row[VERDICT])
+        for table in tables.values()
+        for row in table.to_pylist()
+        if needs_person(row["answer"]) and row[LABEL] is not None
+    }
+    return _beside(list(pairs.values()), 2, 1, experiment.statistics.confidence)
+
+
+def beside_passage_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
+    """Compare with what people say of documents: labels of passages if there are, else qrels."""
+    labels = _document_labels(pipeline)
+    if not labels:
+        return None, None
+    verdicts: dict[Place, int | None] = {}
+    for row in pipeline.artifact(key).table().to_pylist():
+        place = (row["query_id"], row["document_id"])
+        grades = [grade for grade in (verdicts.get(place), row["grade"]) if grade is not None]
+        verdicts[place] = max(grades, default=None)
+    # Where people only say 0 and 1, the judge's 2 and 3 count as 1.
+    positive = POSITIVE[RELEVANCE]
+    is_graded = max(labels.values()) > 1
+    highest, lowest = (HIGHEST[RELEVANCE], positive) if is_graded else (1, 1)
+    pairs = [
+        (
+            min(max(labels[place], 0), highest),
+            grade if is_graded or grade is None else int(grade >= positive),
+        )
+        for place, grade in verdicts.items()
+        if place in labels
+    ]
+    return _beside(pairs, highest + 1, lowest, pipeline.experiment.statistics.confidence)
+
+
+def _beside(
+    pairs: Sequence[tuple[float, float | None]], n_grades: int, positive: int, level: float
+) -> BesidePeople:
+    """Return the agreement as a row, and Youden's J."""
+    if not pairs:
+        return None, None
+    labels, verdicts = np.array(pairs, np.float64).T  # None is NaN
+    found = agreement(labels, verdicts, n_grades=n_grades, positive_from=positive, level=level)
+    shares = {name: getattr(found, name) for name in ("agreed", "sensitivity", "specificity")}
+    plain = {name: share._asdict() for name, share in shares.items()}
+    row = {**found._asdict(), "table": found.table.tolist(), **plain}
+    sensitivity, specificity = found.sensitivity.value, found.specificity.value
+    if sensitivity is None or specificity is None:
+        return row, None
+    return row, sensitivity + specificity - 1
+
+
+def _document_labels(pipeline: Pipeline) -> dict[Place, int]:
+    experiment = pipeline.experiment
+    grades: list[tuple[Place, int]] = [
+        ((line.query_id, line.document_id), line.grade)
+        for file in experiment.passage_label_files.values()
+        for line in read_judgments(file)
+        if line.grade is not None and not line.is_hint
+    ]
+    if not grades and experiment.has_qrels:
+        rows = pipeline.artifact(QRELS_KEY).table().to_pylist()
+        grades = [((row["query_id"], row["document_id"]), row["grade"]) for row in rows]
+    labels: dict[Place, int] = {}
+    for place, grade in grades:
+        labels[place] = max(labels.get(place, 0), grade)
+    return labels
+
+
+def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
+    """Write the verdicts of a judge that are up to date; return how many.
+
+    Raises:
+        UsageError: there is no such judge, or its verdicts are of a file.
+        NotEvaluated: its verdicts are not up to date.
+        StoreError: the file cannot be written.
+    """
+    judges_to_check(pipeline, judge)
+    options = pipeline.experiment.judges[judge]
+    if isinstance(options, RecordedJudge):
+        raise UsageError(f"--judge: the verdicts of '{judge}' are recorded: {options.path}")
+    lines: list[str] = []
+    for key in current_verdicts(pipeline, judge):
+        lines += [json.dumps(row, ensure_ascii=False) for row in _rows(pipeline, key)]
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    return len(lines)
+
+
+def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
+    items = judged_items(pipeline, key)
+    replies, names = _replies(pipeline, key, items), _PLACES[key.asset]
+    rows = pipeline.artifact(key).table().to_pylist()
+    verdicts = {tuple(map(row.get, names)): row for row in rows}
+    for item in items:
+        row = verdicts[item.place]
+        if item.kind == RELEVANCE:
+            verdict = {"grade": row["grade"]}
+        else:
+            verdict = {"correct": None if row["correct"] is None else bool(row["correct"])}
+        problem = {"problem": row["problem"]} if row["problem"] is not None else {}
+        reply = {"reply": replies[row["reply"]]} if row["reply"] in replies else {}
+        place = dict(zip(names, item.place, strict=True))
+        yield {**place, **verdict, **problem, **reply, "digest": item_digest(item)}
+
+
+def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Mapping[str, str]:
+    """Return the raw replies about items by their keys; none where no model was asked."""
+    asked = asked_model(pipeline.experiment, key)
+    if asked is None:
+        return {}
+    identity = asked[1].identity()
+    requests = [one for again in (False, True) for one in asked[0].requests(items, again=again)]
+    pairs = zip(requests, pipeline.replies.get(identity, requests), strict=True)
+    return {reply_key(identity, request): reply.text for request, reply in pairs if reply}

@@ -8,7 +8,7 @@ these are left out of the comparison. Two sizes or generations are two models.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -24,7 +24,6 @@ from rag_assets.judges.base import (
     Judge,
     Kind,
     RelevanceItem,
-    SearchSession,
     Verdict,
     parse,
 )
@@ -38,6 +37,7 @@ from rag_assets.llm.client import (
     passages_block,
     read_template,
 )
+from rag_assets.llm.completions import ModelSession
 from rag_assets.llm.replies import reply_key
 from rag_assets.options import Number
 from rag_assets.store.canonical import canonical_json
@@ -76,19 +76,8 @@ class LlmJudge(Judge):
 
     def described(self, kind: Kind) -> Mapping[str, Any]:
         """Return the options and the prompt of the kind; which model it is says its identity."""
-        template = self.template(kind)
-        return {
-            "type": self.type,
-            "temperature": self.temperature,
-            "seed": self.seed,
-            "max_tokens": self.max_tokens,
-            "template": template.label,
-            "messages": [list(message) for message in template.messages],
-        }
-
-    def verdict_files(self) -> Mapping[str, Path]:
-        """Return none: what the prompts say is described."""
-        return {}
+        options = self.model_dump(include={"type", "temperature", "seed", "max_tokens"})
+        return {**options, **self.template(kind).as_config()}
 
     def template(self, kind: Kind) -> Template:
         """Return the prompt for a kind: ours, or the file's."""
@@ -97,17 +86,14 @@ class LlmJudge(Judge):
             return packaged_template(f"judge_{kind}", PLACES[kind], ())
         return read_template(file, PLACES[kind], ())
 
-    def requests(self, items: Sequence[Item]) -> list[ChatRequest]:
-        """Return what is asked of each item; all are of one kind."""
+    def requests(self, items: Sequence[Item], *, again: bool = False) -> list[ChatRequest]:
+        """Return what is asked of each item, all of one kind; ``again``: for the next sample."""
         if not items:
             return []
-        template = self.template(_kind(items))
+        template = self.template(items[0].kind)
         options = (self.temperature, self.seed, self.max_tokens, template.label)
-        return [ChatRequest(template.filled(_values(item)), *options) for item in items]
-
-    def requests_again(self, items: Sequence[Item]) -> list[ChatRequest]:
-        """Return what is asked of each item for the next sample."""
-        return [asked_again(request) for request in self.requests(items)]
+        requests = [ChatRequest(template.filled(_values(item)), *options) for item in items]
+        return [asked_again(request) for request in requests] if again else requests
 
     def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
         """Return the requests that the verdicts on items can take, at most.
@@ -118,48 +104,36 @@ class LlmJudge(Judge):
         return first + [
             asked_again(request)
             for request, reply in zip(first, stored(first), strict=True)
-            if reply is None or parse(reply.text, HIGHEST[_kind(items)]) is None
+            if reply is None or parse(reply.text, HIGHEST[items[0].kind]) is None
         ]
 
-    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
+    def verdicts(
+        self, items: Sequence[Item], session: ModelSession, *, again: bool = False
+    ) -> Iterable[Verdict]:
         """Ask for each verdict that is not stored; once more where the reply has no score."""
-        return self._verdicts(items, self.requests(items), tools)
-
-    def verdicts_again(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
-        """Ask for the next sample of each."""
-        return self._verdicts(items, self.requests_again(items), tools)
-
-    def _verdicts(
-        self, items: Sequence[Item], requests: Sequence[ChatRequest], tools: SearchSession
-    ) -> Iterator[Verdict]:
         if not items:
-            return
-        with tools.completions(len(items), self.llm) as completions:
-            identity = completions.model.identity
+            return []
+        highest = HIGHEST[items[0].kind]
+        with session.completions(len(items), self.llm) as completions:
 
             def read(requests: Sequence[ChatRequest]) -> list[Verdict]:
-                replies = completions.answer(requests)
-                keys = (reply_key(identity, request) for request in requests)
-                highest = HIGHEST[_kind(items)]
-                return [_read(*pair, highest) for pair in zip(replies, keys, strict=True)]
+                keys = (reply_key(completions.model.identity, request) for request in requests)
+                replies = zip(completions.answer(requests), keys, strict=True)
+                return [_read(*reply, highest) for reply in replies]
 
+            requests = self.requests(items, again=again)
             verdicts = read(requests)
             unparsed = [n for n, verdict in enumerate(verdicts) if verdict.problem == UNPARSED]
             second = read([asked_again(requests[number]) for number in unparsed])
-            for number, verdict in zip(unparsed, second, strict=True):
-                verdicts[number] = verdict
-            tools.served_models.extend(completions.served_models)
-        yield from verdicts
+            session.served_models.extend(completions.served_models)
+        of_second = dict(zip(unparsed, second, strict=True))
+        return [of_second.get(number, verdict) for number, verdict in enumerate(verdicts)]
 
 
 def asked_again(request: ChatRequest) -> ChatRequest:
     """Return the request for another reply to the same prompt."""
     seed = None if request.seed is None else request.seed + 1
     return replace(request, sample=request.sample + 1, seed=seed)
-
-
-def _kind(items: Sequence[Item]) -> Kind:
-    return RELEVANCE if isinstance(items[0], RelevanceItem) else CORRECTNESS
 
 
 def _values(item: Item) -> Mapping[str, str]:

@@ -30,13 +30,12 @@ from rag_assets.judges.base import (
     UNPARSED,
     Item,
     Judge,
-    RelevanceItem,
-    SearchSession,
     Verdict,
     item_digest,
     parse,
 )
 from rag_assets.judges.llm import LlmJudge
+from rag_assets.llm.completions import ModelSession
 from rag_assets.options import Number
 from rag_assets.sources.fields import Id, Place, Text, checked_id
 from rag_assets.sources.row_files import read_declared
@@ -46,22 +45,11 @@ EDITED = "recorded of another text"
 
 
 class RecordedVerdict(NamedTuple):
-    """One line of a file.
-
-    Attributes:
-        line: its number.
-        verdict: as the reply says, where there is one.
-        digest: of what was judged; None: not known.
-        grade: what stands beside a reply; None: nothing does.
-    """
+    """One line of a file: its number, what it says, and the digest of what was judged, if known."""
 
     line: int
     verdict: Verdict
     digest: str | None
-    grade: int | None
-
-
-Key = tuple[str, ...] | tuple[str, str, int, int]
 
 
 class RecordedJudge(Judge):
@@ -75,27 +63,19 @@ class RecordedJudge(Judge):
     type: Literal["recorded"]
     path: Path
 
-    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
+    def verdicts(
+        self, items: Sequence[Item], session: ModelSession, *, again: bool = False
+    ) -> Iterator[Verdict]:
         """Look each item up in the file."""
         records = read_recorded(self.path)
-        differing = 0
         for item in items:
-            record = records.get(
-                (item.query_id, item.document_id, item.start, item.end)
-                if isinstance(item, RelevanceItem)
-                else (item.query_id, item.answer)
-            )
+            record = records.get(item.place)
             if record is None:
                 yield Verdict(None, ABSENT)
             elif record.digest not in (None, item_digest(item)):
                 yield Verdict(None, EDITED)
             else:
-                differing += record.grade not in (None, record.verdict.grade)
                 yield record.verdict
-        if differing:
-            tools.notes.append(
-                f"{differing} recorded grades are not what their replies say; the replies count"
-            )
 
 
 _SPAN = "a whole number of 0 or more"
@@ -117,14 +97,14 @@ class _Line(msgspec.Struct):
     problem: Text | None = None
 
 
-def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
+def read_recorded(path: Path) -> dict[tuple[str | int, ...], RecordedVerdict]:
     """Read a file of verdicts, by what they are of.
 
     Raises:
         DataError: it cannot be read, has another form, or an item stands twice; names the file,
             the line and the key.
     """
-    records: dict[Key, RecordedVerdict] = {}
+    records: dict[tuple[str | int, ...], RecordedVerdict] = {}
     for place, line in read_declared(path, _Line):
         key = _key_of(line, place)
         if key in records:
@@ -133,7 +113,7 @@ def read_recorded(path: Path) -> dict[Key, RecordedVerdict]:
     return records
 
 
-def _key_of(line: _Line, place: Place) -> Key:
+def _key_of(line: _Line, place: Place) -> tuple[str | int, ...]:
     query_id = checked_id(line.query_id, place, "query_id")
     if line.answer is not UNSET:
         return query_id, line.answer
@@ -150,15 +130,16 @@ def _record(line: _Line, place: Place) -> RecordedVerdict:
     number = place.line or 0
     kind, name = (RELEVANCE, "grade") if line.answer is UNSET else (CORRECTNESS, "correct")
     given = line.grade if line.answer is UNSET else line.correct
-    grade = int(given) if given is not UNSET and given is not None else None
     if line.reply is not None:
-        score = parse(line.reply, HIGHEST[kind])
-        verdict = Verdict(score, UNPARSED if score is None else None, f"line {number}")
-        return RecordedVerdict(number, verdict, line.digest, grade)
-    if given is UNSET:
+        grade = parse(line.reply, HIGHEST[kind])
+        verdict = Verdict(grade, UNPARSED if grade is None else None, f"line {number}")
+    elif given is UNSET:
         raise place.error(f"is missing, and so is `{name}`: the verdict", "reply")
-    problem = (line.problem or "recorded as missing") if grade is None else None
-    return RecordedVerdict(number, Verdict(grade, problem), line.digest, None)
+    elif given is None:
+        verdict = Verdict(None, line.problem or "recorded as missing")
+    else:
+        verdict = Verdict(int(given))
+    return RecordedVerdict(number, verdict, line.digest)
 
 
 class WordsJudge(Judge):
@@ -174,7 +155,9 @@ class WordsJudge(Judge):
     language: Literal["standard", "cjk"] = "standard"
     right: Annotated[Number, Field(gt=0, le=1)] = 0.5
 
-    def verdicts(self, items: Sequence[Item], tools: SearchSession) -> Iterator[Verdict]:
+    def verdicts(
+        self, items: Sequence[Item], session: ModelSession, *, again: bool = False
+    ) -> Iterator[Verdict]:
         """Count the words of each item."""
         for item in items:
             question, text, *golds = (words(one, self.language) for one in item.texts)

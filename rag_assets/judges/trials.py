@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.judges.base import (
@@ -42,7 +42,7 @@ POSITIVE: Mapping[Kind, int] = {RELEVANCE: 2, CORRECTNESS: 1}
 MAX_CANDIDATES = 300
 """Texts of other questions among which one is sought that is wrong."""
 
-RIGHT, WRONG = "right texts", "wrong texts"
+RIGHT, WRONG = UNCHANGED = ("right texts", "wrong texts")
 SAME_TWICE, PLANTED = "same twice", "planted instructions"
 
 
@@ -61,29 +61,6 @@ class Trial(NamedTuple):
     pairs: tuple[tuple[Item, Item], ...]
     truth: bool
     expected: bool
-    reason: str | None = None
-
-
-class TrialResult(NamedTuple):
-    """What came of a trial.
-
-    Attributes:
-        name: of the trial.
-        n: how many texts were to be tried.
-        tried: of these, how many the judge saw as they are before the change.
-        noticed: of these, how many it saw as they are after it.
-        low, high: bounds of the share noticed, by Wilson; 0 and 1 where nothing was tried.
-        passed: None: not tried, and ``reason`` says why.
-        reason: also of a trial that failed without being tried.
-    """
-
-    name: str
-    n: int
-    tried: int
-    noticed: int
-    low: float
-    high: float
-    passed: bool | None
     reason: str | None = None
 
 
@@ -179,9 +156,9 @@ def _trial(
 ) -> Trial:
     pairs: list[tuple[Item, Item]] = []
     for item in items:
-        text = change(text_of(item), item, len(pairs)) if len(pairs) < n else None
+        text = change(item.text, item, len(pairs)) if len(pairs) < n else None
         if text is not None:
-            pairs.append((item, with_text(item, text)))
+            pairs.append((item, item.with_text(text)))
     return Trial(name, tuple(pairs), truth, expected, None if pairs else reason)
 
 
@@ -191,7 +168,7 @@ def result(
     verdicts: Mapping[Item, Verdict],
     again: Mapping[Item, Verdict],
     at_least: float,
-) -> TrialResult:
+) -> dict[str, Any]:
     """Return what came of a trial, of whose changes the share ``at_least`` has to be noticed.
 
     ``verdicts`` are those on all originals and changed texts, ``again`` on those that were asked
@@ -202,7 +179,7 @@ def result(
         grade = verdicts[item].grade
         return None if grade is None else grade >= POSITIVE[kind]
 
-    if trial.name in (RIGHT, WRONG):
+    if trial.name in UNCHANGED:
         noticed = [says(original) is trial.truth for original, _ in trial.pairs]
     elif trial.name == SAME_TWICE:
         grades = [(verdicts[item].grade, again[item].grade) for item, _ in trial.pairs]
@@ -214,15 +191,33 @@ def result(
     n, n_noticed, reason = len(noticed), sum(noticed), trial.reason
     if not n and trial.pairs:
         reason = f"the judge sees none of the {len(trial.pairs)} as they are before the change"
-    low, high = wilson(n_noticed / n, n) if n else (0.0, 1.0)
     passed = n_noticed / n >= at_least if n else None
-    return TrialResult(trial.name, len(trial.pairs), n, n_noticed, low, high, passed, reason)
+    return result_row(trial.name, len(trial.pairs), n, n_noticed, passed=passed, reason=reason)
 
 
-def mutation_score(results: Iterable[TrialResult]) -> tuple[int, int]:
-    """Return (noticed, tried) of all changes together; unchanged texts are none."""
-    changes = [result for result in results if result.name not in (RIGHT, WRONG)]
-    return sum(result.noticed for result in changes), sum(result.tried for result in changes)
+def result_row(
+    name: str,
+    n: int = 0,
+    tried: int = 0,
+    noticed: int = 0,
+    *,
+    passed: bool | None = None,
+    reason: str | None = None,
+) -> dict[str, Any]:
+    """Return what came of a trial.
+
+    Args:
+        name: of the trial.
+        n: how many texts were to be tried.
+        tried: of these, how many the judge saw as they are before the change.
+        noticed: of these, how many it saw as they are after it; the bounds of this share are
+            Wilson's, 0 and 1 where nothing was tried.
+        passed: None: not tried, and ``reason`` says why.
+        reason: also of a trial that failed without being tried.
+    """
+    low, high = wilson(noticed / tried, tried) if tried else (0.0, 1.0)
+    counts = {"n": n, "tried": tried, "noticed": noticed, "low": low, "high": high}
+    return {"name": name, **counts, "passed": passed, "reason": reason}
 
 
 PADDING = (
@@ -248,18 +243,6 @@ _CONTRARY = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
 Change = Callable[[str, Item, int], str | None]
 """(text, its item, number of the item) -> the changed text; None: it cannot be changed so."""
-
-
-def text_of(item: Item) -> str:
-    """Return what of an item is changed: the passage, or the answer."""
-    return item.passage if isinstance(item, RelevanceItem) else item.answer
-
-
-def with_text(item: Item, text: str) -> Item:
-    """Return the item with another passage, or answer."""
-    if isinstance(item, RelevanceItem):
-        return item._replace(passage=text)
-    return item._replace(answer=text)
 
 
 def unchanged(text: str, item: Item, number: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -19,10 +19,19 @@ import pyarrow.compute as pc
 from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
 from rag_assets.answers.stage import answers_key
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
+from rag_assets.code_versions.versions import root_of
+from rag_assets.engine.outgoing import (
+    NO_WORK,
+    ExpectedWork,
+    asked_facts,
+    llm_line,
+    llm_work,
+    needed,
+)
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import text_of
@@ -37,11 +46,10 @@ from rag_assets.judges.base import (
     Judge,
     Kind,
     RelevanceItem,
-    SearchSession,
     Verdict,
 )
 from rag_assets.judges.llm import LlmJudge
-from rag_assets.query_sets.stage import SERVED_MODELS
+from rag_assets.llm.completions import ModelSession
 from rag_assets.retrieval.runs_stage import depth_at_most, has_one_ranking
 from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -63,12 +71,11 @@ class _VerdictsStage(Stage):
         return [ArtifactKey.of(self.name, judge=one) for one in experiment.judges_of(self.kind)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return experiment.judges[key["judge"]].code_roots()
+        return [root_of(type(experiment.judges[key["judge"]]))]
 
-    def kinds_of(self, experiment: Experiment) -> frozenset[str]:
-        judges = (experiment.judges[name] for name in experiment.judges_of(self.kind))
-        asks = any(isinstance(judge, LlmJudge) for judge in judges)
-        return self.kinds | {"openai"} if asks else self.kinds
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        judge = experiment.judges[key["judge"]]
+        return [judge.llm] if isinstance(judge, LlmJudge) else []
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         described = dict(context.experiment.judges[key["judge"]].described(self.kind))
@@ -77,14 +84,9 @@ class _VerdictsStage(Stage):
         return {JUDGE: described, **model}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        files = context.experiment.judges[key["judge"]].verdict_files()
+        judge = context.experiment.judges[key["judge"]]
+        files = {} if isinstance(judge, LlmJudge) else judge.files()  # prompts are in the config
         return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
-
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        own = super().recipe(context, key)
-        if own is None or not isinstance(context.experiment.judges[key["judge"]], LlmJudge):
-            return own
-        return context.attempts.numbered(own)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         experiment, asked = context.experiment, asked_model(context.experiment, key)
@@ -165,8 +167,7 @@ class AnswerVerdicts(_VerdictsStage):
         return [Input("questions", QUERIES_KEY, "text"), golds, *read]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        items = correctness_items(context)
-        asked = [item for item in items if item.answer.strip()]
+        items, asked = correctness_items(context), answers_in_words(context)
         verdicts, facts = _judged(context, key, asked)
         of_item = dict(zip(asked, verdicts, strict=True))
         rows: list[dict[str, object]] = []
@@ -178,6 +179,26 @@ class AnswerVerdicts(_VerdictsStage):
 
     def _most_items(self, context: StageContext, judge: Judge) -> int:
         return len(context.experiment.answer_cells)
+
+
+KINDS: Mapping[str, Kind] = {
+    stage.name: stage.kind for stage in (RelevanceVerdicts, AnswerVerdicts)
+}
+"""Asset of verdicts -> what is judged."""
+
+
+def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]:
+    """Yield the partitions of a judge: of passages, then of answers.
+
+    Raises:
+        NotEvaluated: one is not up to date.
+    """
+    for asset, kind in KINDS.items():
+        key = ArtifactKey.of(asset, judge=judge)
+        if judge in context.experiment.judges_of(kind):
+            if context.current(key) is None:
+                raise NotEvaluated(f"{key} is not up to date; run `rag-assets evaluate` first")
+            yield key
 
 
 def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceItem]:
@@ -217,11 +238,16 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
     ]
 
 
+def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
+    """Return those of :func:`correctness_items` that say anything; the others are wrong."""
+    return [item for item in correctness_items(context) if item.answer.strip()]
+
+
 def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
     """Return what the judge of a partition of either stage is handed; its inputs are current."""
     if key.asset == RelevanceVerdicts.name:
         return list(relevance_items(context, key))
-    return [item for item in correctness_items(context) if item.answer.strip()]
+    return list(answers_in_words(context))
 
 
 def asked_model(experiment: Experiment, key: ArtifactKey) -> tuple[LlmJudge, LlmConfig] | None:
@@ -249,25 +275,21 @@ def _judged(
     context: StageContext, key: ArtifactKey, items: Sequence[Item]
 ) -> tuple[list[Verdict], dict[str, Any]]:
     """Return the verdicts on items, with facts: how many are missing, and why."""
-    tools = SearchSession(partial(context.completions, f"judge by {key['judge']}"))
-    verdicts = list(context.experiment.judges[key["judge"]].verdicts(items, tools))
+    session = ModelSession(partial(context.completions, f"judge by {key['judge']}"))
+    verdicts = list(context.experiment.judges[key["judge"]].verdicts(items, session))
     problems = Counter(verdict.problem for verdict in verdicts if verdict.grade is None)
-    facts: dict[str, Any] = {
-        "n_judged": len(verdicts) - problems.total(),
-        "n_missing": problems.total(),
-        "n_unparsed": problems[UNPARSED],
-        "notes": tools.notes,
-    }
+    n_missing, notes = problems.total(), session.notes
     if problems:
         reasons = ", ".join(f"{n} {problem}" for problem, n in problems.most_common(3))
-        lead = f"{problems.total()} of {len(verdicts)} verdicts are missing, which is not 0"
-        facts["notes"] = [f"{lead}: {reasons}", *tools.notes]
-    unanswered = sum(verdict.unanswered for verdict in verdicts)
-    if unanswered:
-        facts[UNANSWERED] = unanswered
-    if tools.served_models:
-        facts[SERVED_MODELS] = tools.served_models
-    return verdicts, facts
+        lead = f"{n_missing} of {len(verdicts)} verdicts are missing, which is not 0"
+        notes = [f"{lead}: {reasons}", *notes]
+    return verdicts, {
+        "n_judged": len(verdicts) - n_missing,
+        "n_missing": n_missing,
+        "n_unparsed": problems[UNPARSED],
+        "notes": notes,
+        **asked_facts(sum(one.unanswered for one in verdicts), session.served_models),
+    }
 
 
 def relevance_verdicts_key(judge: str) -> ArtifactKey:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, llm_line, llm_work, needed
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
+from rag_assets.engine.outgoing import (
+    NO_WORK,
+    ExpectedWork,
+    asked_config,
+    asked_facts,
+    llm_line,
+    llm_work,
+    needed,
+)
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
@@ -24,7 +32,6 @@ from rag_assets.labels.question_generation import (
 )
 from rag_assets.labels.question_options import QuestionOptions
 from rag_assets.llm.completions import Estimate
-from rag_assets.query_sets.stage import SERVED_MODELS
 from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -42,7 +49,6 @@ class GeneratedQuestionsStage(Stage):
     schema = QUESTIONS
     row = "One question that a language model wrote from a chunk, with the chunk's place."
     group = "data"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [QUESTIONS_KEY] if experiment.questions is not None else []
@@ -52,18 +58,11 @@ class GeneratedQuestionsStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
-        template = options.question_prompt()
-        llm = context.experiment.language_model(options.llm)
-        return {
-            **options.recipe_options(),
-            "template": template.label,
-            "messages": [list(message) for message in template.messages],
-            "llm": dict(llm.identity()) if llm is not None else {},
-        }
+        asked = asked_config(context.experiment, options.llm, options.question_prompt())
+        return {**options.recipe_options(), **asked}
 
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        own = super().recipe(context, key)
-        return context.attempts.numbered(own) if own is not None else None
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        return [_options(experiment).llm]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options = _options(context.experiment)
@@ -76,8 +75,7 @@ class GeneratedQuestionsStage(Stage):
             lost = "; ".join(facts["notes"]) or "none was chosen"
             problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
             raise DataError(problem, file=context.experiment.source, key="questions")
-        facts |= {SERVED_MODELS: served} if served else {}
-        facts |= {UNANSWERED: generated.n_unanswered} if generated.n_unanswered else {}
+        facts |= asked_facts(generated.n_unanswered, served)
         return TableProduct(generated.questions, facts, generated.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rag_assets.errors import ConfigError
 from rag_assets.input_files import content_file
@@ -186,6 +186,10 @@ class Template:
     def label(self) -> str:
         """Name and version, as ``hyde/1``."""
         return f"{self.name}/{self.version}"
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the prompt as a recipe names it."""
+        return {"template": self.label, "messages": [list(message) for message in self.messages]}
 
     @property
     def places(self) -> frozenset[str]:

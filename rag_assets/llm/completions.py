@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Annotated, Self, TypeVar
 
 from pydantic import Field, model_validator
@@ -329,3 +330,18 @@ class Completions:
             notes = [f"{n_failed} failed"] if n_failed else []
             notes += [f"cost {self.budget.cost:.4g}"] if self.budget.limits.priced else []
             self._progress(n_done + n_failed, n_all, ", ".join(notes))
+
+
+@dataclass(frozen=True)
+class ModelSession:
+    """What a generator or a judge may use, and what it says of its work as a whole.
+
+    Attributes:
+        completions: opens a language model, by the number of requests and its name.
+        notes: to which it adds lines for people.
+        served_models: to which it adds the names that a server gave its model.
+    """
+
+    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
+    notes: list[str] = field(default_factory=list)
+    served_models: list[str] = field(default_factory=list)

@@ -200,10 +200,6 @@ class EvaluationNames:
             self.settings.write_record(anchor, evaluation.evaluation_id, merged)
         return evaluation
 
-    def looks(self, evaluation_id: str) -> GateLooks:
-        """Return the looks of gates at an evaluation."""
-        return GateLooks(self.settings, self.root, evaluation_id)
-
     def history(self) -> History:
         """Return the rows of all evaluations."""
         return History(self.root, self.settings.locks)

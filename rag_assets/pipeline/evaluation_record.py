@@ -42,11 +42,7 @@ from rag_assets.pipeline.evaluations import (
     snapshot_ids,
     snapshot_text,
 )
-from rag_assets.pipeline.failed_queries import (
-    failed_answers,
-    failed_index_texts,
-    failed_queries,
-)
+from rag_assets.pipeline.failed_queries import failed_queries, left_open
 from rag_assets.pipeline.history import COMPACTED, HistoryFiles, history_table, is_compacted
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.base import Retriever
@@ -202,7 +198,7 @@ def snapshot(
         for entry in entries
     )
     is_whole = sum(cells) == n_cells
-    failed = (failed_queries, failed_answers, failed_index_texts)
+    is_open = any(left_open(pipeline, asset) for asset in ("answers", "index_texts"))
     # Of each stage's own code, whatever the experiment names.
     code_versions = {
         stage.name: pipeline.code_version(stage.own_code()) for stage in pipeline.stages()
@@ -216,7 +212,7 @@ def snapshot(
         trigger=trigger,
         primary=str(experiment.primary),
         baseline=experiment.baseline,
-        complete=is_whole and not any(failures(pipeline) for failures in failed),
+        complete=is_whole and not is_open and not failed_queries(pipeline),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

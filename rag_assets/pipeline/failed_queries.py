@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from rag_assets.answers.stage import Answers
-from rag_assets.chunking.stage import IndexTexts
 from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -27,20 +25,11 @@ def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
     return failures
 
 
-def failed_answers(pipeline: Pipeline) -> dict[str, int]:
-    """Return answerer and cut-off -> how many of its answers a server did not give; only if some.
+def left_open(pipeline: Pipeline, asset: str) -> dict[str, int]:
+    """Return answerer, or chunking, -> how many texts a server did not give; only if some.
 
     Another evaluation may have them; what a file lacks is a finding.
     """
-    return _open_in(pipeline, Answers.name)
-
-
-def failed_index_texts(pipeline: Pipeline) -> dict[str, int]:
-    """Return chunking -> how many texts of its chunks a server did not give; only if some."""
-    return _open_in(pipeline, IndexTexts.name)
-
-
-def _open_in(pipeline: Pipeline, asset: str) -> dict[str, int]:
     keys = STAGES[asset].keys(pipeline.experiment)
     current = {key.partition[0][1]: pipeline.current(key) for key in keys}
     open_in = {n: one.manifest.facts.get(UNANSWERED, 0) for n, one in current.items() if one}

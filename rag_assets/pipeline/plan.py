@@ -19,7 +19,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -196,26 +195,10 @@ class _PlannedPipeline(Pipeline):
         super().assume(key, artifact)
         self._misses.clear()
 
-    def forget(self) -> None:
-        """Look again at what is up to date, and at what is not."""
-        super().forget()
-        self._misses.clear()
-
 
 SOURCES = ("documents", "queries", "qrels")
 _READABLE = (*SOURCES, "query_facts", "document_fields")
 """Assets that are read from files in a moment, and so for a plan too."""
-
-
-class _Reference(NamedTuple):
-    """The artifact of the last evaluation; ``lost`` is the fingerprint of one that is unreadable.
-
-    ``damaged`` says whether that one is still there.
-    """
-
-    artifact: Artifact | None
-    lost: str | None = None
-    damaged: bool = False
 
 
 class _StoredArtifacts:
@@ -226,7 +209,8 @@ class _StoredArtifacts:
         self._artifacts: dict[str, list[Artifact]] = {}
 
     @cached_property
-    def _entries(self) -> dict[ArtifactKey, SnapshotEntry]:
+    def entries(self) -> dict[ArtifactKey, SnapshotEntry]:
+        """What the last evaluation of the experiment names, by partition."""
         try:
             return {entry.key: entry for entry in read_current(self._root).entries}
         except (NotEvaluated, StoreError):
@@ -241,16 +225,10 @@ class _StoredArtifacts:
             self._artifacts[asset] = artifacts
         return self._artifacts[asset]
 
-    def reference(self, key: ArtifactKey) -> _Reference:
-        """Return what is compared with what is wanted now."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return _Reference(None)
-        path = self._store.root / entry.path
-        artifact = self._store.read(path)
-        if artifact is None:
-            return _Reference(None, entry.fingerprint, path.exists())
-        return _Reference(artifact)
+    def reference(self, key: ArtifactKey) -> Artifact | None:
+        """Return the artifact of the last evaluation; None: there is none, or it is unreadable."""
+        entry = self.entries.get(key)
+        return None if entry is None else self._store.read(self._store.root / entry.path)
 
 
 @dataclass(frozen=True)
@@ -343,8 +321,8 @@ class _Planner:
         action, why = self._decide(stage, key, wanted, pending)
         is_sure = action == COMPUTE and not pending and not wanted.unknown
         if is_sure and _is_readable(self._experiment, key):
-            artifact = self._stored.reference(key).artifact
-            rows = _read_source(self._pipeline, stage, key, wanted.recipe, artifact)
+            before = self._stored.reference(key)
+            rows = _read_source(self._pipeline, stage, key, wanted.recipe, before)
             if rows is not None:
                 self._sources.add(key)
                 if FILES in why:  # what became of rows says more
@@ -450,12 +428,10 @@ class _Planner:
         return Reason(f"upstream {key} {'is' if is_certain else 'may be'} computed again")
 
     def _reasons(self, key: ArtifactKey, wanted: Wanted) -> list[Reason]:
-        reference = self._stored.reference(key)
-        losses: list[Reason] = []
-        if reference.lost is not None:
-            losses.append(Reason(DAMAGED if reference.damaged else DELETED))
-            if reference.lost == wanted.recipe.fingerprint and not wanted.unknown:
-                return losses
-        if reference.artifact is None:
-            return losses or [Reason(NOTHING_STORED)]
-        return [*losses, *wanted.differences(reference.artifact.manifest)]
+        entry, artifact = self._stored.entries.get(key), self._stored.reference(key)
+        if entry is None:
+            return [Reason(NOTHING_STORED)]
+        if artifact is None:
+            is_there = (self._pipeline.store.root / entry.path).exists()
+            return [Reason(DAMAGED if is_there else DELETED)]
+        return list(wanted.differences(artifact.manifest))

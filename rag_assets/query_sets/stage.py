@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
-
-import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -15,13 +13,15 @@ from rag_assets.engine.outgoing import (
     NO_WORK,
     ExpectedWork,
     RequestUsage,
+    asked_config,
+    asked_facts,
     counted_requests,
     keep_usage,
     llm_line,
     llm_work,
     needed,
 )
-from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_facts import DOCUMENT_FIELDS, document_fields
@@ -55,9 +55,6 @@ _REJECTED = (
     "queries stay as they were asked: documents have not what the model wrote",
 )
 
-SERVED_MODELS = "served_models"
-"""Fact of an artifact: the names that a server gave the model, in the order of its replies."""
-
 
 class DocumentFields(Stage):
     """The metadata values of the documents, for a model that writes filters."""
@@ -85,7 +82,6 @@ class QuerySetAnswers(Stage):
     schema = ANSWERS
     row = "One answer of a language model about one query: what was asked, and what it said."
     group = "search"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "openai"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         sets = experiment.query_sets
@@ -97,21 +93,15 @@ class QuerySetAnswers(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         queries = Input("queries", QUERIES_KEY, "text")
-        # An edge of the graph exists for all partitions or for none; see ``recipe``.
-        fields = [Input(FIELDS, DOCUMENT_FIELDS_KEY)] if reads_fields(experiment) else []
-        return [queries, *fields]
+        is_read = _prompted(experiment, key["query_set"]).reads_fields
+        fields = Input(FIELDS, DOCUMENT_FIELDS_KEY, is_read=is_read)
+        return [queries, fields] if reads_fields(experiment) else [queries]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return _prompted_config(context, key["query_set"])
 
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        own_recipe = super().recipe(context, key)
-        if own_recipe is None:
-            return None
-        if not _prompted(context.experiment, key["query_set"]).reads_fields:
-            inputs = {role: one for role, one in own_recipe.inputs.items() if role != FIELDS}
-            own_recipe = replace(own_recipe, inputs=inputs)
-        return context.attempts.numbered(own_recipe)
+    def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
+        return [_prompted(experiment, key["query_set"]).llm]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         answers = _asked(context, key["query_set"], measured=True)
@@ -119,12 +109,8 @@ class QuerySetAnswers(Stage):
         if answers.rejected:
             facts |= {"rejected_queries": len(answers.rejected)}
             facts["notes"] = note(*_REJECTED, sorted(answers.rejected))
-        if answers.served_models:
-            facts[SERVED_MODELS] = answers.served_models
-        unanswered = answers.answers.filter(pc.is_null(answers.answers.column("text"))).num_rows
-        return TableProduct(
-            answers.answers, {**facts, UNANSWERED: unanswered} if unanswered else facts
-        )
+        facts |= asked_facts(answers.answers["text"].null_count, answers.served_models)
+        return TableProduct(answers.answers, facts)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         config = _prompted(context.experiment, key["query_set"])
@@ -253,13 +239,8 @@ def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
 
 def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
     config = _prompted(context.experiment, query_set)
-    strategy, llm = config.prompted(), context.experiment.language_model(config.llm)
-    return {
-        **config.described(),
-        "template": strategy.template.label,
-        "messages": [list(message) for message in strategy.template.messages],
-        "llm": dict(llm.identity()) if llm is not None else {},
-    }
+    asked = asked_config(context.experiment, config.llm, config.prompted().template)
+    return {**config.described(), **asked}
 
 
 def reads_fields(experiment: Experiment) -> bool:

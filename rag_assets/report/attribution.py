@@ -199,10 +199,7 @@ def waterfall_rows(result: EvaluationResult) -> list[Row]:
         table = result.table(entry.key)
         counted = [query_id in weights for query_id in table["query_id"].to_pylist()]
         lead = {"answerer": entry.partition["answerer"], "split": result.split}
-        rows += [
-            {**lead, "outcome": share.outcome, "n": share.n, "share": share.share}
-            for share in shares(table.filter(counted), weights)
-        ]
+        rows += [{**lead, **row} for row in shares(table.filter(counted), weights)]
     return rows
 
 

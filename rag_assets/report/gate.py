@@ -25,7 +25,7 @@ from typing import Literal
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
-from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject, state_of
+from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
 from rag_assets.plain_text import markdown
 from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
@@ -290,7 +290,7 @@ def _looked(
     subject = Subject(str(pair.metric), pair.split, [(name, name) for name in chosen])
     values = [*chosen, str(pair.metric.cutoff), *pair.new.judges]
     state = state_of(pair.new.evaluation, source.measured, values)
-    looks = names.looks(anchor)
+    looks = GateLooks(names.settings, names.root, anchor)
     number, is_new = looks.number(subject, state)
     look = Look(number, not is_new, look_level(rules.alpha))
     if number <= LOOKS:

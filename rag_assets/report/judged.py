@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
+from rag_assets.judges.answer_labels import labelled_questions
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     N_UNITS,
@@ -169,7 +170,8 @@ def missing_text(rows: Sequence[Row]) -> str | None:
 def sample_of(result: EvaluationResult, split: str) -> Sample | None:
     """Return the questions of a split that can be judged; None: there is none."""
     questions = questions_with_golds(result.table(QUERY_FACTS_KEY))
-    for sample in samples(counting_of(result.table), questions, result.answer_labels):
+    labelled = labelled_questions(result.answer_labels)
+    for sample in samples(counting_of(result.table), questions, labelled):
         if sample.counted.split == split:
             return sample
     return None

@@ -137,7 +137,8 @@ class RunsStage(RetrieverStage):
         """
         retriever, top_k = key["retriever"], int(key["top_k"])
         depths = context.experiment.candidate_depths(retriever, top_k)
-        return not depths or context.rankings.holds(self, retriever, top_k, max(depths))
+        stored = context.rankings.stored
+        return not depths or stored(self, retriever, top_k, max(depths)) is not None
 
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return a version that also tells of the ranks below the cut that a fusion reads.
@@ -247,7 +248,7 @@ class DerivedRuns(RankingsStage, RunsStage):
         for name in context.experiment.inputs(retriever):
             stage = self._families[context.experiment.family(name)]
             candidates = self.candidates(context.experiment, retriever, top_k)
-            ranking = context.rankings.measured(stage, name, top_k, candidates)
+            ranking = context.rankings.stored(stage, name, top_k, candidates)
             part = kept_part(context, LATENCY, ranking) if ranking is not None else None
             if part is None:
                 return None

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from rag_assets.answers.answer_text import VERSION, cited_units
 from rag_assets.answers.contexts_stage import (
+    answer_contexts,
     answer_contexts_key,
-    gold_contexts,
+    gold_units,
     ordered,
     passage_lists,
     passages,
     passages_key,
-    random_contexts,
-    ranked_contexts,
+    random_units,
     units_by_query,
     within,
 )
@@ -271,7 +271,7 @@ def names(table: pa.Table) -> dict[str, str]:
     ("order", "expected"), [("rank", "abcde"), ("reversed", "edcba"), ("edges", "acedb")]
 )
 def test_orders(order: str, expected: str) -> None:
-    table = ranked_contexts(handed_over(q=[1, 1, 1, 1, 1]), order, None)
+    table = answer_contexts(units_by_query(handed_over(q=[1, 1, 1, 1, 1])), order, None)
     assert names(table) == {"q": expected}
     assert table["position"].to_pylist() == [1, 2, 3, 4, 5]
     assert table["rank"].to_pylist() == ["abcde".index(name) + 1 for name in expected]
@@ -350,10 +350,10 @@ def test_gold_is_all_evidence_by_document_and_place() -> None:
             ("5", None, 1),
         ]
     ]
-    table = gold_contexts(RELEVANT_UNITS.from_rows(rows), units, None)
-    assert [row["unit_id"] for row in table.to_pylist()] == ["first", "late", "other"]
-    assert table["rank"].null_count == 3
-    assert gold_contexts(RELEVANT_UNITS.from_rows(rows), units, 2).num_rows == 2
+    gold = gold_units(RELEVANT_UNITS.from_rows(rows), units)
+    assert [row["unit_id"] for row in gold["q"]] == ["first", "late", "other"]
+    assert {row["rank"] for row in gold["q"]} == {None}
+    assert answer_contexts(gold, "rank", 2).num_rows == 2
 
 
 def test_random_units_depend_on_the_seed_and_the_question_alone() -> None:
@@ -361,13 +361,12 @@ def test_random_units_depend_on_the_seed_and_the_question_alone() -> None:
     for row in rows:
         del row["unit_id"]
     units = RETRIEVER_CONTEXTS.from_rows(rows)
-    both = names(random_contexts({"q": 3, "r": 50}, units, 0, None))
-    alone = names(random_contexts({"q": 3}, units, 0, None))
+    both, alone = (random_units(counts, units, 0) for counts in ({"q": 3, "r": 50}, {"q": 3}))
     assert both["q"] == alone["q"]
-    assert len(both["r"]) == 40 * len("u00")  # each once, though more were wanted
-    assert names(random_contexts({"q": 3}, units, 1, None)) != alone
-    seen = {names(random_contexts({f"q{n}": 1}, units, 0, None))[f"q{n}"] for n in range(400)}
-    assert len(seen) == 40
+    assert len({row["unit_id"] for row in both["r"]}) == 40  # each once, though more were wanted
+    assert random_units({"q": 3}, units, 1) != alone
+    seen = random_units({f"q{n}": 1 for n in range(400)}, units, 0)
+    assert len({row["unit_id"] for (row,) in seen.values()}) == 40
 
 
 PAGE = (DOCS / "answers.md").read_text(encoding="utf-8")
@@ -384,7 +383,7 @@ def number(cell: str) -> float | None:
 
 
 def test_the_metrics_are_those_of_the_registry() -> None:
-    rows = [[f"`{m.name}`", m.description, m.formula] for m in METRICS.values()]
+    rows = [[f"`{name}`", one.description, one.formula] for name, one in METRICS.items()]
     assert table("metric") == rows
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,17 @@ from rag_assets.answers.extractive import (
     _best_span,
     best_sentence,
 )
-from rag_assets.answers.generators import ExtractiveGenerator, Question, SearchSession
+from rag_assets.answers.generators import ExtractiveGenerator, Question
 from rag_assets.answers.metrics_stage import answer_metrics_key
 from rag_assets.answers.prediction_files import read_answers, read_na_probs, read_predictions
 from rag_assets.answers.stage import answers_key
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.evaluation.units import text_of
+from rag_assets.llm.completions import ModelSession
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.answers.answering import with_answers
-from tests.llm.server import Server, error, refuses, says, serving
+from tests.llm.server import Server, error, refuses, says
 from tests.tiny_experiment import Tiny
 
 
@@ -73,16 +73,14 @@ def test_any_text_is_read(question: str, passages: list[str]) -> None:
 def test_squads_predictions(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     path.write_text('{"q2": "France", "q1": "", "q3": null, "q9": "x"}', encoding="utf-8")
-    read = read_predictions(path, ["q1", "q2", "q3", "q4"])
-    assert read.answers == {
+    answers, notes = read_predictions(path, ["q1", "q2", "q3", "q4"])
+    assert answers == {
         "q1": {"answer": ""},
         "q2": {"answer": "France"},
         "q3": {"answer": ""},
         "q4": {"error": "no prediction"},
     }
-    assert read.missing == ("q4",)
-    assert read.others == ("q9",)
-    assert read.notes() == [
+    assert notes == [
         "1 question has no prediction, and counts as failed: q4",
         "1 prediction is for no question of the experiment, and is left out: q9",
     ]
@@ -97,10 +95,10 @@ def test_lines(tmp_path: Path) -> None:
     ]
     path = tmp_path / "answers.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    read = read_predictions(path, list("abcd"))
-    assert (read.missing, read.others, read.notes()) == ((), (), [])
+    answers, notes = read_predictions(path, list("abcd"))
+    assert notes == []
     nothing = {"abstained": None, "cited": None, "score": None}
-    assert read.answers == {
+    assert answers == {
         "a": {"answer": "40 [2]", "abstained": None, "cited": [2, 1], "score": 0.25},
         "b": {"answer": "", **nothing},
         "c": {"error": "timed out after 60 s"},
@@ -187,10 +185,8 @@ def test_other_files_and_probabilities(tmp_path: Path) -> None:
 Asked = set[tuple[str, tuple[str, ...]]]
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(lambda text: f"crowns {len(text)} [1]") as one:
-        yield one
+def reply(text: str) -> str:
+    return f"crowns {len(text)} [1]"
 
 
 @pytest.fixture
@@ -398,23 +394,23 @@ def without_normalisation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_best_span_of_all_passages(folder: Path) -> None:
     passages = ["The ship rests.", "In the northern harbour. In the harbour."]
-    answer = SpanModel(str(folder)).answer("Where rests the ship?", passages)
-    assert answer.span == ("northern harbour", 1, 7, 23, 8.0)
-    assert answer.null_score == pytest.approx(NULL)
+    span, null = SpanModel(str(folder)).answer("Where rests the ship?", passages)
+    assert span == ("northern harbour", 1, 7, 23, 8.0)
+    assert null == pytest.approx(NULL)
 
 
 @pytest.mark.parametrize("words_before", [0, 20, 100, 137])
 def test_a_long_passage_is_read_in_windows(folder: Path, words_before: int) -> None:
     passage = "the " * words_before + "northern harbour" + " the" * 50
     question = "where " * 200
-    answer = SpanModel(str(folder)).answer(question, ["the ship", passage])
-    assert (answer.span.text, answer.span.passage) == ("northern harbour", 1)
-    assert answer.span.start == 4 * words_before
+    span, _ = SpanModel(str(folder)).answer(question, ["the ship", passage])
+    assert (span.text, span.passage) == ("northern harbour", 1)
+    assert span.start == 4 * words_before
 
 
 @pytest.mark.parametrize("passages", [[], [""], [" \n"]])
 def test_a_model_with_nothing_to_read_has_no_answer(folder: Path, passages: list[str]) -> None:
-    assert SpanModel(str(folder)).answer("Where?", passages).span == NO_ANSWER
+    assert SpanModel(str(folder)).answer("Where?", passages)[0] == NO_ANSWER
 
 
 def test_a_span_ends_after_it_starts_and_is_short() -> None:
@@ -432,18 +428,18 @@ def test_a_span_ends_after_it_starts_and_is_short() -> None:
 
 
 def test_a_generator_says_the_margin_and_refuses_where_it_may(folder: Path) -> None:
-    tools = SearchSession(lambda _n, _name: pytest.fail("no language model is asked"))
+    session = ModelSession(lambda _n, _name: pytest.fail("no language model is asked"))
     questions = [
         Question("a", "Where?", ("the northern harbour",)),
         Question("b", "Where?", ("the ship",)),
     ]
     options = {"type": "extractive", "model": str(folder)}
-    copied = ExtractiveGenerator.model_validate(options).answer(questions, tools).answers
+    copied = list(ExtractiveGenerator.model_validate(options).answers(questions, session))
     assert copied[0].text == "northern harbour"
     assert copied[1].text
     assert [one.score for one in copied] == pytest.approx([NULL - 8.0, NULL])
     refusing = ExtractiveGenerator.model_validate({**options, "refuse": True})
-    answers = refusing.answer(questions, tools).answers
+    answers = refusing.answers(questions, session)
     assert [(one.text, one.spans) for one in answers] == [
         ("northern harbour", ((1, 4, 20),)),
         ("", ()),

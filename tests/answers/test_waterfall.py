@@ -198,8 +198,8 @@ def outcomes(
     contexts = context_table({one.query_id: context(one) for one in planted}) if known else None
     metrics = answer_metrics(answers, golds, contexts, METRICS)
     table = waterfall(metrics, golds, contexts, attributed(planted) if retrieved else None)
-    assert math.isclose(math.fsum(share.share for share in shares(table)), 1)
-    assert sum(share.n for share in shares(table)) == len(planted)
+    assert math.isclose(math.fsum(row["share"] for row in shares(table)), 1)
+    assert sum(row["n"] for row in shares(table)) == len(planted)
     return {row["query_id"]: row["outcome"] for row in table.to_pylist()}
 
 
@@ -284,7 +284,7 @@ def test_shares_by_weight() -> None:
     golds = gold_table({"a": ["x"], "b": ["x"]})
     metrics = answer_metrics(answer_table({"a": "x"}), golds, None, METRICS)
     table = waterfall(metrics, golds, None, None)
-    assert shares(table, {"a": 3.0}) == [
+    assert [tuple(row.values()) for row in shares(table, {"a": 3.0})] == [
         ("failed", 1, 0.25),
         ("evidence_not_labelled", 1, 0.75),
     ]

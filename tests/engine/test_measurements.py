@@ -18,7 +18,6 @@ from rag_assets.engine.latency_sample import (
     added,
     keep_part,
     measure_cell,
-    percentiles,
     sample_of,
     time_each,
     timed_queries,
@@ -147,9 +146,11 @@ class TestTimes:
         assert added([one, other]) == Part({"b": 5.0}, 0.5)
         assert added([one, Part({"b": 1.0}, None)]).cost is None
 
-    def test_percentiles_are_interpolated(self) -> None:
+    def test_percentiles_are_interpolated(self, tmp_path: Path) -> None:
         times = {str(number): float(number) for number in range(1, 101)}
-        found = percentiles(times)
+        context: Any = SimpleNamespace(measurements=Measurements(tmp_path))
+        keep_part(context, "latency", "f" * 64, Part(times))
+        found = context.measurements.find("latency", "f" * 64)
         assert found["p50_ms"] == 50.5
         assert found["p95_ms"] == pytest.approx(95.05)
         assert found["p99_ms"] == pytest.approx(np.percentile(range(1, 101), 99))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import runpy
 from collections.abc import Mapping
@@ -19,7 +17,6 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.answer_labels import (
     AnswerLabel,
-    AskedAnswer,
     drawn_questions,
     drawn_so_far,
     labelled_questions,
@@ -28,6 +25,7 @@ from rag_assets.judges.answer_labels import (
     sheet_rows,
     sheet_text,
 )
+from rag_assets.judges.base import CorrectnessItem
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     Sample,
@@ -48,6 +46,8 @@ from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS, RELEVANC
 from rag_assets.statistics.calibration import calibrated_difference, calibrated_mean, rogan_gladen
 from rag_assets.statistics.units import Counted
 from tests.judges.judged_experiment import IDS, SYSTEMS, N, answers_of, fair, is_right, likes_fancy
+from tests.made_tables import sheet_rows as csv_rows
+from tests.made_tables import write_sheet
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "judged_gate.py"
 DRAWN = set(IDS[:80])
@@ -82,7 +82,7 @@ def sample(drawn: set[str] = DRAWN, clusters: dict[str, str] | None = None) -> S
         {"query_id": one, "weight": 1.0, "split": "all", "cluster": (clusters or {}).get(one, one)}
         for one in IDS
     ]
-    (own,) = samples(pa.Table.from_pylist(rows), IDS, ANSWER_LABELS.empty())
+    (own,) = samples(pa.Table.from_pylist(rows), IDS, [])
     return Sample(own.counted, np.array([one in drawn for one in own.counted.query_ids]))
 
 
@@ -392,8 +392,8 @@ def test_missing_verdicts_are_counted_by_name_where_they_differ() -> None:
 ALONE = {f"q{number}": f"q{number}" for number in range(400)}
 
 
-def asked(query_id: str, answer: str) -> AskedAnswer:
-    return AskedAnswer(query_id, f"what is {query_id}", ("yes", "it is"), answer)
+def asked(query_id: str, answer: str) -> CorrectnessItem:
+    return CorrectnessItem(query_id, f"what is {query_id}", answer, ("yes", "it is"))
 
 
 def test_draws_nest_and_take_whole_clusters() -> None:
@@ -436,20 +436,17 @@ def test_a_sheet_asks_once_for_what_has_no_label_and_tells_no_system() -> None:
     rows = sheet_rows(given, labels)
     assert [(row.query_id, row.answer) for row in rows] == [("q2", "maybe"), ("q1", "=1+1")]
     text = sheet_text(rows)
-    cells = list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
+    cells = csv_rows(text)
     assert [cell["answer"] for cell in cells] == ["maybe", "'=1+1"]
     assert list(cells[0]) == ["id", "question", "right_answers", "answer", "correct"]
     assert cells[0]["right_answers"] == "yes | it is"
     assert {cell["correct"] for cell in cells} == {""}
 
 
-def filled(tmp_path: Path, rows: list[AskedAnswer], *words: str) -> Path:
-    cells = list(csv.reader(io.StringIO(sheet_text(rows).removeprefix("\ufeff"))))
-    for row, word in zip(cells[1:], words, strict=True):
-        row[-1] = word
+def filled(tmp_path: Path, rows: list[CorrectnessItem], *words: str) -> Path:
     file = tmp_path / "sheet.csv"
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream).writerows(cells)
+    pairs = zip(csv_rows(sheet_text(rows)), words, strict=True)
+    write_sheet(file, [{**row, "correct": word} for row, word in pairs])
     return file
 
 

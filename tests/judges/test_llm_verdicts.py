@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, with_answers, write_predictions
 from tests.changed_code import change_code
-from tests.llm.server import Server, refuses, says, serving
+from tests.llm.server import Server, refuses, says
 from tests.tiny_experiment import QUERIES, Tiny, planned
 from tests.walked_page import DOCS
 
@@ -42,10 +42,8 @@ Shown = set[tuple[str, str]]
 """Questions, each with a passage or an answer."""
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(lambda text: f"Some reason.\n##final score: {len(text) % 2}") as one:
-        yield one
+def reply(text: str) -> str:
+    return f"Some reason.\n##final score: {len(text) % 2}"
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ from rag_assets.judges.base import (
     CorrectnessItem,
     Item,
     RelevanceItem,
-    SearchSession,
     Verdict,
     item_digest,
 )
 from rag_assets.judges.registry import ABSENT, EDITED, RecordedJudge, WordsJudge
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.llm.completions import ModelSession
 from tests.answers.answering import with_answers
 from tests.llm.server import Server, says, serving
 from tests.tiny_experiment import Tiny
@@ -36,9 +36,8 @@ def no_model(n: int, name: str | None) -> Any:
     raise AssertionError("no model is asked")
 
 
-def judged(judge: WordsJudge | RecordedJudge, *items: Item) -> tuple[list[Verdict], list[str]]:
-    tools = SearchSession(no_model)
-    return list(judge.verdicts(items, tools)), tools.notes
+def judged(judge: WordsJudge | RecordedJudge, *items: Item) -> list[Verdict]:
+    return list(judge.verdicts(items, ModelSession(no_model)))
 
 
 def recorded(folder: Path, *rows: dict[str, Any]) -> RecordedJudge:
@@ -57,27 +56,25 @@ def test_replies_and_grades_that_are_read_again(tmp_path: Path) -> None:
         of_dog(reply="It names the price.\n##final score: 3", grade=1),
         {"query_id": "q1", "answer": "10 crowns", "reply": "##final score: 1", "correct": True},
     )
-    verdicts, notes = judged(judge, DOG, FOAM)
-    assert verdicts == [Verdict(3, None, "line 1"), Verdict(None, ABSENT)]
-    assert notes == ["1 recorded grades are not what their replies say; the replies count"]
-    assert judged(judge, RIGHT) == ([Verdict(1, None, "line 2")], [])
+    assert judged(judge, DOG, FOAM) == [Verdict(3, None, "line 1"), Verdict(None, ABSENT)]
+    assert judged(judge, RIGHT) == [Verdict(1, None, "line 2")]
     rows = [of_dog(grade=2), {"query_id": "q1", "answer": "10 crowns", "correct": False}]
-    assert judged(recorded(tmp_path, *rows), DOG)[0] == [Verdict(2)]
-    assert judged(recorded(tmp_path, *rows), RIGHT)[0] == [Verdict(0)]
+    assert judged(recorded(tmp_path, *rows), DOG) == [Verdict(2)]
+    assert judged(recorded(tmp_path, *rows), RIGHT) == [Verdict(0)]
     judge = recorded(tmp_path, of_dog(grade=None, problem="timed out"))
-    assert judged(judge, DOG)[0] == [Verdict(None, "timed out")]
+    assert judged(judge, DOG) == [Verdict(None, "timed out")]
     judge = recorded(tmp_path, of_dog(reply="I cannot say", grade=0))
-    assert judged(judge, DOG)[0] == [Verdict(None, UNPARSED, "line 1")]
+    assert judged(judge, DOG) == [Verdict(None, UNPARSED, "line 1")]
     scale = {"query_id": "q1", "answer": "10 crowns", "reply": "##final score: 2"}
-    assert judged(recorded(tmp_path, scale), RIGHT)[0] == [Verdict(None, UNPARSED, "line 1")]
+    assert judged(recorded(tmp_path, scale), RIGHT) == [Verdict(None, UNPARSED, "line 1")]
 
 
 def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
     judge = recorded(tmp_path, of_dog(grade=3, digest=item_digest(DOG)))
     edited = DOG._replace(passage="A dog costs 12 crowns.")
-    assert judged(judge, DOG)[0] == [Verdict(3)]
-    assert judged(judge, edited)[0] == [Verdict(None, EDITED)]
-    assert judged(judge, DOG._replace(question="and a cat?"))[0] == [Verdict(None, EDITED)]
+    assert judged(judge, DOG) == [Verdict(3)]
+    assert judged(judge, edited) == [Verdict(None, EDITED)]
+    assert judged(judge, DOG._replace(question="and a cat?")) == [Verdict(None, EDITED)]
     with pytest.raises(DataError, match=r"jsonl:2: `query_id`: was already judged on line 1"):
         judged(recorded(tmp_path, of_dog(grade=1), of_dog(grade=1)), DOG)
 
@@ -109,8 +106,8 @@ def test_words_grade_by_quarters_of_the_question() -> None:
     judge, question = WordsJudge(type="words"), "red green blue gold"
     passages = ["grey", "red", "red Green", "Red, green, blue!", "gold red green blue"]
     items = [RelevanceItem("q", question, "d", 0, 1, passage) for passage in passages]
-    assert [verdict.grade for verdict in judged(judge, *items)[0]] == [0, 1, 2, 3, 3]
-    assert judged(judge, items[0]._replace(question="the ?"))[0] == [Verdict(0)]
+    assert [verdict.grade for verdict in judged(judge, *items)] == [0, 1, 2, 3, 3]
+    assert judged(judge, items[0]._replace(question="the ?")) == [Verdict(0)]
 
 
 def test_words_cannot_tell_a_number_or_a_negation_from_a_word() -> None:
@@ -124,11 +121,11 @@ def test_words_cannot_tell_a_number_or_a_negation_from_a_word() -> None:
         "": 0,
     }
     items = [CorrectnessItem("q", "when", answer, gold) for answer in answers]
-    assert [one.grade for one in judged(judge, *items)[0]] == list(answers.values())
+    assert [one.grade for one in judged(judge, *items)] == list(answers.values())
     strict = WordsJudge(type="words", right=1.0)
-    assert [one.grade for one in judged(strict, *items)[0]] == [0, 0, 0, 0, 0]
+    assert [one.grade for one in judged(strict, *items)] == [0, 0, 0, 0, 0]
     chinese = CorrectnessItem("q", "?", "十克朗", ("十克朗", "10"))
-    assert judged(WordsJudge(type="words", language="cjk"), chinese)[0] == [Verdict(1)]
+    assert judged(WordsJudge(type="words", language="cjk"), chinese) == [Verdict(1)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from rag_assets.errors import StoreError, UsageError
-from rag_assets.pipeline.evaluation_names import EvaluationNames, Subject
+from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject
 from rag_assets.report.drop_causes import LostQuestion
 from rag_assets.report.evaluation_pairs import Drop, EvaluationPair
 from rag_assets.report.gate import Gate, Look, Rules, gate
@@ -212,8 +212,9 @@ def test_a_state_that_was_looked_at_is_no_new_look(known: Known) -> None:
 
 
 def test_after_the_last_look_nobody_can_tell(known: Known) -> None:
-    pinned = known.names().pin("latest").evaluation_id
-    looks = known.names().looks(pinned)
+    names = known.names()
+    pinned = names.pin("latest").evaluation_id
+    looks = GateLooks(names.settings, names.root, pinned)
     subject = Subject("mrr@4", "all", [("one", "one"), ("two", "two")])
     for number in range(20):
         looks.add(subject, f"state {number}")

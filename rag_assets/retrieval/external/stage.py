@@ -69,7 +69,10 @@ class ExternalRankings(_SearchStage):
         return retriever_code(experiment, key)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("queries", QUERIES_KEY, "text"), Input("documents", DOCUMENTS_KEY, "text")]
+        config = experiment.retrievers[key["retriever"]]
+        is_read = isinstance(config, ExternalRetriever) and config.revision is None
+        documents = Input("documents", DOCUMENTS_KEY, "text", is_read=is_read)
+        return [Input("queries", QUERIES_KEY, "text"), documents]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = context.experiment.retrievers[key["retriever"]]
@@ -93,13 +96,7 @@ class ExternalRankings(_SearchStage):
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         recipe = super().recipe(context, key)
-        config = context.experiment.retrievers[key["retriever"]]
-        if recipe is None:
-            return None
-        if not isinstance(config, ExternalRetriever) or config.revision is not None:
-            inputs = {r: digest for r, digest in recipe.inputs.items() if r != "documents"}
-            recipe = replace(recipe, inputs=inputs)
-        return context.attempts.numbered(recipe)
+        return context.attempts.numbered(recipe) if recipe is not None else None
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         config = context.experiment.retrievers[key["retriever"]]

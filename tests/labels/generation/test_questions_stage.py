@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUES
 from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
-from tests.llm.server import Server, serving
+from tests.llm.server import Server
 from tests.shown_board import shown
 from tests.tiny_experiment import DOCUMENTS, Tiny, is_done, planned
 
@@ -56,12 +55,6 @@ def reply(prompt: str) -> str:
     number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
     words = " ".join(re.findall(r"\w+", text)[-3:])
     return json.dumps([{"question": f"In case {number}, what of {words}?", "answer": "this"}])
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(reply) as running:
-        yield running
 
 
 def asking(root: Path, server: Server, **options: Any) -> Tiny:
