@@ -9,7 +9,7 @@ are ignored. Both may be ``.gz``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from rag_assets.sources.tables import UniqueIds
 NO_PREDICTION = "no prediction"
 """The error of a question that a file lacks."""
 
+_FORM = "one object, question to value"
 MAX_UNIT = 2**31 - 1
 MAX_SCORE = 1e300
 
@@ -71,7 +72,7 @@ def read_answers(path: Path) -> dict[str, dict[str, Any]]:
     if suffix(path) != ".json":
         raise DataError("must be a .json or .jsonl file, .gz or not", file=path)
     answers = {}
-    for query_id, answer in _object(path).items():
+    for query_id, answer in read_object(path, _FORM).items():
         if answer is not None and not isinstance(answer, str):
             problem = f"is {type_name(answer)}; must be a string, or null for no answer"
             raise Place(path).error(problem, query_id)
@@ -86,16 +87,12 @@ def read_na_probs(path: Path) -> dict[str, float]:
         DataError: as :func:`read_answers`, or a value is not a finite number.
     """
     probabilities = {}
-    for query_id, value in _object(path).items():
+    for query_id, value in read_object(path, _FORM).items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or abs(value) > MAX_SCORE:
             raise Place(path).error(f"is {type_name(value)}; must be a number", query_id)
         probabilities[query_id] = float(value)
     return probabilities
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    return read_object(path, "one object, question to value")
 
 
 class _Line(msgspec.Struct):

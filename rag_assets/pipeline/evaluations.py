@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
@@ -243,13 +244,7 @@ def read_evaluation(file: Path) -> Evaluation:
             raise ValueError(f"schema version {version}, this program writes {SCHEMA_VERSION}")
         if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
-        for name in ("content", "display_names"):  # older ones have display names
-            data.pop(name, None)
-        for name in ("entries", RANKINGS):
-            data[name] = tuple(SnapshotEntry(**fields) for fields in data.get(name, ()))
-        for name in ("dagster_runs", "remarks"):
-            data[name] = tuple(data.get(name, ()))
-        return Evaluation(**{**data, "origin": Origin(**data.get("origin", {}))})
+        return msgspec.convert(data, Evaluation)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(
             f"{file}: is not a readable evaluation ({error}); to write a new one: "
