@@ -374,9 +374,10 @@ def test_whole_questions_calibrate_a_ratio() -> None:
         for chosen in (set(pool.question_ids), drawn)
     )
     counted = Counted("all", pool.question_ids, np.ones(200), pool.question_ids)
+    sample = Sample(counted, np.isin(pool.question_ids, [*drawn]))
     for name in "ab":
         whole = np.array(every[name, NDCG]["label"].to_pylist())
-        row = mean_row(name, str(NDCG), few[name, NDCG], Sample.of(counted, drawn), 0.95)
+        row = mean_row(name, str(NDCG), few[name, NDCG], sample, 0.95)
         assert row["n_labels"] == 60
         assert row["low"] < whole.mean() < row["high"] < row["judge"]
 
