@@ -24,7 +24,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import ConfigError
-from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
@@ -101,25 +100,6 @@ def answer_metrics(
     for name in names:
         columns[name] = pa.array([METRICS[name].of(case) for case in cases], pa.float64())
     return ANSWER_METRICS.check(pa.table(columns))
-
-
-def answer_means(
-    table: pa.Table, names: Iterable[str], weights: Mapping[str, float] | None = None
-) -> dict[str, float | None]:
-    """Return the mean of every metric over the questions of a table of :func:`answer_metrics`.
-
-    A question counts its weight; each 1 without them. Of a metric that is defined nowhere there is
-    no mean.
-    """
-    means = {}
-    query_ids = table["query_id"].to_pylist()
-    for name in names:
-        counts = [
-            (weights or {}).get(query_id, 1.0) * METRICS[name].multiplicity(value or 0.0)
-            for query_id, value in zip(query_ids, table[name].to_pylist(), strict=True)
-        ]
-        means[name] = mean(table[name].to_pylist(), counts)
-    return means
 
 
 def metric_names(experiment: Experiment) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.answers.cases import ANSWER_METRICS
-from rag_assets.answers.metrics_stage import answer_means, metric_names
+from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.answers.summary_stage import GROUPS, answer_summary
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
@@ -78,14 +78,14 @@ def _of_cell(outcome: Outcome, pipeline: Pipeline) -> Numbers:
 
 def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     """Return the mean of every metric over the questions of the split to show."""
-    table, facts = outcome.artifact.table(), pipeline.current(QUERY_FACTS_KEY)
-    names = metric_names(pipeline.experiment)
+    experiment, facts = pipeline.experiment, pipeline.current(QUERY_FACTS_KEY)
     if facts is None:
-        return _floats(answer_means(table, names))
-    rows, split = _rows_to_show(facts.table().select(["query_id", "weight", "split"]))
-    weights = {str(row["query_id"]): float(str(row["weight"])) for row in rows}
-    own = table.filter(pc.is_in(table["query_id"], value_set=pa.array(list(weights), pa.string())))
-    return {**_floats(answer_means(own, names, weights)), **split}
+        return {}
+    tables = {experiment.answer_cells[outcome.key["answerer"]]: outcome.artifact.table()}
+    names, level = metric_names(experiment), experiment.statistics.confidence
+    rows, split = _rows_to_show(answer_summary(tables, facts.table(), names, level))
+    means = {str(row["metric"]): row["mean"] for row in rows if row["questions"] == GROUPS[0]}
+    return {**_floats(means), **split}
 
 
 def _calibrated(outcome: Outcome) -> Numbers:

@@ -27,7 +27,9 @@ from rag_assets.answers.answer_text import (
 )
 from rag_assets.answers.cases import Evidence, Passage
 from rag_assets.answers.metrics import METRICS, token_f1
-from rag_assets.answers.metrics_stage import answer_means, answer_metrics, golds_of
+from rag_assets.answers.metrics_stage import answer_metrics, golds_of
+from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.summary_stage import answer_summary
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.schemas import QRELS
@@ -67,6 +69,13 @@ def test_what_has_no_gold_answer_and_what_is_no_word() -> None:
     assert one_question("[1]", ["France"], cited=[1])["abstained"] == 1
 
 
+def mean_of(table: pa.Table, metric: str, **weights: float) -> float | None:
+    counting = facts_table(table["query_id"].to_pylist(), {}, weights, {}, {})
+    summary = answer_summary({AnswerCell("x", None): table}, counting, [metric], 0.95)
+    rows = [row for row in summary.to_pylist() if row["questions"] == "all"]
+    return rows[0]["mean"] if rows else None
+
+
 def test_a_failure_counts_and_is_named() -> None:
     """Failed with an error, missing altogether, refused, right: two zeros of four."""
     golds = gold_table({name: ["x"] for name in "abcd"})
@@ -76,7 +85,7 @@ def test_a_failure_counts_and_is_named() -> None:
     assert table["failed"].to_pylist() == [True, True, False, False]
     assert table["answer_em"].to_pylist() == [0, 0, 0, 1]
     assert table["abstained"].to_pylist() == [0, 0, 1, 0]
-    assert answer_means(table, ["answer_em"])["answer_em"] == 0.25
+    assert mean_of(table, "answer_em") == 0.25
 
 
 def test_only_questions_have_metrics() -> None:
@@ -87,7 +96,7 @@ def test_only_questions_have_metrics() -> None:
 def test_weights() -> None:
     golds = gold_table({"a": ["x"], "b": ["x"]})
     table = answer_metrics(answer_table({"a": "x", "b": "y"}), golds, None, ["answer_em"])
-    assert answer_means(table, ["answer_em"], {"a": 3.0})["answer_em"] == 0.75
+    assert mean_of(table, "answer_em", a=3.0) == 0.75
 
 
 def abstention_f1(refused: Sequence[bool], answerable: Sequence[bool]) -> float | None:
@@ -96,7 +105,7 @@ def abstention_f1(refused: Sequence[bool], answerable: Sequence[bool]) -> float 
     without = [n for n, can in zip(names, answerable, strict=True) if not can]
     golds = gold_table({name: ["x"] for name in names}, unanswerable=without)
     table = answer_metrics(answer_table(answers), golds, None, ["abstention_f1"])
-    return answer_means(table, ["abstention_f1"])["abstention_f1"]
+    return mean_of(table, "abstention_f1")
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12))
@@ -116,7 +125,7 @@ def test_a_failure_is_no_refusal() -> None:
     golds = gold_table({"a": [], "b": []}, unanswerable=("a", "b"))
     table = answer_metrics(answer_table({"a": "", "b": None}), golds, None, ["abstention_f1"])
     assert table["abstention_f1"].to_pylist() == [1, 0]
-    assert answer_means(table, ["abstention_f1"])["abstention_f1"] == pytest.approx(2 / 3)
+    assert mean_of(table, "abstention_f1") == pytest.approx(2 / 3)
 
 
 WORDS = st.lists(st.sampled_from(["ferry", "ten", "crowns", "dog", "a", "the"]), max_size=5)
@@ -176,7 +185,7 @@ def test_the_mean_is_that_of_the_values(name: str) -> None:
     table = answer_metrics(answers, golds, contexts, [name])
     if METRICS[name].is_mean:
         values = table[name].to_pylist()
-        assert answer_means(table, [name])[name] == mean(values)
+        assert mean_of(table, name) == mean(values)
 
 
 def facts(**answers: list[str]) -> pa.Table:
