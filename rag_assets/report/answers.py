@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from rag_assets.answers.options import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.answers.waterfall_stage import RIGHT_F1
-from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
@@ -148,25 +145,6 @@ def answer_sheets(result: EvaluationResult) -> list[Sheet]:
         for name in (result.gold_answerers if unanswerable else ())
     ]
     return [replace(sheet, notes=notes)]
-
-
-def answers_table(result: EvaluationResult) -> pa.Table:
-    """Return the rows of :func:`answer_rows` of all splits and groups of questions.
-
-    Raises:
-        NotEvaluated: there are none.
-    """
-    rows = [
-        {**row, "questions": group}
-        for split in dict.fromkeys(result.answer_summary["split"].to_pylist())
-        for group in GROUPS
-        for row in answer_rows(result, group, split)
-    ]
-    if not rows:
-        name = result.evaluation.experiment
-        raise NotEvaluated(f"the last evaluation of {name} has no answers")
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
 def answers(result: EvaluationResult) -> Row | None:

@@ -232,7 +232,7 @@ class Comparison(Tabular):
     def _sheets(self) -> list[Sheet]:
         compared = self.compared
         sheet = compared_sheet(compared, self.rows)
-        verdicts = [compared.verdict(row) for row in self.rows] if len(self.rows) == 1 else []
+        verdicts = self.verdicts if len(self.rows) == 1 else []
         name = compared.new.evaluation.experiment
         title = f"{name}: differences in {compared.metric}{of_split(compared.split)}"
         notes = [*sheet.notes, *compared.notes]

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
-from rag_assets.report.answers import answer_sheets, answers_table, headline_sentences
+from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
+from rag_assets.report.answers import answer_rows, answer_sheets, headline_sentences
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.charts import bars_figure, plain
 from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.judged import headline_sheets, judged_rows, judged_table
+from rag_assets.report.judged import headline_sheets, how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.overlaps import overlap_rows, pair_sheets
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_sheets, sampled_table
+from rag_assets.report.sampled import required, sampled_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of
 from rag_assets.report.winner import winner_of
@@ -56,7 +58,19 @@ class EvaluationTable(EvaluationResult, Tabular):
         Raises:
             NotEvaluated: there are no answers.
         """
-        return answers_table(self)
+        splits = dict.fromkeys(self.answer_summary["split"].to_pylist())
+        cells = [(split, group) for split in splits for group in GROUPS]
+        rows = [
+            {**row, "questions": group}
+            for split, group in cells
+            for row in answer_rows(self, group, split)
+        ]
+        if not rows:
+            raise NotEvaluated(
+                f"the last evaluation of {self.evaluation.experiment} has no answers"
+            )
+        names = dict.fromkeys(name for row in rows for name in row)
+        return pa.table({name: [row.get(name) for row in rows] for name in names})
 
     @property
     def judged(self) -> pa.Table:
@@ -65,7 +79,13 @@ class EvaluationTable(EvaluationResult, Tabular):
         Raises:
             NotEvaluated: there is no judge of answers, or no label.
         """
-        return judged_table(self)
+        rows = judged_rows(self)
+        if not rows:
+            problem = (
+                f"the last evaluation of {self.evaluation.experiment} has no calibrated verdicts"
+            )
+            raise NotEvaluated(f"{problem}; {how(self)}")
+        return pa.Table.from_pylist(rows)
 
     @property
     def sampled(self) -> pa.Table:
@@ -74,7 +94,7 @@ class EvaluationTable(EvaluationResult, Tabular):
         Raises:
             NotEvaluated: there is no sample of labels.
         """
-        return sampled_table(self)
+        return required(self, SAMPLED_ESTIMATES_KEY)
 
     def slices(
         self, by: str = TAG, metric: str | None = None, split: str | None = None

@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-
-from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.answer_labels import labelled_questions
 from rag_assets.judges.calibration import (
@@ -188,20 +185,6 @@ def difference_text(row: Row) -> str:
         return f"{a} and {b} give the same answers"
     bounds, labels = (row["low"], row["high"]), f"{row['n_labels']} labels"
     return pair_sentence((a, b), row["calibrated"], bounds, "is more often correct than", labels)
-
-
-def judged_table(result: EvaluationResult) -> pa.Table:
-    """Return the rows of :func:`judged_rows`, of all splits.
-
-    Raises:
-        NotEvaluated: there are none.
-    """
-    rows = judged_rows(result)
-    if not rows:
-        name = result.evaluation.experiment
-        problem = f"the last evaluation of {name} has no calibrated verdicts"
-        raise NotEvaluated(f"{problem}; {how(result)}")
-    return pa.Table.from_pylist(rows)
 
 
 MAX_PAIRS = 12

@@ -336,15 +336,6 @@ def _sample(pair: EvaluationPair) -> Sample | None:
     return sample.only(shared) if shared.any() else None
 
 
-def source_of(metric: Metric) -> MetricSource:
-    """Return where the values of a metric come from."""
-    if metric.measure.partition(":")[0] == JUDGED_CORRECT:
-        return JudgedAnswers(metric)
-    if metric.measure.startswith(SAMPLED):
-        return SampledLabels(metric)
-    return Answers(metric) if metric.measure in METRICS else Retrieval(metric)
-
-
 def named_source(name: str | None, primary: Metric) -> MetricSource:
     """Return the metric of a name, the primary one for None; its cut-off where it names none.
 
@@ -355,10 +346,11 @@ def named_source(name: str | None, primary: Metric) -> MetricSource:
     if name is None:
         return Retrieval(primary)
     measure, _, cutoff = name.partition("@")
-    if source_of(Metric(measure)).is_of_answers:
+    is_judged = measure.partition(":")[0] == JUDGED_CORRECT
+    if is_judged or measure in METRICS:
         if cutoff:
             raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
-        return source_of(Metric(measure))
+        return JudgedAnswers(Metric(measure)) if is_judged else Answers(Metric(measure))
     if measure.startswith(SAMPLED):
         metric = estimable_metric(f"{measure.removeprefix(SAMPLED)}@{cutoff or primary.cutoff}")
         return SampledLabels(metric._replace(measure=SAMPLED + metric.measure))

@@ -50,15 +50,6 @@ def is_wholly_graded(result: EvaluationResult) -> bool:
     return not {OPEN, SKIPPED} & set(result.table(SAMPLED_LABELS_KEY)["state"].to_pylist())
 
 
-def sampled_table(result: EvaluationResult) -> pa.Table:
-    """Return the table of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`.
-
-    Raises:
-        NotEvaluated: the evaluation has no sample of labels.
-    """
-    return _required(result, SAMPLED_ESTIMATES_KEY)
-
-
 def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet of each metric that a sample estimates; none without a sample.
 
@@ -187,13 +178,13 @@ class SampledLabels(EstimatedSource):
     ) -> tuple[Estimator, list[str]]:
         """Return what estimates the metric of all retrievers, and the questions."""
         metric = self.metric._replace(measure=self.metric.measure.removeprefix(SAMPLED))
-        table = _required(result, SAMPLED_LABELS_KEY)
+        table = required(result, SAMPLED_LABELS_KEY)
         manifest = result.manifest(SAMPLED_LABELS_KEY)
         depth = int(manifest.config["depth"]) if manifest is not None else int(metric.cutoff or 0)
         if int(metric.cutoff or 0) > depth:
             problem = f"{self.metric} is deeper than the sample"
             raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
-        passages = passages_of(_required(result, SAMPLED_PASSAGES_KEY), sampled)
+        passages = passages_of(required(result, SAMPLED_PASSAGES_KEY), sampled)
         ids = [str(one) for one in result.queries["query_id"].to_pylist()]
         sample = stored_sample(table, passages, ids, depth)
         return Estimator(sample, metric, _clusters(result, ids), len(sampled)), ids
@@ -209,7 +200,12 @@ def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
     return [names.get(one, one) for one in ids]
 
 
-def _required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
+def required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
+    """Return a table of a sample.
+
+    Raises:
+        NotEvaluated: the evaluation has no sample of labels.
+    """
     if not result.has(key):
         one = result.evaluation
         problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of labels"

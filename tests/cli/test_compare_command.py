@@ -110,7 +110,7 @@ def test_shared_documents_are_noted(compare: Invoke) -> None:
 PROBLEMS = {
     ("bm25", "bm26"): "unknown retriever 'bm26' (did you mean 'bm25'?); allowed: bm25, bm25-whole,",
     ("bm25", "bm25"): "compare takes two different retrievers, or none for all pairs: bm25, bm25",
-    ("--split", "dev"): "are not split; add `split` to its experiment.yaml",
+    ("--split", "dev"): "the queries of tiny are not split; add `split` to its",
     ("--metric", "ndgc@5"): "unknown metric 'ndgc@5'",
 }
 
