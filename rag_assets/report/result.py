@@ -356,7 +356,8 @@ class EvaluationResult:
         """
         entry = self._named(key)
         if entry is None:
-            raise NotEvaluated(f"the last evaluation of {self.evaluation.experiment} has no {key}")
+            problem = f"the last evaluation of {self.evaluation.experiment} has no {key}"
+            raise NotEvaluated(f"{problem}; evaluate it again")
         return self._table(entry)
 
     def manifest(self, key: ArtifactKey) -> Manifest | None:

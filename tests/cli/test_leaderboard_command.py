@@ -398,5 +398,6 @@ def test_an_evaluation_of_before_tokens_were_counted(
     result = invoke("leaderboard", folder, "--store", tmp_path / "store", "--budget", 9)
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: the last evaluation of two has no retriever_contexts of long; evaluate it again\n"
+        "error: the last evaluation of two has no retriever_contexts[retriever=long]; evaluate it "
+        "again\n"
     )
