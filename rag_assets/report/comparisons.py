@@ -225,26 +225,21 @@ def most_changed(compared: Compared, a: str, b: str, n: int) -> tuple[list[Row],
     ordered = sorted(gained, key=lambda query: (-abs(gained[query]), query))
     won = [query for query in ordered if gained[query] > SAME][:n]
     lost = [query for query in ordered if gained[query] < -SAME][:n]
-    rows = _rows(compared, a, b, [*won, *lost])
-    return rows[: len(won)], rows[len(won) :]
-
-
-def _rows(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> list[Row]:
-    values_a, values_b = compared.values(a), compared.values(b)
     texts = pairs_of(compared.new.queries, "query_id", "text")
     details = _answers if compared.source.is_of_answers else _moves
-    of_query = details(compared, a, b, query_ids)
-    return [
-        {
+    of_query = details(compared, a, b, [*won, *lost])
+    rows = {
+        query: {
             "query_id": query,
             "text": texts[query],
             "value_a": values_a[query],
             "value_b": values_b[query],
             **of_query[query],
-            "difference": values_b[query] - values_a[query],
+            "difference": gained[query],
         }
-        for query in query_ids
-    ]
+        for query in (*won, *lost)
+    }
+    return [rows[query] for query in won], [rows[query] for query in lost]
 
 
 def _answers(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:

@@ -6,8 +6,7 @@ and a best value.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -40,8 +39,6 @@ from rag_assets.schemas import LEADERBOARD
 from rag_assets.store.artifacts import (
     DEPTH_MARK,
     OBJECTS,
-    Artifact,
-    ArtifactKey,
     read_intact,
     short,
 )
@@ -98,32 +95,23 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     query_weights = [weights[query_id] for query_id in table["query_id"].to_pylist()]
     counted = [name for name in measures if name in table.column_names]
     means = {name: mean(table[name].to_pylist(), query_weights) for name in counted}
-    n_queries = queries.num_rows
+    positive = {row["query_id"] for row in relevant_units.to_pylist() if row["grade"] > 0}
+    averaged = sorted(positive & weights.keys())
+    spent = [within.queries.get(query_id, KeptUnits()).tokens for query_id in averaged]
+    tokens = mean(spent, [weights[query_id] for query_id in averaged])
     return {
         "retriever": retriever,
         "split": result.split,
         "budget": budget,
         "depth": depth,
-        "n_queries": len(_answerable(relevant_units, weights)),
+        "n_queries": len(averaged),
         "n_failed": len(of_split.keys() & failed.keys()),
         "n_short": within.n_short(depth),
         "n_nothing_fits": within.n_nothing_fits(),
-        "tokens": _tokens(within, relevant_units, weights),
-        "units": within.run.num_rows / n_queries if n_queries else None,
+        "tokens": tokens,
+        "units": within.run.num_rows / len(weights) if weights else None,
         **{name: value for name, value in means.items() if value is not None},
     }
-
-
-def _answerable(relevant_units: pa.Table, weights: Mapping[str, float]) -> list[str]:
-    positive = {row["query_id"] for row in relevant_units.to_pylist() if row["grade"] > 0}
-    return sorted(positive & weights.keys())
-
-
-def _tokens(within: Kept, relevant_units: pa.Table, weights: Mapping[str, float]) -> float | None:
-    """Return the mean over the queries that the other means are over."""
-    counted = _answerable(relevant_units, weights)
-    spent = [within.queries.get(query_id, KeptUnits()).tokens for query_id in counted]
-    return mean(spent, [weights[query_id] for query_id in counted])
 
 
 def _answer_hits(
@@ -230,26 +218,15 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     Where it is gone or damaged, the deepest run that was cut from it.
     """
     keys = result.run_keys(retriever)
-    fingerprint = _fingerprint(result, keys[top_k])
-    stored = _stored(result.root, fingerprint, top_k + BELOW)
-    if stored is not None:
-        return cut(stored.table(), top_k + BELOW)
-    same = [k for k, key in keys.items() if _fingerprint(result, key) == fingerprint]
-    return cut(result.table(keys[max(same)]), top_k + BELOW)
-
-
-def _fingerprint(result: EvaluationResult, run: ArtifactKey) -> str:
-    manifest = result.manifest(run)
-    return str(manifest.facts.get("ranking", "")) if manifest is not None else ""
-
-
-def _stored(root: Path, fingerprint: str, depth: int) -> Artifact | None:
-    """Return a ranking that is deep enough."""
-    if int(fingerprint.partition(DEPTH_MARK)[2] or 0) < depth:
-        return None
-    artifact = read_intact(root.parent / OBJECTS / ASSET / short(fingerprint))
-    is_it = artifact is not None and artifact.manifest.fingerprint == fingerprint
-    return artifact if is_it else None
+    manifests = {k: result.manifest(key) for k, key in keys.items()}
+    cut_from = {k: str(one.facts.get("ranking", "")) if one else "" for k, one in manifests.items()}
+    fingerprint, depth = cut_from[top_k], top_k + BELOW
+    if int(fingerprint.partition(DEPTH_MARK)[2] or 0) >= depth:
+        stored = read_intact(result.root.parent / OBJECTS / ASSET / short(fingerprint))
+        if stored is not None and stored.manifest.fingerprint == fingerprint:
+            return cut(stored.table(), depth)
+    deepest = max(k for k, one in cut_from.items() if one == fingerprint)
+    return cut(result.table(keys[deepest]), depth)
 
 
 def tie_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:

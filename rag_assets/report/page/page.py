@@ -60,7 +60,7 @@ def headline(result: EvaluationResult) -> Row:
     It says which retriever to use, or that nobody can tell yet, and what is known.
 
     Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
-    :mod:`rag_assets.report.winner`), ``next`` (the verdict on it and the next best, or None),
+    :mod:`rag_assets.report.winner`), ``next`` (of a winner, the verdict on it and the next best),
     ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
     mean, and why), ``weighted``.
     """
@@ -68,11 +68,11 @@ def headline(result: EvaluationResult) -> Row:
     answer = winner_of(result)
     if answer is None:
         return {"winner": None, "weighted": weighted}
-    following = [row["retriever"] for row in result.ranked[1:2]]
+    following, proven = [row["retriever"] for row in result.ranked[1:2]], answer.proven
     return {
         "winner": result.ranked[0],
         "answer": answer,
-        "next": stored_verdict(result.comparisons, answer.best, *following),
+        "next": stored_verdict(result.comparisons, answer.best, *following) if proven else None,
         "facts": _facts(result, result.ranked[0]),
         "not_averaged": not_averaged(result.ranked[0]),
         "weighted": weighted,
