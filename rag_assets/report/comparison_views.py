@@ -47,16 +47,17 @@ def oriented(row: Mapping[str, Any], first: str) -> Row:
     return {**row, **lead, **turned, "won": row["lost"], "lost": row["won"]}
 
 
-def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level: float) -> Sheet:
-    """Return a row a pair: difference, interval, p, and p after Holm where it is known."""
-    columns = (
-        Column("pair", f"{noun}s", TEXT),
+def difference_columns(level: float) -> tuple[Column, ...]:
+    """Return difference, interval, p, p after Holm where it is known, and what was won and lost."""
+    interval, bounds = interval_name(level), ("low", "high")
+    least = "the least difference to be seen"
+    return (
         Column(
             "difference",
             "difference",
             SIGNED,
-            bounds=("low", "high"),
-            interval=interval_name(level),
+            bounds=bounds,
+            interval=interval,
             mark="mark",
             is_required=True,
         ),
@@ -65,11 +66,8 @@ def pairs_sheet(title: str, noun: str, rows: Sequence[Mapping[str, Any]], level:
         Column("won", "won", "d"),
         Column("tied", "tied", "d", is_page_only=True),
         Column("lost", "lost", "d"),
-        Column(
-            "detectable", "detectable", help="the least difference to be seen", is_page_only=True
-        ),
+        Column("detectable", "detectable", help=least, is_page_only=True),
     )
-    return Sheet(title, columns, rows, name="pairs")
 
 
 def compared_sheet(compared: Compared, rows: Sequence[Row]) -> Sheet:
@@ -77,10 +75,11 @@ def compared_sheet(compared: Compared, rows: Sequence[Row]) -> Sheet:
     subject = compared.source.subject
     lines = [oriented(row, row["retriever_b"]) for row in rows]
     title = _title(compared, f"pairs of {subject}s")
-    sheet = pairs_sheet(title, subject, lines, compared.resampling.confidence)
+    columns = difference_columns(compared.resampling.confidence)
     has_holm = any(row["p_adjusted"] is not None for row in rows)
     after = " after Holm over these pairs" if has_holm else ""
-    return Sheet(title, sheet.columns, lines, notes=[f"{REAL} p < {ALPHA}{after}"])
+    notes = [f"{REAL} p < {ALPHA}{after}"]
+    return Sheet(title, (Column("pair", f"{subject}s", TEXT), *columns), lines, notes=notes)
 
 
 def pair_sheets(
@@ -159,7 +158,8 @@ def significance(result: EvaluationResult) -> Row | None:
     if not pairs:
         return None
     pairs.sort(key=lambda row: (order[row["first"]], order[row["other"]]))
-    sheet = pairs_sheet("Pairs of retrievers", "retriever", pairs, result.confidence or 0.95)
+    columns = Column("pair", "retrievers", TEXT), *difference_columns(result.confidence or 0.95)
+    sheet = Sheet("Pairs of retrievers", columns, pairs, name="pairs")
     n_pairs = sum(row["p_adjusted"] is not None for row in result.comparisons)
     return {"sheet": sheet, "alpha": ALPHA, "n_pairs": n_pairs}
 

@@ -16,9 +16,9 @@ from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import FILE, Reason, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.report.comparison_views import difference_columns
 from rag_assets.report.comparisons import answer_text
 from rag_assets.report.evaluation_pairs import has_documents, is_answerer, question_texts
-from rag_assets.report.formats import interval_name
 from rag_assets.report.history import (
     DIGESTS,
     LABELS_ADDED,
@@ -26,7 +26,7 @@ from rag_assets.report.history import (
     evaluation_changes,
 )
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
-from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
+from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import Manifest
 
 _SOURCES = ("documents", "queries", "qrels")
@@ -95,17 +95,7 @@ def means_sheet(rows: Sequence[Row], metric: str, confidence: float) -> Sheet:
         Column("retriever", "answerer" if is_of_answers else "retriever", TEXT),
         Column("old", "old"),
         Column("new", "new"),
-        Column(
-            "difference",
-            "difference",
-            SIGNED,
-            bounds=("low", "high"),
-            interval=interval_name(confidence),
-            is_required=True,
-        ),
-        Column("p_randomisation", "p", P_VALUE),
-        Column("won", "won", "d"),
-        Column("lost", "lost", "d"),
+        *difference_columns(confidence),
     )
     n_queries = max((row["n"] for row in rows), default=0)
     return Sheet(f"{metric} on {n_queries} queries", columns, rows)

@@ -33,6 +33,7 @@ from rag_assets.labels.sampling.standing import (
     sample_status,
 )
 from rag_assets.report.comparisons import Compared
+from rag_assets.report.judged import by_metric
 from rag_assets.report.leaderboard import MEANINGS
 from rag_assets.report.result import LEADING, EvaluationResult, Row
 from rag_assets.report.sampled import estimates_sheet
@@ -266,10 +267,8 @@ def status_sheets(experiment: str, status: Row) -> list[Sheet]:
     if not estimates:
         nothing = "nothing is estimated yet: no passage of the sample is judged"
         return [Sheet("", (), (), notes=[*heads, nothing, *notes])]
-    by_metric: dict[str, list[Row]] = defaultdict(list)
-    for row in estimates:
-        by_metric[row["metric"]].append(row)
-    sheets = [estimates_sheet(f"estimated {name}", rows) for name, rows in by_metric.items()]
+    of_metric = by_metric(estimates).items()
+    sheets = [estimates_sheet(f"estimated {name}", rows) for name, rows in of_metric]
     sheets += [_differences_sheet(status)] if status["differences"] else []
     last = replace(sheets[-1], notes=[*sheets[-1].notes, *notes])
     return [Sheet("", (), (), notes=heads), *sheets[:-1], last]

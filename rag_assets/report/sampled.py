@@ -31,6 +31,7 @@ from rag_assets.report.evaluation_pairs import (
     EvaluationPair,
     pair_sentence,
 )
+from rag_assets.report.judged import by_metric
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.store.artifacts import ArtifactKey
@@ -56,12 +57,10 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     Nor where every passage is graded: then the leaderboard says it all.
     """
     rows = [] if is_wholly_graded(result) else sampled_rows(result)
-    by_metric = {
-        row["metric"]: [one for one in rows if one["metric"] == row["metric"]] for row in rows
-    }
     title = "{} estimated from a sample of labels, {} questions"
     return [
-        estimates_sheet(title.format(metric, own[0]["n"]), own) for metric, own in by_metric.items()
+        estimates_sheet(title.format(metric, own[0]["n"]), own)
+        for metric, own in by_metric(rows).items()
     ]
 
 
