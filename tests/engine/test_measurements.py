@@ -32,9 +32,10 @@ from rag_assets.engine.measurements import (
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import forget_models
-from rag_assets.retrieval.reranking.candidates import Pair, Scores
+from rag_assets.retrieval.reranking.candidates import Pair
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.store.artifacts import OBJECTS
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny, all_measurements

@@ -57,7 +57,7 @@ _DENSE = {
     "static euclidean": {"similarity": "euclidean"},
     "static hnsw": {"index": "hnsw"},
 }
-_FUSED = {
+_FUSED: dict[str, dict[str, object]] = {
     "rrf": {},
     "convex": {},
 }

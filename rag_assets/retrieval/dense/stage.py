@@ -217,8 +217,7 @@ def _timed_alone(
         if sample and (config.asks_server or encode(sample[0])):
             part = Part(time_each(sample, encode), sum(costs) / len(costs) if costs else None)
             model = _model_key(context, key["retriever"], config)
-            names = {"asset": key.asset, "retriever": key["retriever"]}
-            keep_part(context, ENCODE, model, part, **names)
+            keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
     except ModelUnavailable:
         return  # the vectors are there: no time fails an evaluation
 

@@ -41,12 +41,8 @@ from rag_assets.options import Number
 from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.package_versions import version
 from rag_assets.retrieval.dense.vector_index import inner_products
-from rag_assets.retrieval.reranking.candidates import (
-    Candidates,
-    Reranked,
-    RerankedRetriever,
-    Scores,
-)
+from rag_assets.retrieval.reranking.candidates import Candidates, Reranked, RerankedRetriever
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 
 BLOCK = 64
@@ -62,7 +58,7 @@ class ByLikeness(RerankedRetriever, ABC):
 
     def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         """Return what embeds queries and documents; what another retriever embedded is known."""
-        return Encoder(**workspace.encoder_options(self, "embeddings"))  # type: ignore[arg-type]
+        return Encoder(**workspace.encoder_options(self, "embeddings"))
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         scores: list[Scores] = []

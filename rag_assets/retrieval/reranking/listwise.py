@@ -51,12 +51,8 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.options import Number
 from rag_assets.query_sets.model_output import without_thinking
 from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.reranking.candidates import (
-    Candidates,
-    Reranked,
-    RerankedRetriever,
-    Scores,
-)
+from rag_assets.retrieval.reranking.candidates import Candidates, Reranked, RerankedRetriever
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.retrieval.workspace import Usage, Workspace
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.servers.failures import Failed

@@ -38,11 +38,11 @@ from rag_assets.retrieval.reranking.candidates import (
     Pair,
     Reranked,
     RerankedRetriever,
-    Scores,
     pair_keys,
     pairs_of,
     scores_by_query,
 )
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
 from rag_assets.store.canonical import fingerprint
 

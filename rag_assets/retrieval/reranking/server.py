@@ -28,11 +28,11 @@ from rag_assets.retrieval.reranking.candidates import (
     Candidates,
     Reranked,
     RerankedRetriever,
-    Scores,
     pair_keys,
     pairs_of,
     scores_by_query,
 )
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import Address, ModelClient, Outage, ServedModelOptions
 from rag_assets.servers.failures import Failed
