@@ -138,6 +138,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     """Measure a graph over vectors of so many independent directions, beside exact search."""
     from rag_assets.retrieval.dense.embedding import HnswOptions
     from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
+    from rag_assets.retrieval.dense.vector_index import VectorIndex
 
     generator = np.random.default_rng(directions)
     axes = generator.standard_normal((directions, DIMENSION), dtype=np.float32)
@@ -156,7 +157,7 @@ def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     near = opened.nearest(queries, 10)
     seconds = time.perf_counter() - started
     started = time.perf_counter()
-    exact = opened.vectors.nearest(queries, 10)
+    exact = VectorIndex.nearest(opened, queries, 10)
     exact_seconds = time.perf_counter() - started
     pairs = zip(near, exact, strict=True)
     same = [len(set(a.positions.tolist()) & set(b.positions.tolist())) / 10 for a, b in pairs]

@@ -33,7 +33,7 @@ PART_OF = {"pydantic_core": "pydantic"}
 SEARCH = SqlRetriever(type="sql", query="SELECT :query AS id", dsn_env="DSN", revision="1")
 
 ASKED: list[tuple[str, str, Callable[[], object]]] = [
-    ("qdrant_client", "qdrant", qdrant._client),
+    ("qdrant_client", "qdrant", lambda: qdrant.connected(None)),  # type: ignore[arg-type]
     ("selectolax", "documents", lambda: read_file(Path("page.html"))),
     ("pypdfium2", "documents", lambda: read_pdf(Path("page.pdf"))),
     ("psycopg2", "postgres", lambda: SEARCH.connect()),
