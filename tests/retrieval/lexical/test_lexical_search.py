@@ -83,8 +83,8 @@ def test_okapi_drops_chunks_that_its_idf_scores_at_zero_or_below() -> None:
 
 def test_progress_counts_queries_up_to_the_last() -> None:
     done: list[int] = []
-    index_of({"a": "pump"}).search(["pump"] * 250, 1, done.append)
-    assert done == [100, 200, 250]
+    index_of({"a": "pump"}).search(["pump"] * 3, 1, done.append)
+    assert done == [1, 2, 3]
 
 
 WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
