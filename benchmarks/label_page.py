@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.server import LabelServer
-from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.page.session import LabelSession, Passages
 from rag_assets.labels.pool import label_pool
 from rag_assets.labels.sampling.design import new_design
+from rag_assets.labels.sampling.label_sample import SampledPool
 
 DEPTH, CANDIDATES = 10, 30
 WORDS = 200
@@ -57,9 +57,8 @@ def made_session(n_documents: int, n_retrievers: int, n_questions: int, log: Pat
         passages[f"r{retriever}"] = pa.table(columns)
     pool = label_pool(passages, question_ids, DEPTH)
     design = new_design(pool.items, pool.weights(Metric("dcg", DEPTH)))
-    return LabelSession(
-        *(pool, design, log), Passages(documents, queries, "english"), Metric("dcg", DEPTH)
-    )
+    sampled = SampledPool(pool, design, log)
+    return LabelSession(sampled, Passages(documents, queries), Metric("dcg", DEPTH))
 
 
 @click.command()
@@ -86,11 +85,11 @@ def main(documents: int, retrievers: int, questions: int, judgments: int) -> Non
             reply: dict[str, object] = json.loads(connection.getresponse().read())
             return reply
 
-        task = ask("next", by="made")["task"]
+        task = ask("next")["task"]
         milliseconds = []
         for number in range(judgments):
             assert isinstance(task, dict), task
-            names = ("query_id", "document_id", "start", "end", "n_lines")
+            names = ("query_id", "document_id", "start", "end")
             said = {"status": "judged", "grade": number % 2, "evidence": [], "seconds": 1.0}
             at = f"2026-03-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}.000Z"
             began = time.perf_counter()

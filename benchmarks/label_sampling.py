@@ -71,7 +71,7 @@ class Known(NamedTuple):
 
 def known(pipeline: Pipeline) -> Known:
     """Return the pool of an experiment, and what its labels say of the items."""
-    passages = sampled_passages(pipeline.experiment, pipeline.artifact, DEPTH, with_labels=True)
+    passages = sampled_passages(pipeline.experiment, pipeline.artifact, DEPTH)
     questions = pipeline.artifact(QUERIES_KEY).table().column("query_id").to_pylist()
     pool = label_pool(passages, questions, DEPTH)
     labels = np.zeros(len(pool.items))
@@ -269,7 +269,7 @@ def judged_table(truth: Known, verdicts: Floats, name: str, each: int, repetitio
         generator = np.random.default_rng(each)
         for _ in range(repetitions):
             sample = asked(truth, redrawn(truth, generator), each * truth.n_questions)
-            estimator = Estimator(replace(sample, verdicts=verdicts[None, :]), metric)
+            estimator = Estimator(replace(sample, verdicts={"judge": verdicts}), metric)
             rows.append(tau_and_loss(estimator.values(), truths))
             means.add(estimator.estimates().values())
             pairs.add(estimator.differences().values())

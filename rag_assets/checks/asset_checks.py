@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.checks.check import (
@@ -32,7 +31,6 @@ from rag_assets.labels.findings import (
     Finding,
     dangling_ids,
     queries_without_relevant,
-    rows,
 )
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.retrieval.runs_stage import RunsStage
@@ -45,10 +43,9 @@ TIED_SHARE = 0.1
 """Share of the queries that may have ties at the cut before it is a warning."""
 
 
-def outcome_of(tables: Iterable[pa.Table]) -> CheckOutcome:
+def outcome_of(results: Iterable[Finding]) -> CheckOutcome:
     """Return findings as what a check found: errors first, an error if there is one."""
-    findings = [finding for table in tables for finding in rows(table)]
-    findings.sort(key=lambda finding: finding.severity != ERROR)
+    findings = sorted(results, key=lambda finding: finding.severity != ERROR)
     errors = sum(finding.severity == ERROR for finding in findings)
     counts = {"errors": errors, "warnings": len(findings) - errors}
     severity = ERROR if errors else WARNING
@@ -64,7 +61,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _documents(at: Partition) -> CheckOutcome:
-    return outcome_of([duplicate_documents(at.artifact.table(["document_id", "text"]))])
+    return outcome_of(duplicate_documents(at.artifact.table(["document_id", "text"])))
 
 
 def _qrels(at: Partition) -> CheckOutcome:
@@ -72,9 +69,9 @@ def _qrels(at: Partition) -> CheckOutcome:
     ids = at.inputs.pipeline.artifact(DOCUMENTS_KEY).table(["document_id"])
     return outcome_of(
         [
-            dangling_ids(qrels, ids, queries, keeps_unknown=at.experiment.keeps_unknown),
-            queries_without_relevant(qrels, queries),
-            duplicate_queries(queries, qrels),
+            *dangling_ids(qrels, ids, queries, keeps_unknown=at.experiment.keeps_unknown),
+            *queries_without_relevant(qrels, queries),
+            *duplicate_queries(queries, qrels),
         ]
     )
 

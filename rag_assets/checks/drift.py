@@ -26,7 +26,7 @@ from rag_assets.checks.check import (
     of_evaluation,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.findings import WARNING, Finding, findings_table
+from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.reasons import changes
@@ -245,20 +245,19 @@ ANSWER_DRIFT = Check(
 )
 
 
-def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table, list[str]]:
+def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[list[Finding], list[str]]:
     """Compare the best scores and the answers of an evaluation with those of the anchor.
 
     Of each retriever the cell at the cut-off of the primary metric is looked at: the first hit is
     the same in every other one.
 
     Returns:
-        Table of :data:`rag_assets.labels.findings.FINDINGS`, and which retrievers and
-        answerers were not compared, with the reason.
+        What was found, and which retrievers and answerers were not compared, with the reason.
     """
     experiment = pipeline.experiment
     inputs = CheckInputs(pipeline, of_evaluation(pipeline, evaluation))
     if isinstance(inputs.anchor, str):
-        return findings_table([]), [f"drift: {inputs.anchor}"]
+        return [], [f"drift: {inputs.anchor}"]
     top_k = experiment.primary.cutoff or max(experiment.top_k)
     cells = [(DRIFT, name, run_key(experiment, name, top_k)) for name in experiment.retrievers]
     cells += [(ANSWER_DRIFT, name, answers_key(name)) for name in experiment.answer_cells]
@@ -275,4 +274,4 @@ def drift_findings(pipeline: Pipeline, evaluation: Evaluation) -> tuple[pa.Table
             findings += [Finding(outcome.severity, NAME, f"{name}: {p}") for p in outcome.problems]
             findings += [Finding(WARNING, FAR, f"{name}: {t}", q) for q, t in outcome.queries]
     notes = [f"drift of {', '.join(names)}: {reason}" for reason, names in skipped.items()]
-    return findings_table(findings), notes
+    return findings, notes

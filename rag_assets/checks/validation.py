@@ -39,7 +39,6 @@ from rag_assets.labels.findings import (
     findings_table,
     queries_without_relevant,
     reading_problems,
-    rows,
     unmatched_filters,
     unreachable_evidence,
 )
@@ -70,7 +69,7 @@ class Validation:
             StoreError: the store cannot be written, or the last evaluation cannot be read.
         """
         self.pipeline = pipeline
-        self._tables: list[pa.Table] = []
+        self._rows: list[Finding] = []
         self._sources = {one.name: one.empty() for one in (DOCUMENTS, QUERIES, QRELS)}
         self._problems: dict[str, list[DataError]] = {}
         self.skipped: list[str] = []
@@ -128,7 +127,7 @@ class Validation:
             if experiment.has_qrels and not self._errors:
                 documents, queries = self._sources["documents"], self._sources["queries"]
                 self._read(QRELS_KEY, partial(experiment.read_qrels, documents, queries))
-        self._tables.append(reading_problems(self._errors))
+        self._rows += reading_problems(self._errors)
 
     def _are_written(self, chunking: str) -> bool:
         """Return whether a model wrote the questions already; nothing is asked."""
@@ -158,12 +157,12 @@ class Validation:
         pairs = near_duplicates(documents.column("text"))
         experiment = self.pipeline.experiment
         used = any(filter_set(experiment, n) is not None for n in experiment.retrievers)
-        self._tables += [
-            duplicate_queries(queries, qrels),
-            duplicate_documents(documents),
-            near_duplicate_documents(documents, pairs),
-            unjudged_twins(qrels, documents, pairs),
-            unmatched_filters(queries, documents, used=used),
+        self._rows += [
+            *duplicate_queries(queries, qrels),
+            *duplicate_documents(documents),
+            *near_duplicate_documents(documents, pairs),
+            *unjudged_twins(qrels, documents, pairs),
+            *unmatched_filters(queries, documents, used=used),
         ]
 
     def _check_labels(self) -> None:
@@ -174,21 +173,20 @@ class Validation:
             self.skipped.append("labels: a language model has not written the questions yet")
             return
         if not experiment.has_qrels:
-            unread = experiment.unread_labels
-            self.skipped.append(f"labels: there are none yet{f'; {unread}' if unread else ''}")
+            self.skipped.append("labels: there are none yet")
             return
         if self._problems["documents"] or self._problems.get("queries"):
             self.skipped.append("labels: the documents or the queries have errors")
             return
         keeps = experiment.keeps_unknown
-        self._tables.append(dangling_ids(qrels, documents, queries, keeps_unknown=keeps))
-        self._tables.append(queries_without_relevant(qrels, queries))
+        self._rows += dangling_ids(qrels, documents, queries, keeps_unknown=keeps)
+        self._rows += queries_without_relevant(qrels, queries)
         if not self._errors:
             try:
                 self._materialized(QUERY_FACTS_KEY)
             except DataError as error:
                 finding = Finding(ERROR, QUERY_FACTS_KEY.asset, str(error))
-                self._tables.append(findings_table([finding]))
+                self._rows.append(finding)
         elif experiment.config.split or experiment.weight or experiment.statistics.cluster != NONE:
             self.skipped.append("splits, weights and clusters: the files have errors")
         with self._skipping("evidence that no chunk covers"):
@@ -199,7 +197,7 @@ class Validation:
                 name: relevant_units(judged, self._materialized(chunks_key(name)), experiment.judge)
                 for name in experiment.chunkings
             }
-            self._tables.append(unreachable_evidence(units, judged))
+            self._rows += unreachable_evidence(units, judged)
 
     def _check_files(self) -> None:
         """Check files of index texts, and answerers with their files."""
@@ -213,9 +211,9 @@ class Validation:
                         try:
                             texts_from_file(option, file, chunks)
                         except DataError as error:
-                            self._tables.append(reading_problems([error]))
+                            self._rows += reading_problems([error])
         if experiment.answerers and not self._errors:
-            self._tables.append(answer_findings(self.pipeline))
+            self._rows += answer_findings(self.pipeline)
 
     def _check_drift(self) -> None:
         """Compare the last evaluation with the anchor."""
@@ -225,7 +223,7 @@ class Validation:
             self.skipped.append("drift: there is no evaluation yet")
             return
         drift, not_compared = drift_findings(self.pipeline, evaluation)
-        self._tables.append(drift)
+        self._rows += drift
         self.skipped += not_compared
 
     def _sorted(self) -> pa.Table:
@@ -233,8 +231,7 @@ class Validation:
         broken = {error.query_id for error in self._errors if isinstance(error, RowError)} - {None}
         findings = [
             finding
-            for table in self._tables
-            for finding in rows(table)
+            for finding in self._rows
             if finding.severity == ERROR
             or finding.query_id not in broken
             or finding.check != "no_relevant_document"
@@ -246,7 +243,7 @@ class Validation:
 ANSWERS, MISSING = "answers", "missing_prediction"
 
 
-def answer_findings(pipeline: Pipeline) -> pa.Table:
+def answer_findings(pipeline: Pipeline) -> list[Finding]:
     """Return findings about answerers."""
     experiment = pipeline.experiment
     findings = list[Finding]()
@@ -272,4 +269,4 @@ def answer_findings(pipeline: Pipeline) -> pa.Table:
             for query_id, row in answers.items()
             if row.get("error") == NO_PREDICTION
         ]
-    return findings_table(findings)
+    return findings

@@ -157,7 +157,6 @@ def _print_notes(pipeline: Pipeline) -> None:
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
             print_note(f"{line}")
-    print_note(pipeline.experiment.unread_labels)
 
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:

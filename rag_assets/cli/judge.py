@@ -41,8 +41,8 @@ from rag_assets.labels.logs import (
     append_lines,
     read_judgments,
 )
-from rag_assets.labels.sheets import read_sheet as read_passage_sheet
-from rag_assets.labels.sheets import sheet_text as passage_sheet_text
+from rag_assets.labels.passage_sheets import read_sheet as read_passage_sheet
+from rag_assets.labels.passage_sheets import sheet_text as passage_sheet_text
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.judged import check_sheets

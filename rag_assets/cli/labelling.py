@@ -10,17 +10,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import output, print_data, print_line, print_message
-from rag_assets.errors import DataError, MissingArtifact, UsageError
+from rag_assets.errors import MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.labels.experiment_pool import (
     evaluated_retrievers,
     labelling_pipeline,
-    question_clusters,
     run_pool,
     sampled_pool,
 )
@@ -32,33 +29,24 @@ from rag_assets.labels.logs import (
     lock_file,
     read_judgments,
 )
+from rag_assets.labels.passage_sheets import (
+    EVIDENCE,
+    is_sample_sheet,
+    new_judgments,
+    next_units,
+    read_sheet,
+    sheet_text,
+)
 from rag_assets.labels.pool import (
     PooledUnit,
     in_blind_order,
     merged,
     sampled_metrics,
-    texts_of,
     without_outer_blanks,
 )
 from rag_assets.labels.sampling.design import read_design
-from rag_assets.labels.sampling.label_sample import label_sample
-from rag_assets.labels.sampling.sample_sheet import (
-    is_sample_sheet,
-    new_judgments,
-    next_units,
-    read_sample_sheet,
-    sample_sheet_text,
-)
 from rag_assets.labels.sampling.sample_stage import sampled_depth
-from rag_assets.labels.sheets import (
-    EVIDENCE,
-    cut_texts,
-    read_sheet,
-    refuse,
-    sheet_text,
-)
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.plain_text import CELL_LIMIT
 from rag_assets.report.formats import as_json
 from rag_assets.report.label_health import label_status, status_sheets
 from rag_assets.report.terminal_table import sheets_view
@@ -135,19 +123,16 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
             f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
             f"answers, copy it into the column {EVIDENCE}"
         )
-    _say_cut(units, documents)
 
 
 def _write_sample(
     pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None
 ) -> None:
     sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
-    sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
+    sample = sampled.sample(sampled.lines())
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
-    lengths = {name: len(text) for name, text in texts_of(documents).items()}
-    units = next_units(sample, n, lengths)
-    _hand_out(sample_sheet_text(units, sample, documents, queries), units, out)
-    _say_cut(units, documents)
+    units = next_units(sample, n, documents)
+    _hand_out(sheet_text(units, documents, queries, sample), units, out)
 
 
 def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
@@ -160,32 +145,17 @@ def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
     print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
 
 
-def _say_cut(units: Sequence[PooledUnit], documents: pa.Table) -> None:
-    n_cut = cut_texts(units, documents)
-    if n_cut:
-        print_message(
-            f"{n_cut} texts are longer than the {CELL_LIMIT:,} characters that a cell takes: their "
-            "beginning is shown, and at which characters of the document the rest stands"
-        )
-
-
 def _import_sheet(experiment: Experiment, sheet: Path) -> None:
     documents = experiment.dataset.read_documents().table
     queries = experiment.dataset.read_queries().table
     graded, n_empty = read_sheet(sheet, documents, queries)
-    conflicts: list[DataError] = []
-
-    def conflict(error: DataError) -> None:
-        conflicts.append(DataError(str(error), file=sheet))
-        refuse(conflicts)
-
     added = add_judgments(
         experiment.dataset,
         [label for row, place in graded for label in row.judgments(place.line or 0)],
         documents,
         queries,
         judge=experiment.judge,
-        on_conflict=conflict,
+        sheet=sheet,
         keeps_unknown=experiment.keeps_unknown,
     )
     _say_added(added, f"{n_empty} rows without a grade")
@@ -203,7 +173,7 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
     at = datetime.now(UTC).isoformat(timespec="seconds")
     with locked(lock_file(log)):
         design = read_design(design_file(log))
-        answers, n_empty = read_sample_sheet(sheet, design, documents, queries)
+        answers, n_empty = read_sheet(sheet, documents, queries, design)
         new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
         append_lines(log, new)
     n_without = sum(one.status != JUDGED for one in new)
@@ -217,20 +187,16 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
     documents = experiment.dataset.read_documents().table
     queries = experiment.dataset.read_queries().table
     votes = read_feedback(file, documents, queries)
-    conflicts: list[DataError] = []
     added = add_judgments(
         experiment.dataset,
         votes.judgments,
         documents,
         queries,
         judge=experiment.judge,
-        on_conflict=conflicts.append,
-        renewed=votes.units,
         keeps_unknown=experiment.keeps_unknown,
     )
-    renewed = f"{added.n_changed} changed and {added.n_withdrawn} taken back, with their votes"
-    kept = f"{len(conflicts)} of which with another grade, which is kept"
-    _say_added(added, f"{kept}; {renewed}; {votes.n_undecided} undecided")
+    kept = f"{added.n_conflicts} of the labels have another grade, which stays"
+    _say_added(added, f"{kept}; {votes.n_undecided} undecided")
 
 
 def _say_added(added: Added, rest: str) -> None:
@@ -266,10 +232,8 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
     depth = depth or sampled_depth(pipeline.experiment)
     sampled = sampled_pool(pipeline, depth, seed)
     lines = sampled.lines()
-    sample = label_sample(sampled.pool, sampled.design, lines, sampled.earlier)
-    status = label_status(
-        pipeline.experiment, sample, lines, depth, question_clusters(pipeline, sampled.pool)
-    )
+    sample = sampled.sample(lines)
+    status = label_status(pipeline.experiment, sample, lines, depth, sampled.clusters)
     if form == "json":
         print_data(as_json(status))
     else:
@@ -278,23 +242,19 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
 
 def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, browser: bool) -> None:
     """Answer the page's requests until the process is interrupted."""
-    from rag_assets.labels.page.passages import Passages
     from rag_assets.labels.page.server import LabelServer
-    from rag_assets.labels.page.session import LabelSession
+    from rag_assets.labels.page.session import LabelSession, Passages
 
     experiment = pipeline.experiment
     depth = depth or sampled_depth(experiment)
-    pool, design, earlier, log = sampled_pool(pipeline, depth, seed)
+    sampled = sampled_pool(pipeline, depth, seed)
     passages = Passages(*(pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY)))
     metric, *_ = sampled_metrics(experiment.primary, depth)
-    session = LabelSession(
-        *(pool, design, log, passages, metric, earlier),
-        clusters=question_clusters(pipeline, pool),
-        level=experiment.statistics.confidence,
-    )
+    level = experiment.statistics.confidence
+    session = LabelSession(sampled, passages, metric, level)
     server = LabelServer(session, getpass.getuser(), port)
     print_line(server.address)
-    where = f"{len(pool.items)} passages in the pool; judgments go to {log}"
+    where = f"{len(sampled.pool.items)} passages in the pool; judgments go to {sampled.log}"
     print_message(f"{where}; Ctrl-C ends it")
     if browser:
         webbrowser.open(server.address)

@@ -45,11 +45,11 @@ from rag_assets.report.question_hits import QuestionHits
 from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
-from rag_assets.sources.formats import question_like
 from rag_assets.sources.labelled_folder import (
     N_EXAMPLES,
     QUERIES_FILE,
     LabelledFolder,
+    look_alikes,
     template_text,
 )
 from rag_assets.store.atomic import write_text
@@ -161,9 +161,8 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
         summary = summarise(documents, chunker)
         for what, text in _said(experiment, documents, summary, data, store):
             print_line(f"{what:<17}{text}")
-    for line in question_like(experiment.dataset, experiment.named_files.values()):
+    for line in look_alikes(experiment.dataset, experiment.named_files.values()):
         print_note(line)
-    print_note(experiment.unread_labels)
     place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
         written = shlex.quote(str(shown_path(dataset.root / QUERIES_FILE)))
@@ -266,7 +265,7 @@ def ask_retrievers(
     experiment = pipeline.experiment
     for line in host_notes(clients(experiment)):
         print_message(f"warning: {line}")
-    for line in question_like(experiment.dataset, experiment.named_files.values()):
+    for line in look_alikes(experiment.dataset, experiment.named_files.values()):
         print_note(line)
     hits = QuestionHits(question)
     console = output()

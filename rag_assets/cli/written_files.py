@@ -69,7 +69,6 @@ def convert(path: Path, to: str, folder: Path) -> None:
     """Write the documents, queries and qrels of PATH in another format."""
     experiment = load_experiment(path)
     dataset = experiment.dataset
-    print_note(experiment.unread_labels)
     documents, queries = dataset.read_documents(), dataset.read_queries()
     qrels = experiment.read_qrels(documents.table, queries.table)
     tables = Tables(documents.table, queries.table, qrels.table)

@@ -41,7 +41,7 @@ from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
-from rag_assets.sources.formats import unread_files, unread_labels
+from rag_assets.sources.formats import unread_files
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
 
@@ -165,11 +165,6 @@ class Experiment:
         """Return the files of labels: the dataset's, and those of a pool that is wholly graded."""
         files = list(self.dataset.qrels_files()) if self.dataset.has_qrels else []
         return [*files, *(self.label_sample_files.values() if self.has_graded_pool else ())]
-
-    @property
-    def unread_labels(self) -> str | None:
-        """One line about files that look like labels, where there are no labels."""
-        return unread_labels(self.dataset)
 
     @property
     def unread_files(self) -> list[str]:

@@ -42,7 +42,6 @@ from rag_assets.sources.formats import (
     LABELLING_LOG,
     PASSAGE_LABELS,
     open_dataset,
-    unread_labels,
     with_columns,
 )
 from rag_assets.sources.tables import KEEP
@@ -207,10 +206,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     listed = tuple(sorted(set(config.top_k)))
     top_k = tuple(sorted({*listed, *(m.cutoff for m in (*extra, primary) if m.cutoff is not None)}))
     judges = {name: blocks.judge(name, one, max(top_k)) for name, one in config.judges.items()}
-    lacks: dict[str, str | None] = {} if config.split is not None else {"split": None}
-    if not has_labels:
-        lacks["labels"] = unread_labels(dataset)
-    check_tuning(retrievers, top_k, lacks)
+    check_tuning(retrievers, top_k, has_split=config.split is not None, has_labels=has_labels)
     return Experiment(
         config=config,
         name=config.name or _default_name(source, has_file=has_file),

@@ -142,14 +142,17 @@ def tune_of(config: RetrieverConfig) -> Tune | None:
 def check_tuning(
     retrievers: Mapping[str, RetrieverConfig],
     cutoffs: Collection[int],
-    lacks: Mapping[str, str | None],
+    *,
+    has_split: bool,
+    has_labels: bool,
 ) -> None:
     """Check that weights can be chosen.
 
     Args:
         retrievers: all of the experiment.
         cutoffs: its cut-offs, and those of its metrics.
-        lacks: what the experiment has not of ``split`` and ``labels``, with what else to say of it.
+        has_split: whether queries are split.
+        has_labels: whether there are labels.
 
     Raises:
         KeyProblem: there is no split or there are no labels, or the metric is none that a ranking
@@ -164,14 +167,13 @@ def check_tuning(
             problem = "weights are tuned of base retrievers; of reranked ones give numbers"
         elif isinstance(config, FusedRetriever) and config.recency is not None:
             problem = "weights are tuned by the fused scores alone; with recency give numbers"
-        elif "split" in lacks:
+        elif not has_split:
             problem = (
                 "tuned weights are chosen on dev and reported on test; add the key `split`, such "
                 "as split: {dev: 0.5, seed: 0}"
             )
-        elif "labels" in lacks:
-            needs = "tuned weights need labels to be chosen by"
-            problem = "; ".join(filter(None, (needs, lacks["labels"])))
+        elif not has_labels:
+            problem = "tuned weights need labels to be chosen by"
         if problem is not None:
             raise KeyProblem(("retrievers", name, "weights"), problem)
         if tune.metric is not None:

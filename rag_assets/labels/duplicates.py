@@ -1,17 +1,18 @@
 """Documents that hold the same text, or nearly, and queries that ask the same.
 
-Similarity is Jaccard's: shared shingles (hashed five-word windows) / all shingles of the two.
-Candidates come from MinHash (Broder 1997) with banding (Leskovec, Rajaraman and Ullman, Mining of
-Massive Datasets, section 3.4): 64 hash values a document in 16 bands of 4. A pair of similarity s
-shares a band with the chance 1 - (1 - s^4)^16: 0.9998 at 0.8, so about one pair in 5,000 is missed
-there, and fewer above. Every candidate is then compared exactly, so no reported pair is wrong.
+Similarity is Jaccard's: shared shingles (hashed five-word windows) / all shingles of the two. With
+the n shingles of a text in the order of their frequency in all texts, two texts whose similarity is
+at least t share one of their first n - ceil(t n) + 1 (Chaudhuri, Ganti and Kaushik 2006, "A
+primitive operator for similarity joins in data cleaning"). So only pairs that share such a one are
+compared, exactly, and none is missed.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import combinations, product
 from typing import NamedTuple
@@ -19,20 +20,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.labels.findings import WARNING, Finding, findings_table
+from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.sources.fields import shown
 
 THRESHOLD = 0.8
-BANDS = 16
-ROWS = 4
-
 ALL_PAIRS_UP_TO = 50
-"""In a larger bucket each document is compared with the first 50 only, not with every other."""
+"""Of more texts that share a shingle each is compared with the first 50, not with every other."""
 
 WINDOW = 5
 """Words of a shingle."""
 
-_SEED = 20_250_101
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _POWERS = np.cumprod(np.full(WINDOW, _FACTOR))[::-1]
 _WORD = re.compile(r"[^\W_]+")
@@ -54,16 +51,10 @@ def near_duplicates(texts: pa.ChunkedArray, threshold: float = THRESHOLD) -> lis
 
     Args:
         texts: one text a document.
-        threshold: between 0 and 1; below 0.8 more and more pairs are missed.
+        threshold: above 0, at most 1.
     """
-    sets = {row: own for row, own in enumerate(shingles(texts)) if len(own)}
-    if len(sets) < 2:
-        return []
-    rows = list(sets)
-    pairs = {
-        tuple(sorted((rows[first], rows[second])))
-        for first, second in _candidates(_signatures(list(sets.values())))
-    }
+    sets = {row: hashes for row, hashes in enumerate(shingles(texts)) if len(hashes)}
+    pairs = {pair for bucket in _buckets(sets, threshold) for pair in _pairs(bucket)}
     compared = (Pair(a, b, _jaccard(sets[a], sets[b])) for a, b in sorted(pairs))
     return [pair for pair in compared if pair.similarity >= threshold]
 
@@ -90,32 +81,29 @@ def shingles(texts: pa.ChunkedArray) -> Iterator[np.ndarray]:
             yield np.unique(numbers)
 
 
-def _signatures(sets: Sequence[np.ndarray]) -> np.ndarray:
-    """Return 64 minima a document, each under another hash function."""
-    random = np.random.default_rng(_SEED)
-    factors = random.integers(0, 2**63, BANDS * ROWS, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    offsets = random.integers(0, 2**63, BANDS * ROWS, dtype=np.uint64)
-    starts = np.cumsum([0, *map(len, sets[:-1])])
-    hashes = np.concatenate(sets)
-    mixed = hashes ^ (hashes >> np.uint64(25))
-    signatures = np.empty((BANDS * ROWS, len(sets)), np.uint32)
-    for number, (factor, offset) in enumerate(zip(factors, offsets, strict=True)):
-        # Multiply-shift: the upper half of the product is a random function of the shingle.
-        values = ((mixed * factor + offset) >> np.uint64(32)).astype(np.uint32)
-        signatures[number] = np.minimum.reduceat(values, starts)
-    return signatures
+def _buckets(sets: Mapping[int, np.ndarray], threshold: float) -> Iterator[list[int]]:
+    """Yield the rows of several texts that share one of their rarest shingles."""
+    if not sets:
+        return
+    every = np.concatenate(list(sets.values()))
+    _, numbers, counts = np.unique(every, return_inverse=True, return_counts=True)
+    edges = np.cumsum([len(own) for own in sets.values()])[:-1]
+    prefixes = []
+    for own, frequency in zip(sets.values(), np.split(counts[numbers], edges), strict=True):
+        n = len(own) - math.ceil(threshold * len(own) - 1e-9) + 1
+        rarest = np.argsort(frequency, kind="stable")[:n]
+        prefixes.append(own[rarest[frequency[rarest] > 1]])
+    keys = np.concatenate(prefixes)
+    rows = np.repeat(list(sets), [len(prefix) for prefix in prefixes])
+    order = np.argsort(keys, kind="stable")
+    edges = np.flatnonzero(np.diff(keys[order])) + 1
+    yield from (bucket.tolist() for bucket in np.split(rows[order], edges) if len(bucket) > 1)
 
 
-def _candidates(signatures: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield the pairs that share a band."""
-    for band in signatures.reshape(BANDS, ROWS, -1):
-        buckets: dict[bytes, list[int]] = {}
-        for number, column in enumerate(np.ascontiguousarray(band.T)):
-            buckets.setdefault(column.tobytes(), []).append(number)
-        for bucket in buckets.values():
-            hubs, rest = bucket[:ALL_PAIRS_UP_TO], bucket[ALL_PAIRS_UP_TO:]
-            yield from combinations(hubs, 2)
-            yield from product(hubs, rest)
+def _pairs(bucket: Sequence[int]) -> Iterator[tuple[int, int]]:
+    hubs, rest = bucket[:ALL_PAIRS_UP_TO], bucket[ALL_PAIRS_UP_TO:]
+    yield from combinations(hubs, 2)
+    yield from product(hubs, rest)
 
 
 def _jaccard(a: np.ndarray, b: np.ndarray) -> float:
@@ -129,31 +117,23 @@ DUPLICATE_QUERY = "duplicate_query"
 CONFLICT = "conflicting_queries"
 UNJUDGED = "unjudged_twin"
 
-_WORDS = 8
-"""Words by which texts are told apart first."""
 
-
-def duplicate_documents(documents: pa.Table) -> pa.Table:
+def duplicate_documents(documents: pa.Table) -> list[Finding]:
     """Return a warning for each document whose text, but for white space, an earlier one has.
 
     Titles do not count, and blank texts are passed over.
     """
-    ids, texts = documents.column("document_id"), documents.column("text")
-    # Most texts differ in their first words, and are not split as a whole; and of a large corpus
-    # one text is held at a time, unless its beginning is that of another.
-    rows: dict[int, list[int]] = defaultdict(list)
-    for row, text in enumerate(text for chunk in texts.chunks for text in chunk.to_pylist()):
-        rows[hash(tuple(text.split(None, _WORDS)[:_WORDS]))].append(row)
-    alike = sorted(row for same in rows.values() if len(same) > 1 for row in same)
-    groups: dict[str, list[str]] = defaultdict(list)
-    for row in alike:
-        groups[_words(texts[row])].append(ids[row].as_py())
-    return findings_table(
+    groups: dict[bytes, list[str]] = defaultdict(list)
+    for batch in documents.select(["document_id", "text"]).to_batches():
+        for row in batch.to_pylist():
+            words = row["text"].split()
+            if words:
+                groups[blake2b(" ".join(words).encode()).digest()].append(row["document_id"])
+    return [
         Finding(WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", None, other)
-        for text, (first, *others) in groups.items()
+        for first, *others in groups.values()
         for other in others
-        if text
-    )
+    ]
 
 
 def _words(text: pa.StringScalar) -> str:
@@ -161,7 +141,7 @@ def _words(text: pa.StringScalar) -> str:
     return " ".join(text.as_py().split())
 
 
-def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
+def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> list[Finding]:
     """Return a warning for each document that nearly equals an earlier one, by pairs of its rows.
 
     Equal texts are left to :func:`duplicate_documents`.
@@ -171,16 +151,16 @@ def near_duplicate_documents(documents: pa.Table, pairs: Sequence[Pair]) -> pa.T
     for pair in pairs:
         if pair.second not in best or pair.similarity > best[pair.second].similarity:
             best[pair.second] = pair
-    findings = []
+    findings: list[Finding] = []
     for pair in best.values():
         if _words(texts[pair.first]) != _words(texts[pair.second]):
             first, second = ids[pair.first].as_py(), ids[pair.second].as_py()
             message = f"is nearly {shown(first)}: {pair.similarity:.0%} of their word windows agree"
             findings.append(Finding(WARNING, NEAR, message, document_id=second))
-    return findings_table(findings)
+    return findings
 
 
-def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) -> pa.Table:
+def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) -> list[Finding]:
     """Return a warning for each query and each unjudged near-duplicate of a relevant document.
 
     Where the judgment is a span, the twin must hold its text to the character. ``pairs`` are rows
@@ -208,10 +188,10 @@ def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) 
                 "it counts as not relevant"
             )
             findings[pair] = Finding(WARNING, UNJUDGED, message, *pair, label["evidence_id"])
-    return findings_table(findings.values())
+    return list(findings.values())
 
 
-def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
+def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> list[Finding]:
     """Return a warning for each query whose text another one has, but for case and white space.
 
     ``duplicate_query``: their judgments are the same, so the question counts twice.
@@ -221,7 +201,7 @@ def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
     ids, texts = queries.column("query_id").to_pylist(), queries.column("text").to_pylist()
     for query_id, text in zip(ids, texts, strict=True):
         groups[" ".join(text.split()).casefold()].append(query_id)
-    judged, findings = _judgments(qrels), []
+    judged, findings = _judgments(qrels), list[Finding]()
     for text, (first, *others) in groups.items():
         for other in others if text else ():
             same = judged.get(first) == judged.get(other)
@@ -229,7 +209,7 @@ def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> pa.Table:
             message = f"asks the same as query {shown(first)}{how}"
             check = DUPLICATE_QUERY if same else CONFLICT
             findings.append(Finding(WARNING, check, message, other))
-    return findings_table(findings)
+    return findings
 
 
 def _judgments(qrels: pa.Table) -> dict[str, frozenset[frozenset[tuple[object, ...]]]]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from rag_assets.errors import MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.logs import (
-    LoggedJudgment,
     acted_marks,
     design_file,
     drawn_items,
@@ -21,14 +19,17 @@ from rag_assets.labels.logs import (
     read_judgments,
     read_marks,
 )
-from rag_assets.labels.pool import Judgment, LabelPool, PooledUnit, label_pool, units_in
+from rag_assets.labels.pool import PooledUnit, label_pool, units_in
 from rag_assets.labels.sampling.design import (
-    Design,
     new_design,
     read_design,
     write_design,
 )
-from rag_assets.labels.sampling.label_sample import earlier_labels, not_answered
+from rag_assets.labels.sampling.label_sample import (
+    SampledPool,
+    earlier_labels,
+    not_answered,
+)
 from rag_assets.labels.sampling.sample_stage import (
     clusters_of,
     question_ids,
@@ -40,19 +41,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import Progress
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.settings import StoreSettings
-
-
-class SampledPool(NamedTuple):
-    """What is asked, in which order, what was known before, and where answers are written."""
-
-    pool: LabelPool
-    design: Design
-    earlier: tuple[Judgment, ...]
-    log: Path
-
-    def lines(self) -> list[LoggedJudgment]:
-        """Return what the log holds; nothing before the first judgment."""
-        return read_judgments(self.log)
 
 
 def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) -> Pipeline:
@@ -112,25 +100,16 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         design = stored.extended(pool.items, weights, drawn_items(read_judgments(log)))
     if design is not stored:
         write_design(design, file)
-    return SampledPool(pool, design, tuple(earlier_labels(passages)), log)
-
-
-def question_clusters(pipeline: Pipeline, pool: LabelPool) -> list[str] | None:
-    """Return the cluster of each question of a pool; None where the experiment has none."""
-    return clusters_of(pipeline.experiment, pipeline.artifact, pool.question_ids)
+    clusters = clusters_of(experiment, pipeline.artifact, ids)
+    return SampledPool(pool, design, log, tuple(earlier_labels(passages)), clusters)
 
 
 def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
     """Return what the retrievers found in their first ``depth`` ranks and nobody judged yet."""
     experiment = pipeline.experiment
     _check_depth(experiment, depth)
-    passages = sampled_passages(
-        experiment,
-        pipeline.artifact,
-        depth,
-        evaluated_retrievers(pipeline),
-        with_labels=experiment.has_qrels,
-    )
+    names = evaluated_retrievers(pipeline)
+    passages = sampled_passages(experiment, pipeline.artifact, depth, names)
     tables = [table.filter(table["label"].is_null()) for table in passages.values()]
     units = {unit for table in tables for unit in units_in(table)}
     return not_answered(units, read_judgments(experiment.judgments_log))

@@ -1,7 +1,7 @@
 """What checks of labels return, and labels and queries that nothing can be measured with.
 
 Judgments of queries and documents that do not exist, queries without a relevant document, filters
-that ask for what no document has, evidence that no chunk covers, and passages that nobody judged.
+that ask for what no document has, and evidence that no chunk covers.
 """
 
 from __future__ import annotations
@@ -60,19 +60,14 @@ def findings_table(findings: Iterable[Finding]) -> pa.Table:
     return FINDINGS.from_rows([finding._asdict() for finding in findings])
 
 
-def rows(table: pa.Table) -> list[Finding]:
-    """Return the rows of a table of findings."""
-    return [Finding(**row) for row in table.to_pylist()]
-
-
-def reading_problems(problems: Iterable[DataError]) -> pa.Table:
+def reading_problems(problems: Iterable[DataError]) -> list[Finding]:
     """Return an error for each problem that ``Problems`` collected, without repeats.
 
     A table that is empty because its rows were refused is left out.
     """
     different = {str(problem): problem for problem in problems}
     causes = [cause for cause in different.values() if _check(cause) != EMPTY]
-    return findings_table(_finding(cause) for cause in causes or different.values())
+    return [_finding(cause) for cause in causes or different.values()]
 
 
 def _check(problem: DataError) -> str:
@@ -101,11 +96,11 @@ UNREACHABLE = "unreachable_evidence"
 
 def dangling_ids(
     qrels: pa.Table, documents: pa.Table, queries: pa.Table, *, keeps_unknown: bool = False
-) -> pa.Table:
+) -> list[Finding]:
     """Return an error for each judgment whose query or document does not exist.
 
     ``unknown_id``: there is nothing like it. ``id_level``: it is the id of a chunk such as
-    ``fares.md#0-200``, a file name without its end, or a document where the corpus holds chunks;
+    ``fares.md#0-200``;
     the message says which document is probably meant. Where unknown documents are wanted,
     ``keeps_unknown``, ``id_level`` alone is found, as a warning.
     """
@@ -127,10 +122,10 @@ def dangling_ids(
                 continue
             subject = (row["query_id"], row["document_id"], row["evidence_id"])
             findings.append(Finding(WARNING if is_kept else ERROR, check, message, *subject))
-    return findings_table(findings)
+    return findings
 
 
-def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
+def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> list[Finding]:
     """Return a warning for each query without a positive judgment: no mean counts it.
 
     A query that is meant to have none says so, and is no finding: it has the tag ``unanswerable``,
@@ -140,7 +135,7 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
     judged = {query_id for query_id, grade in grades if grade >= 0}
     answerable = {query_id for query_id, grade in grades if grade > 0}
     explained = answerable | declared_unanswerable(queries)
-    findings = []
+    findings: list[Finding] = []
     for query_id in queries.column("query_id").to_pylist():
         if query_id not in explained:
             message = (
@@ -149,10 +144,10 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> pa.Table:
                 else "has no judgment; it is without labels and enters no mean"
             )
             findings.append(Finding(WARNING, UNANSWERABLE, message, query_id))
-    return findings_table(findings)
+    return findings
 
 
-def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> pa.Table:
+def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> list[Finding]:
     """Return a finding for each filter with a field, value or combination that no document has.
 
     Where a retriever obeys filters (``used``), what an evaluation refuses is an error, and what is
@@ -168,7 +163,7 @@ def unmatched_filters(queries: pa.Table, documents: pa.Table, *, used: bool) -> 
     matching = FilteredDocuments(documents, {name for f in filters.values() for name in f})
     for query_id, fields in filters.items():
         findings += _filter_findings(query_id, fields, matching, ERROR if used else WARNING)
-    return findings_table(findings)
+    return findings
 
 
 def _filter_findings(
@@ -187,7 +182,7 @@ def _filter_findings(
     return [Finding(level, FILTER, message, query_id) for level, message in problems]
 
 
-def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table) -> pa.Table:
+def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table) -> list[Finding]:
     """Return a warning for each relevant evidence and chunking without a unit that satisfies it.
 
     Such an evidence stays in R, so recall cannot reach 1. Units are those of each chunking.
@@ -195,7 +190,7 @@ def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table
     documents: dict[tuple[str, str], str] = {}  # the first one of each evidence
     for row in qrels.select(["query_id", "evidence_id", "document_id"]).to_pylist():
         documents.setdefault((row["query_id"], row["evidence_id"]), row["document_id"])
-    findings = []
+    findings: list[Finding] = []
     for chunking, table in relevant_units.items():
         missed = pc.and_(pc.is_null(table.column("unit_id")), pc.greater(table.column("grade"), 0))
         message = (
@@ -206,4 +201,4 @@ def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table
             key = (row["query_id"], row["evidence_id"])
             subject = (key[0], documents.get(key), key[1])
             findings.append(Finding(WARNING, UNREACHABLE, message, *subject))
-    return findings_table(findings)
+    return findings

@@ -15,9 +15,6 @@ u votes up and d votes down for a unit, its grade is:
 - 0 when u < d;
 - none when u = d: undecided.
 
-A file says all that is known of the units that it names: read again, with votes changed or added,
-it gives them new grades, and takes back those of units that are undecided now.
-
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
 """
@@ -26,8 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -40,9 +36,9 @@ from rag_assets.labels.pool import PLACE, Judgment, Key, PooledUnit, texts_of
 from rag_assets.labels.sheets import refuse
 from rag_assets.sources.dataset import Dataset, Problems
 from rag_assets.sources.fields import Id, Place, checked_id, shown
-from rag_assets.sources.judgments import Quotes, Unlocated, read_judgments
+from rag_assets.sources.judgments import read_judgments
 from rag_assets.sources.labelled_folder import LabelledFolder
-from rag_assets.sources.row_files import read_declared, read_objects
+from rag_assets.sources.row_files import read_declared
 from rag_assets.sources.tables import KnownIds
 from rag_assets.store.atomic import atomic_file
 
@@ -51,16 +47,12 @@ STRONG_VOTES = 3
 
 _CHUNK = re.compile(r"(?P<document>.+)#(?P<start>\d{1,15})-(?P<end>\d{1,15})", re.DOTALL)
 
-SOURCE = "feedback: "
-"""How the source of a judgment from feedback begins."""
-
 
 class Votes(NamedTuple):
-    """Judgments from votes, for how many units up and down are equal, and all units voted on."""
+    """Judgments from votes, and for how many units up and down are equal."""
 
     judgments: list[Judgment]
     n_undecided: int
-    units: frozenset[PooledUnit]
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -118,8 +110,8 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         up, down = (sum(n for vote, n in cast.values() if vote == way) for way in ("up", "down"))
         grade = grade_of(up, down)
         if grade is not None:
-            judgments.append(Judgment(unit, grade, f"{SOURCE}{up} up, {down} down", lines[unit]))
-    return Votes(judgments, len(votes) - len(judgments), frozenset(votes))
+            judgments.append(Judgment(unit, grade, f"feedback: {up} up, {down} down", lines[unit]))
+    return Votes(judgments, len(votes) - len(judgments))
 
 
 def grade_of(up: int, down: int) -> int | None:
@@ -143,17 +135,21 @@ Labels = list[tuple[Key, Judgment]]
 
 
 class Added(NamedTuple):
-    """What became of judgments: added to ``file``, there already, or covered by a shorter span.
+    """What became of judgments.
 
-    Of earlier feedback: how many labels got another grade or other votes, and how many are gone.
+    Attributes:
+        file: they were added to it.
+        n_added: how many of them.
+        n_known: how many labels were there.
+        n_covered: how many say what a shorter span says.
+        n_conflicts: how many of those that were there have another grade, which stays.
     """
 
     file: Path
     n_added: int
     n_known: int
     n_covered: int
-    n_changed: int = 0
-    n_withdrawn: int = 0
+    n_conflicts: int = 0
 
 
 def add_judgments(
@@ -163,62 +159,51 @@ def add_judgments(
     queries: pa.Table,
     *,
     judge: str,
-    on_conflict: Callable[[DataError], object],
-    renewed: Collection[PooledUnit] = (),
+    sheet: Path | None = None,
     keeps_unknown: bool = False,
 ) -> Added:
     """Add judgments to the dataset's label file; one that is there with the same grade is known.
 
     Spans are added, or whole documents where ``judge``, the unit that the experiment judges, is
     ``document``. Of relevant spans that share half of the shorter one only the shortest is added:
-    the others satisfy it. Where the labels have another grade already theirs stays, and
-    ``on_conflict`` is called. On the units ``renewed`` the judgments say all that feedback says;
-    labels of theirs that came from earlier feedback are replaced, or taken back. Judgments of
-    documents that are not in the corpus may be kept.
+    the others satisfy it. Where the labels have another grade already, a judgment of a ``sheet`` is
+    refused; of others that grade stays. Judgments of documents that are not in the corpus may be
+    kept.
 
     Raises:
         UsageError: judgments cannot be added to this format.
-        DataError: the result would not be valid; nothing is written.
+        DataError: the result would not be valid, or the sheet says something else than the labels;
+            nothing is written.
         StoreError: the file cannot be written.
     """
     folder = _label_folder(dataset)
-    file, whole = folder.root / "judgments.jsonl", judge == "document"
-    labels = by_key(judgments, whole)
-    named = {_key(unit, whole) for unit in renewed}
-    outdated = _earlier_feedback(file, documents, named) if named and dataset.has_qrels else {}
-    for key, label in labels.items():
-        if key in outdated and outdated[key][1:] == label[1:3]:
-            del outdated[key]  # it says the same, votes and all
+    file = folder.root / "judgments.jsonl"
+    labels = by_key(judgments, judge == "document")
     problems = Problems(keeps_unknown=keeps_unknown)
     read = dataset.read_qrels(documents, queries, problems) if dataset.has_qrels else None
-    rows = read.table.to_pylist() if read is not None else []
-    old = [row for row in rows if key_of(row) not in outdated]
+    old = read.table.to_pylist() if read is not None else []
     grades = {key_of(row): row["grade"] for row in old}
-    for key, judgment in labels.items():
-        if grades.get(key, judgment.grade) != judgment.grade:
-            on_conflict(_conflict(judgment, grades[key]))
+    conflicts = [
+        _conflict(judgment, grades[key], sheet)
+        for key, judgment in labels.items()
+        if grades.get(key, judgment.grade) != judgment.grade
+    ]
+    refuse(conflicts if sheet is not None else [])
     new = [(key, judgment) for key, judgment in labels.items() if key not in grades]
     chosen = without_covered(new, old)
-    if chosen or outdated:
+    if chosen:
         texts = texts_of(documents)
-        added = [_line(key, judgment, texts) for key, judgment in chosen]
-        check = partial(
-            read_judgments,
-            documents=documents,
-            queries=queries,
-            problems=problems,
-            id_parts=folder.columns.id_parts,
-        )
-        _write(file, added, {label.line for label in outdated.values()}, check)
-    n_changed = sum(key in outdated for key, _ in chosen)
-    return Added(
-        file,
-        n_added=len(chosen) - n_changed,
-        n_known=len(labels) - len(new),
-        n_covered=len(new) - len(chosen),
-        n_changed=n_changed,
-        n_withdrawn=len(outdated) - n_changed,
-    )
+        lines = [_line(key, judgment, texts) for key, judgment in chosen]
+        target = file.resolve()
+        with atomic_file(target) as temporary:
+            before = target.read_bytes() if target.is_file() else b""
+            end = b"\n" if before and not before.endswith(b"\n") else b""
+            temporary.write_bytes(before + end + b"".join(lines))
+            if before:
+                temporary.chmod(target.stat().st_mode & 0o777)
+            read_judgments(temporary, documents, queries, problems, folder.columns.id_parts)
+    n_known = len(labels) - len(new)
+    return Added(file, len(chosen), n_known, len(new) - len(chosen), len(conflicts))
 
 
 def _key(unit: PooledUnit, whole: bool) -> Key:
@@ -240,12 +225,13 @@ def by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
     return by_key
 
 
-def _conflict(judgment: Judgment, grade: int) -> DataError:
+def _conflict(judgment: Judgment, grade: int, sheet: Path | None) -> DataError:
     unit = judgment.unit
     return DataError(
-        f"line {judgment.line}: query {shown(unit.query_id)} and document "
-        f"{shown(unit.document_id)}, characters {unit.start}-{unit.end}: grade {judgment.grade}, "
-        f"but the labels have {grade}"
+        f"query {shown(unit.query_id)} and document {shown(unit.document_id)}, characters "
+        f"{unit.start}-{unit.end}: grade {judgment.grade}, but the labels have {grade}",
+        file=sheet,
+        line=judgment.line,
     )
 
 
@@ -262,7 +248,7 @@ def _line(key: Key, judgment: Judgment, texts: Mapping[str, str]) -> bytes:
             raise DataError(f"{where} are blank, cannot be quoted")
         if text.find(quote) != start or text.find(quote, start + 1) >= 0:
             row["start"] = start
-    return json.dumps(row, ensure_ascii=False).encode()
+    return f"{json.dumps(row, ensure_ascii=False)}\n".encode()
 
 
 def without_covered(new: Labels, old: Iterable[Mapping[str, Any]] = ()) -> Labels:
@@ -308,62 +294,3 @@ def _label_folder(dataset: Dataset) -> LabelledFolder:
             "convert the file first"
         )
     return dataset
-
-
-def _write(
-    file: Path,
-    added: Sequence[bytes],
-    outdated: Collection[int],
-    check: Callable[[Path], object],
-) -> None:
-    """Append lines to a ``judgments.jsonl``, without those of some numbers.
-
-    ``check`` reads the finished file before it takes the old one's place; without any line left
-    there is none.
-    """
-    target = file.resolve()
-    old = target.read_bytes().split(b"\n") if target.is_file() else []
-    lines = [raw for number, raw in enumerate(old, start=1) if number not in outdated]
-    if lines and not lines[-1]:
-        lines.pop()  # the line end of the last line
-    lines += added
-    if not any(line.strip() for line in lines):
-        target.unlink()
-        return
-    with atomic_file(target) as temporary:
-        temporary.write_bytes(b"".join(line + b"\n" for line in lines))
-        if target.is_file():
-            temporary.chmod(target.stat().st_mode & 0o777)
-        check(temporary)
-
-
-class _Earlier(NamedTuple):
-    """A label from feedback: its line in the label file, its grade, and the votes behind it."""
-
-    line: int
-    grade: int
-    source: str
-
-
-def _earlier_feedback(
-    file: Path, documents: pa.Table, keys: Collection[Key]
-) -> dict[Key, _Earlier]:
-    """Return the labels from feedback that are about some of ``keys``; a valid file is there."""
-    rows = {name: row for row, name in enumerate(documents.column("document_id").to_pylist())}
-    quotes = Quotes(documents)
-    labels: dict[Key, _Earlier] = {}
-    for place, row in read_objects(file):
-        if not str(row.get("source", "")).startswith(SOURCE):
-            continue
-        query_id, document_id = str(row["query_id"]), str(row.get("doc_id"))
-        key: Key = (query_id, document_id, None, None)
-        if row.get("quote") is not None:
-            if document_id not in rows:
-                continue  # it may be a label of a document that is not in the corpus
-            span = quotes.find(row["quote"], rows[document_id], row.get("start"))
-            if isinstance(span, Unlocated):
-                continue
-            key = (query_id, document_id, *span)
-        if key in keys:
-            labels[key] = _Earlier(place.line or 0, row.get("relevance", 1), row["source"])
-    return labels

@@ -10,10 +10,8 @@ several lines on one thing the last one counts, so who takes something back appe
      "seconds": 8.4, "source": "person"}
 
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
-is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn:
-earlier labels, or, with ``search`` as ``source``, evidence that somebody searched for with an
-earlier version. ``evidence``
-may name spans of the item, [[start, end], ...]: what in it answers.
+is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn: an
+earlier label. ``evidence`` may name spans of the item, [[start, end], ...]: what in it answers.
 
 ``source`` may also be ``judge:<name>``, the verdict of a judge, or ``vote:<system>``, what users of
 a system said of what it showed them. Neither is a label, whoever is right: nobody drew what they
@@ -104,9 +102,6 @@ PERSON = "person"
 HINTS = ("judge:", "vote:")
 """How the source of a line begins that is no label; a name follows."""
 
-SEARCH = "search"
-"""Source of labels that earlier versions took from a free search: no part of the sample."""
-
 Range: TypeAlias = tuple[int, int]
 """First character, and the one after the last."""
 
@@ -167,9 +162,9 @@ class LoggedJudgment(LogLine, frozen=True):
         if not all(self.start <= start < end <= self.end for start, end in self.evidence):
             span = f"from {self.start} to {self.end}"
             return "evidence", f"must be a list of [start, end] in the item, {span}"
-        if self.source in HINTS:
-            allowed = f"{PERSON}, judge:<name> or vote:<system>"
-            return "source", f"is {shown(self.source)}, without a name; allowed: {allowed}"
+        if self.source in (*HINTS, "search"):  # the search box of earlier versions: no sample
+            allowed = f"{PERSON}, judge:<name> or vote:<system>; delete the line"
+            return "source", f"is {shown(self.source)}; allowed: {allowed}"
         if self.is_hint and self.was_drawn:
             problem = f"must be null where the source is {shown(self.source)}: it is no label"
             return "probability", problem
@@ -217,6 +212,10 @@ class QuestionMark(LogLine, frozen=True):
     of: Text | None = None
     by: Text | None = None
     at: Text | None = None
+
+    def problem(self) -> tuple[str, str] | None:
+        """Return that a question repeats itself."""
+        return ("of", "is the question itself") if self.of == self.query_id else None
 
 
 def marks_file(log: Path) -> Path:

@@ -1,8 +1,4 @@
-"""CSV sheets that people fill in with a spreadsheet program, and the one that asks about passages.
-
-A row asks about one passage. Where only a part of it answers the query, people copy that part into
-``evidence``: it becomes the relevant span, and the rest of the passage is judged not relevant.
-"""
+"""CSV sheets that people fill in with a spreadsheet program."""
 
 from __future__ import annotations
 
@@ -14,21 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import pyarrow as pa
-
 from rag_assets.errors import DataError
-from rag_assets.labels.logs import LoggedJudgment, Range
-from rag_assets.labels.pool import PooledUnit, texts_of
-from rag_assets.plain_text import fitting, is_shown_as, plain, shielded
+from rag_assets.plain_text import is_shown_as, plain, shielded
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.row_files import read_csv
-from rag_assets.sources.tables import KnownIds
-
-EVIDENCE = "evidence"
-GRADE = "grade"
-
-SOURCE = "pool"
-"""Who judged what a sheet says."""
 
 _INTEGER = re.compile(r"[0-9]{1,10}")
 
@@ -127,120 +112,22 @@ def whole_number(cells: Cells, key: str, place: Place) -> int:
     return int(text)
 
 
+def shown_span(cells: Cells, key: str, text: str, place: Place) -> tuple[int, int]:
+    """Return ``start`` and ``end`` of a row whose cell under ``key`` shows that part of a text.
+
+    Raises:
+        DataError: they are no span of the text, or another text stands there.
+    """
+    start, end = whole_number(cells, "start", place), whole_number(cells, "end", place)
+    if start > end or end > len(text) or not is_shown_as(cells[key], text[start:end]):
+        problem = (
+            f"{shown(cells[key])} is not what stands at characters {start}-{end} of "
+            f"{shown(cells['document_id'])}; the document changed, or the sheet was edited"
+        )
+        raise place.error(problem, key)
+    return start, end
+
+
 def cut_note(n_shown: int) -> str:
     """Return what stands in a cell in the place of the rest of a text."""
     return f" [... cut after {n_shown} characters]"
-
-
-SHEET = CsvSheet(
-    ("query_id", "query", "document_id", "start", "end", "title", "text", EVIDENCE, GRADE),
-    (EVIDENCE, GRADE),
-    frozenset({EVIDENCE}),
-)
-
-
-def sheet_text(units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Table) -> str:
-    """Return the sheet of some units, in their order, as CSV with empty columns to fill in.
-
-    Of a text that a cell cannot take the beginning is shown, and where the rest stands.
-    """
-    return SHEET.text(sheet_rows(units, documents, queries))
-
-
-def sheet_rows(
-    units: Iterable[PooledUnit], documents: pa.Table, queries: pa.Table
-) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of :data:`SHEET` for each unit, the last two empty."""
-    questions = dict(zip(*(queries[c].to_pylist() for c in ("query_id", "text")), strict=True))
-    titles = dict(zip(*(documents[c].to_pylist() for c in ("document_id", "title")), strict=True))
-    texts = texts_of(documents)
-    for unit in units:
-        query, title = (
-            fitting(text, cut_note) for text in (questions[unit.query_id], titles[unit.document_id])
-        )
-        passage = _passage(unit, texts[unit.document_id])
-        yield unit.query_id, query, *unit[1:], title, passage, "", ""
-
-
-def cut_texts(units: Iterable[PooledUnit], documents: pa.Table) -> int:
-    """Return of how many units a sheet shows the beginning only."""
-    texts = texts_of(documents)
-    pairs = ((unit, texts[unit.document_id]) for unit in units)
-    return sum(_passage(unit, text) != text[unit.start : unit.end] for unit, text in pairs)
-
-
-def _passage(unit: PooledUnit, text: str) -> str:
-    def rest(n_shown: int) -> str:
-        where = f"characters {unit.start + n_shown}-{unit.end} of the document"
-        return f"\n[... a cell takes no more: read on at {where}]"
-
-    return fitting(text[unit.start : unit.end], rest)
-
-
-def read_sheet(
-    file: Path, documents: pa.Table, queries: pa.Table
-) -> tuple[list[tuple[LoggedJudgment, Place]], int]:
-    """Return the graded rows of a sheet with their places, and how many have no grade."""
-    check = SheetCheck(documents, queries)
-
-    def read(cells: Cells, place: Place) -> LoggedJudgment:
-        grade = whole_number(cells, GRADE, place)
-        unit = check.unit(cells, place)
-        evidence = check.evidence(cells, unit, grade, place)
-        is_whole = evidence == ((unit.start, unit.end),)
-        return LoggedJudgment(*unit, grade, source=SOURCE, evidence=() if is_whole else evidence)
-
-    return SHEET.filled(file, read, lambda row: ((row.item, row.evidence), row.grade))
-
-
-class SheetCheck:
-    """What a row that people filled in must agree with."""
-
-    def __init__(self, documents: pa.Table, queries: pa.Table) -> None:
-        self._queries = KnownIds("query", queries.column("query_id"))
-        self._documents = KnownIds("document", documents.column("document_id"))
-        self._texts = documents.column("text")
-
-    def unit(self, cells: Cells, place: Place) -> PooledUnit:
-        """Return what a row asked about.
-
-        Raises:
-            DataError: the query, the document or the span is unknown, or another text stands there.
-        """
-        query_id, document_id = cells["query_id"], cells["document_id"]
-        self._queries.row(query_id, place, "query_id")
-        text = self._text(document_id, place)
-        start, end = whole_number(cells, "start", place), whole_number(cells, "end", place)
-        if start > end or end > len(text) or not is_shown_as(cells["text"], text[start:end]):
-            problem = (
-                f"{shown(cells['text'])} is not what stands at characters {start}-{end} of "
-                f"{shown(document_id)}; the document changed, or the sheet was edited"
-            )
-            raise place.error(problem, "text")
-        return PooledUnit(query_id, document_id, start, end)
-
-    def evidence(
-        self, cells: Cells, unit: PooledUnit, grade: int | None, place: Place
-    ) -> tuple[Range, ...]:
-        """Return where the copied part of a passage stands; none where nothing was copied.
-
-        Raises:
-            DataError: it is not in the passage, is there twice, or the grade is not above 0.
-        """
-        copied = cells.get(EVIDENCE, "").strip()
-        if not copied:
-            return ()
-        lines = "(?:\r\n|\r|\n)".join(map(re.escape, re.split("\r\n|\r|\n", copied)))
-        passage = self._text(unit.document_id, place)[unit.start : unit.end]
-        spans = [match.span() for match in re.finditer(lines, passage)]
-        if len(spans) != 1:
-            how = f"stands in the text {len(spans)} times" if spans else "is not in the text"
-            problem = f"{shown(copied)} {how}; copy a part of the text that is there once"
-            raise place.error(problem, EVIDENCE)
-        if not grade:
-            raise place.error("belongs to a grade from 1 on, not to 0", EVIDENCE)
-        return ((unit.start + spans[0][0], unit.start + spans[0][1]),)
-
-    def _text(self, document_id: str, place: Place) -> str:
-        text: str = self._texts[self._documents.row(document_id, place, "document_id")].as_py()
-        return text

@@ -218,7 +218,6 @@ def snapshot(
         entries=entries,
         rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, code_versions, named_files(pipeline)),
-        unread_labels=experiment.unread_labels,
         remarks=(*experiment.unread_files, *circle_warnings(experiment)),
     )
 

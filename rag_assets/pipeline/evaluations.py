@@ -108,7 +108,6 @@ class Evaluation:
         dagster_runs: ids of the Dagster runs that it started.
         entries: all partitions that were up to date at the end.
         origin: who made it, and from which configuration, code and packages.
-        unread_labels: a line about files that look like labels, where there were no labels.
         remarks: lines about files beside the data that may not be read as one thinks, and about
             models that judge their own work.
         rankings: what the runs among the entries were cut from, by retriever and depth.
@@ -127,7 +126,6 @@ class Evaluation:
     dagster_runs: tuple[str, ...]
     entries: tuple[SnapshotEntry, ...]
     origin: Origin = field(default_factory=Origin)
-    unread_labels: str | None = None
     remarks: tuple[str, ...] = ()
     rankings: tuple[SnapshotEntry, ...] = ()
     schema_version: int = SCHEMA_VERSION

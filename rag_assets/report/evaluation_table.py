@@ -47,8 +47,7 @@ class EvaluationTable(EvaluationResult, Tabular):
         ]
         if not tables:
             problem = f"{self.evaluation.experiment} has neither labels nor two retrievers"
-            unread = self.evaluation.unread_labels
-            raise NotEvaluated("; ".join(filter(None, (f"{problem} to compare", unread))))
+            raise NotEvaluated(f"{problem} to compare")
         return pa.concat_tables(tables)
 
     @property
@@ -135,9 +134,7 @@ class EvaluationTable(EvaluationResult, Tabular):
 
 def _title(result: EvaluationResult, what: str) -> str:
     incomplete = "" if result.evaluation.complete else " (incomplete)"
-    unread = result.evaluation.unread_labels
-    parts = f"{result.evaluation.experiment}: {what}{incomplete}", unread
-    return "; ".join(part for part in parts if part is not None)
+    return f"{result.evaluation.experiment}: {what}{incomplete}"
 
 
 def _board(result: EvaluationResult) -> Sheet:

@@ -262,7 +262,7 @@ def _older(
     old = EvaluationResult(new.root, evaluation)
     if source.needs_labels and not old.has_metrics:
         problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
-        raise UsageError("; ".join(filter(None, (problem, evaluation.unread_labels))))
+        raise UsageError(problem)
     return old
 
 

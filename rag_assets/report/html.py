@@ -35,7 +35,6 @@ def identity(result: EvaluationResult, *, has_explorer: bool = False) -> str:
         evaluation.primary,
         evaluation.baseline,
         evaluation.complete,
-        evaluation.unread_labels,
         evaluation.remarks,
         {name: repr(value) for name, value in result.milliseconds_per_query().items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times().items()},

@@ -198,14 +198,14 @@ def label_status(
         judged; drawn and without a grade; with a label of the dataset), ``n_questions``, ``level``
         of each interval, ``notes``, ``question_marks`` (mark -> questions), ``sources`` (source ->
         lines), ``estimates`` of all metrics, and what
-        :class:`rag_assets.labels.sampling.standing.SampleStatus` has of the one that is decided.
+        :func:`rag_assets.labels.sampling.standing.sample_status` has of the one that is decided.
     """
     level = experiment.statistics.confidence
     counted, judged = sample.pool.counted, sample.judged
     first, *rest = sampled_metrics(experiment.primary, depth)
     now = sample_status(sample, first, lines, clusters, level)
-    notes = [*_status_notes(experiment, clusters), *_outside(now.differences)]
-    estimates = list(now.estimates)
+    notes = [*_status_notes(experiment, clusters), *_outside(now["differences"])]
+    estimates = list(now["estimates"])
     if estimates:
         estimates += [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
         notes.append(PRICE)
@@ -219,7 +219,7 @@ def label_status(
         "notes": notes,
         "question_marks": mark_counts(read_marks(experiment.question_marks_file)),
         "sources": source_counts(lines),
-        **now._asdict(),
+        **now,
         "estimates": estimates,
         "targets": {"items": ITEMS, "questions": QUESTIONS},
     }

@@ -94,12 +94,11 @@ class EvaluationResult:
         """Do nothing where there were labels.
 
         Raises:
-            NotEvaluated: there were none, so no metric exists; says which files were not read.
+            NotEvaluated: there were none, so no metric exists.
         """
         if not self.has_metrics:
             problem = f"{self.evaluation.experiment} had no labels when it was evaluated"
-            remedy = self.evaluation.unread_labels or "`rag-assets pool` helps to judge"
-            raise NotEvaluated(f"{problem}; {remedy}")
+            raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge")
 
     @cached_property
     def leaderboard(self) -> pa.Table:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Place,
@@ -41,7 +41,7 @@ _QUERY_KEYS = frozenset({"qid", "query", GROUND_TRUTH})
 
 
 @dataclass(frozen=True)
-class AutoragDataset(FolderLayout):
+class AutoragDataset(Dataset):
     """A corpus and the questions about it.
 
     The files are ``corpus.parquet`` and ``qa.parquet``, or the only ones with ``corpus`` and
@@ -53,8 +53,6 @@ class AutoragDataset(FolderLayout):
 
     format: ClassVar[str] = "autorag"
     layout: ClassVar[str] = f"a folder with {CORPUS}.parquet and {QA}.parquet"
-    title: ClassVar[str] = "an AutoRAG folder"
-    has_qrels: ClassVar[bool] = True
 
     root: Path
     corpus: Path

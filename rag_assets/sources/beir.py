@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.input_files import plain_name, suffix
-from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Grade,
@@ -70,7 +70,7 @@ class _Parts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BeirDataset(FolderLayout):
+class BeirDataset(Dataset):
     """One subset of a BEIR folder.
 
     A document's fields beside ``_id`` (or ``id``), ``title`` and ``text`` are its metadata; a
@@ -80,7 +80,6 @@ class BeirDataset(FolderLayout):
 
     format: ClassVar[str] = "beir"
     layout: ClassVar[str] = f"a folder with {CORPUS}{_LINES}, {QUERIES}{_LINES} and {QRELS}/"
-    title: ClassVar[str] = "a BEIR folder"
 
     root: Path
     subset: str

@@ -6,12 +6,13 @@ code path, whether the first problem is wanted or all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
@@ -131,7 +132,7 @@ class Read(NamedTuple):
     notes: list[str]
 
 
-class Dataset(Protocol):
+class Dataset(ABC):
     """Documents, queries and qrels of one format at one place.
 
     Opening one costs next to nothing; the tables are read when they are asked for, and nothing is
@@ -146,20 +147,24 @@ class Dataset(Protocol):
     layout: ClassVar[str]
     """What the format looks like on disk, in one phrase, for error messages."""
 
-    @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether ``path`` has this layout, judged from names and first bytes only."""
-        ...
+    root: Path
+    """The folder that the names of all files are relative to."""
 
     @classmethod
+    @abstractmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
         """Return what the layout needs, part by part, and whether it is at ``path``.
 
-        Empty where nothing can be told from names and first bytes.
+        It is judged from names and first bytes only; empty where nothing can be told from these.
         """
-        ...
 
     @classmethod
+    def recognises(cls, path: Path) -> bool:
+        """Return whether ``path`` has this layout, judged from names and first bytes only."""
+        return path.is_dir() and all(cls.parts(path).values())
+
+    @classmethod
+    @abstractmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
         """Return the dataset at ``path``.
 
@@ -167,73 +172,47 @@ class Dataset(Protocol):
             DataError: ``path`` lacks a part of the layout.
             UsageError: the subset does not exist, or the format has none.
         """
-        ...
-
-    @property
-    def root(self) -> Path:
-        """The folder that the names of all files are relative to."""
-        ...
 
     @property
     def default_judge(self) -> str:
         """The unit to judge unless the experiment says otherwise: ``document`` or ``evidence``."""
-        ...
+        return "document"
 
     @property
     def default_chunking(self) -> str:
         """The chunking of an experiment that names none: ``none`` or ``recursive``."""
-        ...
+        return "none"
 
     @property
     def has_qrels(self) -> bool:
         """Whether there are labels, judged from names only; without, nothing reads qrels."""
-        ...
+        return True
 
+    @abstractmethod
     def document_files(self) -> list[Path]:
         """Return the files that determine the documents, without reading them."""
-        ...
 
+    @abstractmethod
     def query_files(self) -> list[Path]:
         """Return the files that determine the queries, without reading them."""
-        ...
 
+    @abstractmethod
     def qrels_files(self) -> list[Path]:
         """Return the files that determine the qrels, besides those of documents and queries."""
-        ...
 
+    @abstractmethod
     def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the documents (``schemas.DOCUMENTS``)."""
-        ...
 
+    @abstractmethod
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries (``schemas.QUERIES``)."""
-        ...
 
+    @abstractmethod
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
         """Return the qrels (``schemas.QRELS``), each checked against the two tables."""
-        ...
-
-
-class FolderLayout:
-    """What formats share that are a folder of several parts, with documents that are judged."""
-
-    format: ClassVar[str]
-    layout: ClassVar[str]
-    title: ClassVar[str]
-    default_judge: ClassVar[str] = "document"
-    default_chunking: ClassVar[str] = "none"
-
-    @classmethod
-    def parts(cls, path: Path) -> Mapping[str, bool]:
-        """Return the parts, and which are there."""
-        raise NotImplementedError
-
-    @classmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether the folder has all parts."""
-        return path.is_dir() and all(cls.parts(path).values())
 
     @classmethod
     def require_parts(cls, path: Path, optional: Iterable[str] = ()) -> None:
@@ -246,14 +225,14 @@ class FolderLayout:
             raise DataError(f"not {cls.layout}", file=path)
         missing = [part for part, is_there in cls.parts(path).items() if not is_there]
         if missing and set(missing) - set(optional):
-            raise DataError(f"not {cls.title}: {', '.join(missing)} missing", file=path)
+            raise DataError(f"no {cls.format} folder: {', '.join(missing)} missing", file=path)
 
+    @classmethod
+    def refuse_subset(cls, path: Path, subset: str | None) -> None:
+        """Refuse a subset of a format that has none.
 
-def refuse_subset(path: Path, subset: str | None, what: str) -> None:
-    """Refuse a subset of what has none.
-
-    Raises:
-        UsageError: one is asked for.
-    """
-    if subset is not None:
-        raise UsageError(f"{path}: subset '{subset}': {what} has no subsets")
+        Raises:
+            UsageError: one is asked for.
+        """
+        if subset is not None:
+            raise UsageError(f"{path}: subset '{subset}': format {cls.format} has no subsets")

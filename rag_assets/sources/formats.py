@@ -7,8 +7,7 @@ dataset that may not be read as their owner thinks (what cannot be looked at is 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +22,13 @@ from rag_assets.sources.document_folder import MarkdownDataset, document_paths
 from rag_assets.sources.fields import note
 from rag_assets.sources.json_datasets import LlamaIndexDataset, SquadDataset
 from rag_assets.sources.labelled_folder import (
-    JUDGMENTS,
     Columns,
     CsvDataset,
     JsonlDataset,
     LabelledFolder,
     ParquetDataset,
     RecordFolder,
+    look_alikes,
 )
 from rag_assets.sources.row_files import unreadable
 from rag_assets.sources.trec import TrecDataset
@@ -56,11 +55,7 @@ _OWN: tuple[type[Dataset], ...] = (
     MarkdownDataset,
 )
 
-_ATTRIBUTES = tuple(
-    name for name in (*Dataset.__annotations__, *vars(Dataset)) if not name.startswith("_")
-)
-
-KIND: Kind[Dataset] = Kind("format", "rag_assets.formats", (), "format", _ATTRIBUTES)
+KIND: Kind[Dataset] = Kind("format", "rag_assets.formats", (Dataset,), "format", ("layout",))
 
 FORMATS = members(KIND, {one.format: f"{one.__module__}:{one.__name__}" for one in _OWN})
 """All formats by name, in the order of detection: the more specific layout comes first.
@@ -77,12 +72,6 @@ PASSAGE_LABELS = "passage_labels.jsonl"
 
 LABELLING_LOG = "labelling.jsonl"
 """Judgments of passages that were drawn one by one: they are a sample, and none of a dataset."""
-
-_WORD_OF_LABELS = re.compile(
-    r"(?<![a-z])(qrels?|judge?ments?|labels?|relevance|gold|annotations?|ground[^a-z]?truth"
-    r"|relevant[^a-z]?docs)(?![a-z])"
-)
-_ENDS = re.compile(r"(\.(csv|gz|jsonl?|ndjson|parquet|qrels?|trec|tsv|txt|xlsx?|ya?ml|zip))?", re.I)
 
 
 def open_dataset(path: Path, format: str | None = None, subset: str | None = None) -> Dataset:
@@ -173,36 +162,6 @@ def _nearest(path: Path) -> str | None:
     return f"{layout}, but it begins otherwise; say `format: {name}`"
 
 
-def unread_labels(dataset: Dataset) -> str | None:
-    """Return one line about files that look like labels, where a dataset has none.
-
-    They are told by their names, or by that of the folder they lie in. None where there are labels,
-    or no such file.
-    """
-    if dataset.has_qrels or not dataset.root.is_dir():
-        return None
-    one, many = "file looks like labels and is not", "files look like labels and are not"
-    names = [file.as_posix() for file in sorted(_label_like(dataset.root))]
-    lines = note(f"{one} read as such", f"{many} read as such", names)
-    label_file = f"{JUDGMENTS}.jsonl or {JUDGMENTS}.csv"
-    if isinstance(dataset, BeirDataset):
-        label_file = dataset.qrels_files()[0].relative_to(dataset.root).as_posix()
-    where = f"of a {dataset.format} folder, labels are {label_file}"
-    return f"{lines[0]}; {where}" if lines else None
-
-
-def _label_like(root: Path) -> Iterator[Path]:
-    """Yield the files, as paths below ``root``; nothing deeper than one folder is looked at."""
-    with suppress(OSError):
-        for entry in root.iterdir():
-            if _WORD_OF_LABELS.search(entry.name.lower()) is not None:
-                for file in entry.iterdir() if entry.is_dir() else [entry]:
-                    is_other = file.name in (ANSWER_LABELS, PASSAGE_LABELS)
-                    is_other |= file.name.startswith(".") or not _ENDS.fullmatch(file.suffix)
-                    if not is_other and file.is_file():
-                        yield file.relative_to(root)
-
-
 def unread_files(dataset: Dataset, named: Collection[Path]) -> list[str]:
     """Return a line for each kind of file in the folder that may not be read as its owner thinks.
 
@@ -216,7 +175,7 @@ def unread_files(dataset: Dataset, named: Collection[Path]) -> list[str]:
     lines: list[str] = []
     with suppress(DataError, OSError):
         lines += _about_documents(dataset, {file.resolve() for file in named})
-    return [*lines, *question_like(dataset, named)]
+    return [*lines, *look_alikes(dataset, named)]
 
 
 def _about_documents(dataset: Dataset, named: Collection[Path]) -> list[str]:
@@ -233,8 +192,3 @@ def _about_documents(dataset: Dataset, named: Collection[Path]) -> list[str]:
     stray = [name for name, file in names.items() if file not in read]
     one, many = "file beside the documents is not read", "files beside the documents are not read"
     return note(one, many, stray)
-
-
-def question_like(dataset: Dataset, named: Collection[Path]) -> list[str]:
-    """Return the lines about files at the top whose names say that they hold questions."""
-    return dataset.question_like(named) if isinstance(dataset, LabelledFolder) else []

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from rag_assets.errors import DataError
 from rag_assets.input_files import opened, suffix
-from rag_assets.sources.dataset import FIRST, Problems, Read, refuse_subset
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import (
     Id,
     Place,
@@ -47,16 +47,13 @@ _SEARCHED_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class SingleFileDataset:
+class SingleFileDataset(Dataset):
     """One ``.json`` file, ``.gz`` too, told from others by how it begins (``head``)."""
 
-    format: ClassVar[str]
-    layout: ClassVar[str]
     head: ClassVar[re.Pattern[bytes]]
     keys: ClassVar[tuple[str, ...]]
-    default_chunking: ClassVar[str] = "none"
-    has_qrels: ClassVar[bool] = True
 
+    root: Path
     file: Path
 
     @classmethod
@@ -71,14 +68,10 @@ class SingleFileDataset:
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        refuse_subset(path, subset, f"a {cls.format} file")
+        cls.refuse_subset(path, subset)
         if not path.is_file():
             raise DataError(f"not {cls.layout}", file=path)
-        return cls(path)
-
-    @property
-    def root(self) -> Path:
-        return self.file.parent
+        return cls(path.parent, path)
 
     def document_files(self) -> list[Path]:
         return [self.file]
@@ -105,7 +98,6 @@ class LlamaIndexDataset(SingleFileDataset):
 
     format: ClassVar[str] = "llamaindex"
     layout: ClassVar[str] = f"a .json file with the keys {', '.join(_LLAMAINDEX_KEYS)}"
-    default_judge: ClassVar[str] = "document"
     head: ClassVar[re.Pattern[bytes]] = re.compile(
         rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:queries|corpus|relevant_docs|mode)"\s*:'
     )

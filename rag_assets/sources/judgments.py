@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from rag_assets.input_files import suffix
 from rag_assets.sources.dataset import (
     FIRST,
-    FORMAT,
     QUOTE_MOVED,
     QUOTE_TWICE,
     QUOTE_VANISHED,
@@ -133,13 +132,6 @@ def _add(row: _Judgment, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     rows.add(place, query_id, document_id, grade, evidence_id, span)
 
 
-class Unlocated(NamedTuple):
-    """Why a quote has no place: the kind of problem, and a sentence about it."""
-
-    check: str
-    problem: str
-
-
 class Quotes:
     """Finds quotes in the texts of a documents table."""
 
@@ -158,50 +150,42 @@ class Quotes:
         Spans count characters (Unicode code points) of the text. A quote that stands at ``start``
         is that one, however often it occurs; one that moved is looked for.
         """
-        span = self.find(quote, row, start)
-        if isinstance(span, Unlocated):
-            raise place.error(span.problem, QUOTE, span.check)
-        return span
-
-    def find(self, quote: str, row: int, said: int | None = None) -> tuple[int, int] | Unlocated:
-        """Return the span of a quote in the text of document ``row``, or why there is none.
-
-        ``said`` is where the label says that the quote begins.
-        """
         if not quote.strip():
-            return Unlocated(FORMAT, "is blank; leave it out to judge the whole document")
+            raise place.error("is blank; leave it out to judge the whole document", QUOTE)
         text = self._texts[row].as_py()
-        if said is not None and text.startswith(quote, said):
-            return said, said + len(quote)
-        start = text.find(quote)
-        if start < 0:
-            return self._why_absent(quote, text, row)
-        second = text.find(quote, start + 1)
+        if start is not None and text.startswith(quote, start):
+            return start, start + len(quote)
+        first = text.find(quote)
+        if first < 0:
+            check, problem = self._why_absent(quote, text, row)
+            raise place.error(problem, QUOTE, check)
+        second = text.find(quote, first + 1)
         if second >= 0:
-            return Unlocated(
-                QUOTE_TWICE,
+            problem = (
                 f"{shown(quote)} occurs more than once in {self._name(row)}, at characters "
-                f"{start} and {second}; quote more, so that it occurs once",
+                f"{first} and {second}; quote more, so that it occurs once"
             )
-        return start, start + len(quote)
+            raise place.error(problem, QUOTE, QUOTE_TWICE)
+        return first, first + len(quote)
 
-    def _why_absent(self, quote: str, text: str, row: int) -> Unlocated:
+    def _why_absent(self, quote: str, text: str, row: int) -> tuple[str, str]:
+        """Return the kind of problem, and a sentence about it."""
         absent = f"{shown(quote)} is not in {self._name(row)}"
         folded = re.search(r"\s+".join(map(re.escape, quote.split())), text)
         if folded is not None:
             span = f"{folded.start()}-{folded.end()}"
-            problem = f"{absent} as written, only with other white space, at characters {span}"
-            return Unlocated(QUOTE_MOVED, problem)
+            return (
+                QUOTE_MOVED,
+                f"{absent} as written, only with other white space, at characters {span}",
+            )
         if quote in self._titles[row].as_py():
-            problem = f"{absent}, only in its title; a quote must be from the text"
-            return Unlocated(QUOTE_MOVED, problem)
+            return QUOTE_MOVED, f"{absent}, only in its title; a quote must be from the text"
         self._absent += 1
-        if self._absent > MAX_SEARCHED_QUOTES:
-            return Unlocated(QUOTE_VANISHED, absent)
-        holders = pc.indices_nonzero(pc.match_substring(self._texts, quote)).to_pylist()
-        if holders:
-            return Unlocated(QUOTE_MOVED, f"{absent}; it is in {self._name(holders[0])}")
-        return Unlocated(QUOTE_VANISHED, absent)
+        if self._absent <= MAX_SEARCHED_QUOTES:
+            holders = pc.indices_nonzero(pc.match_substring(self._texts, quote)).to_pylist()
+            if holders:
+                return QUOTE_MOVED, f"{absent}; it is in {self._name(holders[0])}"
+        return QUOTE_VANISHED, absent
 
     def _name(self, row: int) -> str:
         return shown(self._ids[row].as_py())

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.input_files import GZIP, existing, suffix
-from rag_assets.sources.dataset import FIRST, Problems, Read, refuse_subset
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import (
     DocumentFields,
     Place,
@@ -54,12 +53,15 @@ JUDGMENTS = "judgments"
 SUFFIXES = (".jsonl", ".csv")
 JSONL_DOCUMENTS = "documents.jsonl"
 
-_QUESTION_LIKE = re.compile(
-    r"([\w-]*[_ -])?(quer(y|ies)|questions?|(test|eval(uation)?)[_ -]?sets?|goldens?|topics)"
-    r"([_ -][\w-]*)?\.(csv|jsonl?|parquet|tsv|txt|xlsx)(\.gz)?",
-    re.IGNORECASE,
+_QUESTIONS = r"quer(?:y|ies)|questions?|(?:test|eval(?:uation)?)[_ -]?sets?|goldens?|topics"
+"""Words in the names of files that people write questions into; those of Ragas are test sets."""
+
+_LABELS = (
+    r"qrels?|judge?ments?|labels?|relevance|gold|annotations?|ground[^a-z]?truth"
+    r"|relevant[^a-z]?docs"
 )
-"""Names of files that people write questions into; those of Ragas are test sets."""
+_NAMES = "questions from queries.jsonl or .csv, labels from judgments.jsonl or .csv"
+_ENDS = re.compile(r"(\.(csv|gz|jsonl?|ndjson|parquet|qrels?|trec|tsv|txt|xlsx?|ya?ml|zip))?", re.I)
 
 
 @dataclass(frozen=True)
@@ -131,29 +133,18 @@ def _missing(
 
 
 @dataclass(frozen=True)
-class LabelledFolder(ABC):
+class LabelledFolder(Dataset):
     """A folder with ``queries.jsonl`` and ``judgments.jsonl``, or ``.csv`` in place of each.
 
     Each may be compressed (``.gz``). Of queries see :mod:`rag_assets.sources.labelled_folder`, of
     judgments :mod:`rag_assets.sources.judgments`.
     """
 
-    format: ClassVar[str]
-    layout: ClassVar[str]
     documents: ClassVar[str]
     default_chunking: ClassVar[str] = "recursive"
 
     root: Path
     columns: Columns = field(default_factory=Columns)
-
-    @classmethod
-    @abstractmethod
-    def recognises(cls, path: Path) -> bool:
-        """Return whether the folder holds documents of this format."""
-
-    @abstractmethod
-    def document_files(self) -> list[Path]:
-        """Return the files that determine the documents."""
 
     @classmethod
     def parts(cls, path: Path) -> Mapping[str, bool]:
@@ -162,7 +153,7 @@ class LabelledFolder(ABC):
 
     @classmethod
     def open(cls, path: Path, subset: str | None = None) -> Self:
-        refuse_subset(path, subset, f"a {cls.format} folder")
+        cls.refuse_subset(path, subset)
         if not cls.opens(path):
             raise DataError(f"not {cls.layout}", file=path)
         return cls(path)
@@ -197,7 +188,7 @@ class LabelledFolder(ABC):
         here = Path.cwd()
         root = self.root.relative_to(here) if self.root.is_relative_to(here) else self.root
         missing = NO_QUESTIONS.format(path=shlex.quote(str(root)))
-        return [self._only(QUERIES, "; ".join([missing, *self.question_like()]))]
+        return [self._only(QUERIES, "; ".join([missing, *look_alikes(self)]))]
 
     def qrels_files(self) -> list[Path]:
         needed = f"besides its documents the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
@@ -211,40 +202,68 @@ class LabelledFolder(ABC):
             raise DataError(f"{files[0].name} exists too; keep one of them", file=files[1])
         return files[0]
 
-    def question_like(self, named: Collection[Path] = ()) -> list[str]:
-        """Return notes on files at the top that look like questions and are not read as such.
-
-        ``named`` are files that the experiment reads as something else.
-        """
-        queries = labelled_files(self.root, QUERIES)
-        others = {*queries, *labelled_files(self.root, JUDGMENTS)}
-        resolved = {file.resolve() for file in named}
-        files: list[Path] = []
-        documents: list[Path] = []
-        with suppress(DataError, OSError):  # what cannot be looked at is not told to be there
-            files = [
-                file
-                for file in sorted(self.root.iterdir())
-                if file not in others and _QUESTION_LIKE.fullmatch(file.name) and file.is_file()
-                if file.resolve() not in resolved
-            ]
-            documents = self.document_files() if files else []
-        looks = "file looks like questions and is", "files look like questions and are"
-        read = [file.name for file in files if file in documents]
-        lines = note(f"{looks[0]} read as a document", f"{looks[1]} read as documents", read)
-        unread = [file.name for file in files if file not in documents]
-        lines += note(f"{looks[0]} not read", f"{looks[1]} not read", unread)
-        names = [file.name for file in queries] or [f"{QUERIES}{kind}" for kind in SUFFIXES]
-        return [f"{line}; questions are read from {' or '.join(names)}" for line in lines]
-
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        return read_queries(self.query_files()[0], self.columns.query_names, problems)
+        file, rows, ids = self.query_files()[0], QueryRows(), UniqueIds("query")
+        names: Names | None = None
+        for place, row in RowFile(file, problems).rows():
+            names = names or self.columns.query_names(row, place)
+            with problems:
+                query_id = identifier(row, names[0], place)
+                ids.add(query_id, place, "query_id")
+                if suffix(file) == ".csv" and "tags" in row:
+                    tags = row["tags"].split(",") if row["tags"].strip() else []
+                    row = {**row, "tags": [tag.strip() for tag in tags]}
+                tags = optional_tags(row, "tags", place)
+                rest = metadata_json(row, frozenset({*names, "tags"}))
+                text = string(row, names[1], place)
+                if text in _EXAMPLE_TEXTS:
+                    problem = "is still the example that `rag-assets init` wrote; put your own "
+                    problem += "question in its place, or delete the line"
+                    raise place.error(problem, names[1])
+                rows.add(query_id, text, tags, rest)
+        return rows.read(Place(file), [])
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
         file, id_parts = self.qrels_files()[0], self.columns.id_parts
         return read_judgments(file, documents, queries, problems, id_parts)
+
+
+def look_alikes(dataset: Dataset, named: Collection[Path] = ()) -> list[str]:
+    """Return a note on files that look like questions or labels and are not read as such.
+
+    They are told by their names; labels are looked for where there are none, also in folders whose
+    names tell. What cannot be looked at is not told.
+
+    Args:
+        dataset: whose folder is looked at.
+        named: files that the experiment reads as something else.
+    """
+    root, is_folder = dataset.root, isinstance(dataset, LabelledFolder)
+    words = [*([_QUESTIONS] if is_folder else []), *([] if dataset.has_qrels else [_LABELS])]
+    if not words or not root.is_dir():
+        return []
+    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])")
+    others = {file.resolve() for file in named}
+    for stem in (QUERIES, JUDGMENTS) if is_folder else ():
+        others |= {file.resolve() for file in labelled_files(root, stem)}
+    names: list[str] = []
+    with suppress(OSError):
+        for entry in sorted(root.iterdir()):
+            is_alike = pattern.search(entry.name.lower()) is not None
+            files = sorted(entry.iterdir()) if is_alike and entry.is_dir() else [entry] * is_alike
+            names += [
+                file.relative_to(root).as_posix()
+                for file in files
+                if not file.name.startswith(".") and _ENDS.fullmatch(file.suffix)
+                if file.is_file() and file.resolve() not in others
+            ]
+    one, many = "file looks like", "files look like"
+    what = " or ".join(["questions"] * is_folder + ["labels"] * (not dataset.has_qrels))
+    lines = note(f"{one} {what}, unread as such", f"{many} {what}, unread as such", names)
+    where = f"`format: {dataset.format}` reads {_NAMES if is_folder else dataset.layout}"
+    return [f"{line}; {where}" for line in lines]
 
 
 def labelled_files(root: Path, stem: str) -> list[Path]:
@@ -367,33 +386,3 @@ def examples_left(file: Path) -> int:
     examples = set(template_text().encode().splitlines())
     with file.open("rb") as lines:
         return sum(line.strip() in examples for line in lines)
-
-
-def read_queries(file: Path, names_of: Callable[[Row, Place], Names], problems: Problems) -> Read:
-    """Return the queries of a file.
-
-    Args:
-        file: JSON lines or CSV.
-        names_of: gives the names of the fields, for the first row.
-        problems: what to do with a bad row.
-    """
-    rows, ids = QueryRows(), UniqueIds("query")
-    names: Names | None = None
-    for place, row in RowFile(file, problems).rows():
-        names = names or names_of(row, place)
-        with problems:
-            query_id = identifier(row, names[0], place)
-            ids.add(query_id, place, "query_id")
-            if suffix(file) == ".csv" and "tags" in row:
-                tags = (
-                    [tag.strip() for tag in row["tags"].split(",")] if row["tags"].strip() else []
-                )
-                row = {**row, "tags": tags}
-            tags = optional_tags(row, "tags", place)
-            rest = metadata_json(row, frozenset({*names, "tags"}))
-            text = string(row, names[1], place)
-            if text in _EXAMPLE_TEXTS:
-                problem = "is still the example that `rag-assets init` wrote; put your own "
-                raise place.error(f"{problem}question in its place, or delete the line", names[1])
-            rows.add(query_id, text, tags, rest)
-    return rows.read(Place(file), [])

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cached_property
-from pathlib import PurePosixPath
 from typing import ClassVar
 
 import pyarrow as pa
@@ -76,8 +74,8 @@ class UniqueIds:
 class KnownIds:
     """The ids of a table, with their rows.
 
-    Of an id that does not exist the nearest one is told, or that it is of another level: the id of
-    a chunk, or a file name without its end, where a document is meant.
+    Of an id that does not exist the nearest one is told, or that it is the id of a chunk, where a
+    document is meant.
     """
 
     def __init__(self, kind: str, ids: pa.ChunkedArray, remedy: str = "") -> None:
@@ -105,46 +103,22 @@ class KnownIds:
     def explain(self, unknown: str) -> tuple[str, str]:
         """Return the kind of problem that an unknown id is, and a sentence about it."""
         problem = f"unknown {self._kind} {shown(unknown)}"
-        level, document_id = self._other_level(unknown) if self._kind == "document" else ("", None)
-        if document_id is not None:
-            return ID_LEVEL, f"{problem}: it is {level}; probably meant: {shown(document_id)}"
+        for pattern in _CHUNK_OF if self._kind == "document" else ():
+            chunk = pattern.fullmatch(unknown)
+            if chunk is not None and chunk["document"] in self._rows:
+                meant = shown(chunk["document"])
+                return ID_LEVEL, f"{problem}: it is the id of a chunk; probably meant: {meant}"
         self._unknown += 1
         if len(self._rows) <= MAX_COMPARED_IDS and self._unknown <= MAX_EXPLAINED_IDS:
             bare = unknown.lstrip("0")
             padded = [other for other in self._rows if other.lstrip("0") == bare]
-            deeper = [other for other in self._rows if other.endswith(f"/{unknown}")]
-            near = padded or deeper or get_close_matches(unknown, self._rows, n=1)
+            part = re.compile(rf"(?:^|/){re.escape(unknown)}(?:[.#/]|$)")
+            longer = [other for other in self._rows if part.search(other)]
+            near = padded or longer or get_close_matches(unknown, self._rows, n=1)
             problem += f" (did you mean {shown(near[0])}?)" if near else ""
         if self._unknown == 1 and self._remedy:
             problem += f"; {self._remedy}"
         return UNKNOWN_ID, problem
-
-    def _other_level(self, unknown: str) -> tuple[str, str | None]:
-        """Return what an unknown id seems to be, and the document that it probably means."""
-        for pattern in _CHUNK_OF:
-            chunk = pattern.fullmatch(unknown)
-            if chunk is not None and chunk["document"] in self._rows:
-                return "the id of a chunk", chunk["document"]
-        if unknown in self._by_stem:
-            return "a file name without its end", self._by_stem[unknown]
-        return "the id of a document whose chunks are judged", self._by_chunk.get(unknown)
-
-    @cached_property
-    def _by_stem(self) -> dict[str, str | None]:
-        """File name, with and without its folders, to document; None where several have it."""
-        by_stem: dict[str, str | None] = {}
-        for document_id in self._rows:
-            path = PurePosixPath(document_id)
-            if path.suffix[1:].isalpha():
-                for stem in {path.stem, path.with_suffix("").as_posix()}:
-                    by_stem[stem] = None if stem in by_stem else document_id
-        return by_stem
-
-    @cached_property
-    def _by_chunk(self) -> dict[str, str]:
-        """Document to its first chunk, where the corpus consists of chunks ``document#0-200``."""
-        chunks = ((_CHUNK_OF[0].fullmatch(name), name) for name in sorted(self._rows, reverse=True))
-        return {chunk["document"]: name for chunk, name in chunks if chunk is not None}
 
 
 class _Rows:

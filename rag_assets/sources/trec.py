@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.input_files import suffix
-from rag_assets.sources.dataset import FIRST, FolderLayout, Problems, Read
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import DocumentFields, Place, Row, checked_id
 from rag_assets.sources.row_files import read_lines, read_objects, read_pairs
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
@@ -41,7 +41,7 @@ Document = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class TrecDataset(FolderLayout):
+class TrecDataset(Dataset):
     """Topics, qrels and documents of a folder.
 
     The documents are ``corpus.jsonl``, ``corpus.tsv`` or a folder ``corpus/`` of such files
@@ -54,8 +54,6 @@ class TrecDataset(FolderLayout):
 
     format: ClassVar[str] = "trec"
     layout: ClassVar[str] = f"a folder with {', '.join(_PARTS.values())}"
-    title: ClassVar[str] = "a TREC folder"
-    has_qrels: ClassVar[bool] = True
 
     root: Path
     topics: Path

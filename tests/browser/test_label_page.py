@@ -317,6 +317,6 @@ def test_a_killed_browser_loses_and_doubles_nothing(
                     process.kill()
         items = [line.item for line in read_judgments(log)]
         assert len(items) == len(set(items)) >= KILLS
-        waiting = client.ask("next", by="ada")
+        waiting = client.ask("next")
     assert waiting["progress"]["answered"] == len(items)
     assert waiting["progress"]["left"] == 4 * n_questions - len(items)

@@ -25,11 +25,10 @@ from rag_assets.labels.logs import (
 )
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
-from rag_assets.sources.formats import LABELLING_LOG, unread_labels
+from rag_assets.sources.formats import LABELLING_LOG, unread_files
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.conftest import Invoke
 from tests.cli.test_sampled import METRIC, evaluated, judge, made
@@ -80,7 +79,7 @@ def sampled(tiny: Tiny) -> Pipeline:
 
 def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     with labelling(tiny) as client:
-        first = client.ask("next", by="ada")
+        first = client.ask("next")
         task = first["task"]
         for number in range(5):
             _, reply = client.answer("ada", moment(number), task)
@@ -88,7 +87,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     log = tiny.folder / LABELLING_LOG
     lines = read_judgments(log)
     assert len(lines) == 5
-    assert unread_labels(sampled(tiny).experiment.dataset) is None
+    assert unread_files(sampled(tiny).experiment.dataset, []) == []
     old = read_design(design_file(log))
     assert len(old.items) == first["progress"]["left"]
 
@@ -96,7 +95,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     tiny.write_config()
     tiny.run()
     with labelling(tiny) as client:
-        now = client.ask("next", by="ada")["progress"]
+        now = client.ask("next")["progress"]
     new = read_design(design_file(log))
     assert new.items[: len(old.items)] == old.items
     assert (len(new.durations), now["answered"]) == (1, 5)
@@ -171,13 +170,13 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke
 
     def estimates() -> dict[str, float]:
         pipeline = labelling_pipeline(tiny.folder, tiny.settings, no_progress)
-        pool, design, earlier, _ = sampled = sampled_pool(pipeline, 5)
-        sample = label_sample(pool, design, sampled.lines(), earlier)
-        values = Estimator(sample, METRIC).values()
-        return dict(zip(pool.systems, values.tolist(), strict=True))
+        sampled = sampled_pool(pipeline, 5)
+        values = Estimator(sampled.sample(sampled.lines()), METRIC).values()
+        return dict(zip(sampled.pool.systems, values.tolist(), strict=True))
 
     before = estimates()
-    pool, _, _, _ = sampled = sampled_pool(pipeline_of(tiny), 5)
+    sampled = sampled_pool(pipeline_of(tiny), 5)
+    pool = sampled.pool
     gains = {line.item: float(line.grade or 0) for line in sampled.lines()}
     weights = pool.weights(METRIC)
     earned = [gains[item] * (item.query_id != "q1") for item in pool.items]

@@ -12,7 +12,6 @@ import pytest
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import design_file, read_judgments
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.label_sample import label_sample
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.evaluation_table import EvaluationTable
@@ -77,8 +76,7 @@ def estimator(tiny: Tiny) -> Estimator:
     settings = tiny.settings
     pipeline = Pipeline(open_experiment(tiny.folder, settings), settings)
     sampled = sampled_pool(pipeline, 5)
-    sample = label_sample(sampled.pool, sampled.design, sampled.lines(), sampled.earlier)
-    return Estimator(sample, METRIC)
+    return Estimator(sampled.sample(sampled.lines()), METRIC)
 
 
 def test_the_leaderboard_is_what_the_page_says(tiny: Tiny, run: Invoke) -> None:

@@ -197,7 +197,7 @@ class Folder:
 
     def labels_on_page(self, client: Client) -> None:
         """Be a person on the page of labels, who grades half of what is asked, or everything."""
-        task = client.ask("next", by="ada")
+        task = client.ask("next")
         n = task["progress"]["left"]
         for _ in range(n if self.row.labels == "page" else (n + 1) // 2):
             task = self.answers(client, task["task"])
@@ -205,12 +205,12 @@ class Folder:
     def answers_one(self, client: Client) -> None:
         """Be a person who takes back the last answer, and gives one."""
         self._ask(client, "undo")
-        self.answers(client, client.ask("next", by="ada")["task"])
+        self.answers(client, client.ask("next")["task"])
 
     def marks(self, client: Client) -> None:
         """Be a person who marks the first question, and answers its passage all the same."""
         self._ask(client, "mark", query_id=self.asked[0].query_id, mark="unclear")
-        task = client.ask("next", by="ada")["task"]
+        task = client.ask("next")["task"]
         if task is not None:
             self.answers(client, task)
         client.ask("standing")
@@ -219,11 +219,11 @@ class Folder:
         """Be a person who opens the page and looks at all of it."""
         for path in ("start", "standing"):
             client.ask(path)
-        client.ask("next", by="ada")
+        client.ask("next")
 
     def answers(self, client: Client, task: Mapping[str, Any]) -> Any:
         """Be a person who grades a passage: 2 where it holds what answers the question."""
-        text = "".join(part for part, _ in task["text"]["parts"])
+        text = task["text"]["text"]
         asked = next(q for q in self.asked if q.query_id == task["query_id"])
         grade = 2 if asked.sentence in text else 0
         status, reply = client.answer("ada", self._moment(), task, grade=grade)

@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rag_assets.experiment import load_experiment
-from rag_assets.labels.experiment_pool import question_clusters, sampled_pool
-from rag_assets.labels.page.passages import Passages
-from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.experiment_pool import sampled_pool
+from rag_assets.labels.page.session import LabelSession, Passages
 from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -43,23 +43,22 @@ class Page:
         self.restart()
 
     def restart(self) -> None:
-        pool, design, earlier, log = sampled_pool(self._pipeline, DEPTH)
+        sampled = sampled_pool(self._pipeline, DEPTH)
         keys = (DOCUMENTS_KEY, QUERIES_KEY)
         texts = Passages(*(self._pipeline.artifact(key).table() for key in keys))
         metric, *_ = sampled_metrics(self._pipeline.experiment.primary, DEPTH)
-        clusters = question_clusters(self._pipeline, pool)
-        session = LabelSession(*(pool, design, log, texts, metric, earlier), clusters=clusters)
+        session = LabelSession(sampled, texts, metric)
         self._actions = session.actions("ada")
 
     def ask(self, path: str, **body: Any) -> Any:
         """Send a request, and return the answer as JSON."""
         body_type, action = self._actions[path]
-        given = body_type.model_validate_json(json.dumps(body))
+        given = msgspec.json.decode(json.dumps(body), type=body_type)
         return json.loads(json.dumps(action(given), allow_nan=False, default=str))
 
     def do(self, event: str) -> None:
         """Let something happen, where it can."""
-        task = self.ask("next", by="ada")["task"]
+        task = self.ask("next")["task"]
         self._n += 1
         at = {"by": "ada", "at": moment(self._n)}
         if event == "restart":
@@ -73,7 +72,7 @@ class Page:
             self.ask("mark", **at, query_id=task["query_id"], mark="unclear")
         elif task is not None:
             status, grade = ("judged", self._n % 4) if event == "answer" else ("skipped", None)
-            names = ("query_id", "document_id", "start", "end", "n_lines")
+            names = ("query_id", "document_id", "start", "end")
             said: dict[str, Any] = {
                 "status": status,
                 "grade": grade,
@@ -91,7 +90,7 @@ class Page:
 
     def check(self) -> None:
         """Nothing is asked twice, and what the page tells is a number inside its interval."""
-        task = self.ask("next", by="ada")["task"]
+        task = self.ask("next")["task"]
         if task is not None:
             place = tuple(task[name] for name in ("query_id", "start", "end", "document_id"))
             assert self.answered.get(place, -1) == -1, "an answered passage is asked again"
@@ -154,14 +153,14 @@ def test_a_killed_page_has_lost_nothing(travel: Travel, forks: Forks) -> None:
 
     def answers_and_kills(client: Client) -> None:
         for _ in range(2):
-            task = client.ask("next", by="ada")["task"]
+            task = client.ask("next")["task"]
             asked.append(place(task))
             folder.answers(client, task)
-        client.ask("next", by="ada")
+        client.ask("next")
         os.kill(pages.process, signal.SIGKILL)
 
     def goes_on(client: Client) -> None:
-        task = client.ask("next", by="ada")
+        task = client.ask("next")
         assert task["progress"]["answered"] == 2
         asked.append(place(task["task"]))
 

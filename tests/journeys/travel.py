@@ -204,7 +204,7 @@ def looks(client: Client) -> None:
     client.ask("start")
     status, _, content = client.raw("standing")
     assert status == 200 or NO_QUESTION in content.decode(), content
-    client.ask("next", by="ada")
+    client.ask("next")
 
 
 def completed(advice: str) -> list[str]:

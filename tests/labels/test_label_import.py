@@ -34,25 +34,15 @@ def write_lines(file: Path, rows: list[dict[str, Any]]) -> None:
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
-def add(
-    dataset: Dataset, *units: tuple[str, int, int, int], judge: str = "evidence"
-) -> tuple[Added, list[str]]:
-    """Add (document, start, end, grade) for q1; return conflicts too."""
+def add(dataset: Dataset, *units: tuple[str, int, int, int], judge: str = "evidence") -> Added:
+    """Add (document, start, end, grade) for q1."""
     judgments = [
         Judgment(PooledUnit("q1", document, start, end), grade, "pool", line)
         for line, (document, start, end, grade) in enumerate(units, 2)
     ]
-    conflicts: list[str] = []
     documents, queries = dataset.read_documents().table, dataset.read_queries().table
-    added = add_judgments(
-        dataset,
-        judgments,
-        documents,
-        queries,
-        judge=judge,
-        on_conflict=lambda error: conflicts.append(str(error)),
-    )
-    return added, conflicts
+    file = Path("sheet.csv")
+    return add_judgments(dataset, judgments, documents, queries, judge=judge, sheet=file)
 
 
 def qrels(dataset: Dataset) -> list[tuple[Any, ...]]:
@@ -63,7 +53,7 @@ def qrels(dataset: Dataset) -> list[tuple[Any, ...]]:
 def test_spans_come_back_as_they_were_judged(folder: MarkdownDataset) -> None:
     """Fares rise. stands at 0 and at 12: the second one needs its start."""
     assert not folder.has_qrels
-    added, _ = add(folder, ("a.md", 12, 23, 2), ("a.md", 24, 41, 0))
+    added = add(folder, ("a.md", 12, 23, 2), ("a.md", 24, 41, 0))
     assert added == Added(folder.root / "judgments.jsonl", 2, 0, 0)
     assert qrels(folder) == [("a.md", 12, 23, 2), ("a.md", 24, 41, 0)]
     lines = [json.loads(line) for line in added.file.read_text(encoding="utf-8").splitlines()]
@@ -93,18 +83,20 @@ def test_lines_that_are_there_stay(folder: MarkdownDataset) -> None:
 def test_the_same_again_is_known_and_another_grade_is_a_conflict(folder: MarkdownDataset) -> None:
     add(folder, ("a.md", 24, 41, 1))
     before = (folder.root / "judgments.jsonl").read_bytes()
-    added, conflicts = add(folder, ("a.md", 24, 41, 1))
-    assert (added.n_added, added.n_known, conflicts) == (0, 1, [])
-    added, conflicts = add(folder, ("a.md", 24, 41, 2))
-    assert conflicts == [
-        "line 2: query 'q1' and document 'a.md', characters 24-41: grade 2, but the labels have 1"
-    ]
+    added = add(folder, ("a.md", 24, 41, 1))
+    assert (added.n_added, added.n_known) == (0, 1)
+    with pytest.raises(DataError) as caught:
+        add(folder, ("a.md", 24, 41, 2), ("a.md", 0, 11, 1))
+    assert str(caught.value) == (
+        "sheet.csv:2: query 'q1' and document 'a.md', characters 24-41: grade 2, but the labels "
+        "have 1; nothing was imported"
+    )
     assert (folder.root / "judgments.jsonl").read_bytes() == before
 
 
 def test_one_passage_is_one_evidence(folder: MarkdownDataset) -> None:
     """0-42 holds both others: it satisfies them, and R is 2. One of grade 0 is kept."""
-    added, _ = add(folder, ("a.md", 0, 42, 2), ("a.md", 12, 23, 1), ("a.md", 24, 41, 1))
+    added = add(folder, ("a.md", 0, 42, 2), ("a.md", 12, 23, 1), ("a.md", 24, 41, 1))
     assert (added.n_added, added.n_covered) == (2, 1)
     assert [row[1:3] for row in qrels(folder)] == [(12, 23), (24, 41)]
 
@@ -224,30 +216,18 @@ def votes(dataset: Dataset, *rows: dict[str, Any]) -> Votes:
     return read_feedback(file, dataset.read_documents().table, dataset.read_queries().table)
 
 
-def send(dataset: Dataset, *rows: dict[str, Any], judge: str = "evidence") -> tuple[Added, int]:
-    conflicts: list[Exception] = []
-    found = votes(dataset, *rows)
+def send(dataset: Dataset, *rows: dict[str, Any]) -> tuple[int, ...]:
+    """Add votes; return how many were added, were there, and are there with another grade."""
     documents, queries = dataset.read_documents().table, dataset.read_queries().table
-    added = add_judgments(
-        dataset,
-        found.judgments,
-        documents,
-        queries,
-        judge=judge,
-        on_conflict=conflicts.append,
-        renewed=found.units,
-    )
-    return added, len(conflicts)
+    judgments = votes(dataset, *rows).judgments
+    added = add_judgments(dataset, judgments, documents, queries, judge="evidence")
+    return added.n_added, added.n_known, added.n_conflicts
 
 
 def lines(dataset: Dataset) -> list[tuple[Any, ...]]:
     text = (dataset.root / "judgments.jsonl").read_text(encoding="utf-8")
     names = ("quote", "start", "relevance", "source")
     return [tuple(json.loads(line).get(name) for name in names) for line in text.splitlines()]
-
-
-def counts(added: Added) -> tuple[int, ...]:
-    return (added.n_added, added.n_known, added.n_changed, added.n_withdrawn)
 
 
 def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> None:
@@ -259,54 +239,21 @@ def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> 
     write_lines(tmp_path / "judgments.jsonl", [judged])
     dataset = replace(JsonlDataset.open(tmp_path), columns=columns)
     vote = {"query_id": "q1", "doc_id": "a/1"}
-    assert counts(send(dataset, {**vote, "vote": "up"})[0]) == (1, 0, 0, 0)
-    assert counts(send(dataset, {**vote, "vote": "down"})[0]) == (0, 0, 1, 0)
-    assert qrels(dataset) == [("a/0", 0, 6, 1), ("a/1", 0, 5, 0)]
+    assert send(dataset, {**vote, "vote": "up"}) == (1, 0, 0)
+    assert qrels(dataset) == [("a/0", 0, 6, 1), ("a/1", 0, 5, 1)]
 
 
-def test_votes_that_change(folder: MarkdownDataset) -> None:
+def test_labels_that_are_there_stay(folder: MarkdownDataset) -> None:
     """The quote of the second unit stands twice, so it is found by its start."""
-    first, second = {**SECOND, "vote": "up"}, {**DOGS, "vote": "up"}
-    assert counts(send(folder, first, second)[0]) == (2, 0, 0, 0)
-    added, conflicts = send(folder, {**first, "vote": "down"}, second)
-    assert (counts(added), conflicts) == ((0, 1, 1, 0), 0)
-    assert lines(folder) == [
-        ("Dogs travel free.", None, 1, "feedback: 1 up, 0 down"),
-        ("Fares rise.", 12, 0, "feedback: 0 up, 1 down"),
-    ]
-    send(folder, {**DOGS, "vote": "up"}, {**SECOND, "vote": "up"})
-    again = send(folder, {**DOGS, "vote": "up"}, {**DOGS, "vote": "down"})[0]
-    assert counts(again) == (0, 0, 0, 1)
-    assert [line[1] for line in lines(folder)] == [12]
-    send(folder, {**SECOND, "vote": "up"}, {**SECOND, "vote": "down"})
-    assert not folder.has_qrels
-
-
-def test_more_votes_with_the_same_grade_are_kept_as_the_source(folder: MarkdownDataset) -> None:
-    send(folder, {**DOGS, "vote": "up"})
-    assert counts(send(folder, {**DOGS, "vote": "up", "count": 2})[0]) == (0, 0, 1, 0)
-    assert lines(folder)[0][2:] == (1, "feedback: 2 up, 0 down")
-
-
-def test_what_people_judged_stays_and_is_a_conflict(folder: MarkdownDataset) -> None:
     judged = {"query_id": "q1", "doc_id": "a.md", "quote": "Dogs travel free.", "relevance": 2}
     write_lines(folder.root / "judgments.jsonl", [{**judged, "source": "pool"}])
-    added, conflicts = send(folder, {**DOGS, "vote": "down"})
-    assert (counts(added), conflicts) == ((0, 1, 0, 0), 1)
-    assert lines(folder) == [("Dogs travel free.", None, 2, "pool")]
-
-
-def test_reading_again_gives_what_reading_once_gives(folder: MarkdownDataset) -> None:
-    """The whole sentence covers the dogs; once nobody likes the dogs, it is a label itself."""
-    whole = {"query_id": "q1", "chunk_id": "a.md#12-41", "vote": "up"}
-    send(folder, {**DOGS, "vote": "up"}, whole)
-    assert len(lines(folder)) == 1
-    send(folder, {**DOGS, "vote": "down"}, whole)
-    again = sorted(lines(folder))
-    (folder.root / "judgments.jsonl").unlink()
-    send(folder, {**DOGS, "vote": "down"}, whole)
-    assert sorted(lines(folder)) == again
-    assert len(again) == 2
+    down, up = {**DOGS, "vote": "down"}, {**SECOND, "vote": "up"}
+    assert send(folder, down, up) == (1, 1, 1)
+    assert send(folder, down, {**up, "count": 2}) == (0, 2, 1)
+    assert lines(folder) == [
+        ("Dogs travel free.", None, 2, "pool"),
+        ("Fares rise.", 12, 1, "feedback: 1 up, 0 down"),
+    ]
 
 
 def test_the_last_vote_of_a_user_counts(folder: MarkdownDataset) -> None:

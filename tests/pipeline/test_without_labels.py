@@ -18,7 +18,7 @@ from rag_assets.evaluation.likeness_stage import Pair, overlaps, overlaps_key
 from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.experiment import load_experiment
 from rag_assets.labels.experiment_pool import sampled_pool
-from rag_assets.labels.page.passages import Passages
+from rag_assets.labels.page.session import Passages
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES, required_partitions
 from rag_assets.pipeline.warehouse import rebuild

@@ -173,9 +173,21 @@ REMEDY = "; `dataset: {unknown_documents: keep}` keeps such judgments"
 LINE = "must be query, iteration, document, grade, with or without the iteration"
 
 TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
-    ("qrels.txt", None, ": not a TREC folder: qrels* missing"),
-    ("topics.txt", None, ": not a TREC folder: topics.* or queries.tsv missing"),
-    ("corpus.tsv", None, ": not a TREC folder: corpus.jsonl, corpus/ or collection.tsv missing"),
+    (
+        "qrels.txt",
+        None,
+        ": no trec folder: qrels* missing",
+    ),
+    (
+        "topics.txt",
+        None,
+        ": no trec folder: topics.* or queries.tsv missing",
+    ),
+    (
+        "corpus.tsv",
+        None,
+        ": no trec folder: corpus.jsonl, corpus/ or collection.tsv missing",
+    ),
     ("docs.jsonl", "", ": more than one file for the corpus: corpus.tsv, docs.jsonl; keep one"),
     (
         "topics.b.txt",
@@ -303,7 +315,7 @@ def test_autorag(
 def test_autorag_without_a_part(write: Any, read_all: Any) -> None:
     folder = write({"corpus.parquet": "x" * 20})
     assert refusal(folder, "autorag", read_all) == (
-        f"{folder}: not an AutoRAG folder: qa.parquet missing"
+        f"{folder}: no autorag folder: qa.parquet missing"
     )
     write({"qa.parquet": "x"})
     assert refusal(folder, "autorag", read_all).startswith(

@@ -125,7 +125,7 @@ def test_wrong_use(write: Write) -> None:
             folder,
             {"format": "beir"},
             DataError,
-            f"{folder}: not a BEIR folder: corpus.jsonl, queries.jsonl, qrels/ missing",
+            f"{folder}: no beir folder: corpus.jsonl, queries.jsonl, qrels/ missing",
         ),
         (
             folder,
@@ -143,13 +143,13 @@ def test_wrong_use(write: Write) -> None:
             folder,
             {"subset": "test"},
             UsageError,
-            f"{folder}: subset 'test': a markdown folder has no subsets",
+            f"{folder}: subset 'test': format markdown has no subsets",
         ),
         (
             folder / "b.json",
             {"subset": "test"},
             UsageError,
-            f"{folder}/b.json: subset 'test': a llamaindex file has no subsets",
+            f"{folder}/b.json: subset 'test': format llamaindex has no subsets",
         ),
     ]
     for path, arguments, kind, message in cases:

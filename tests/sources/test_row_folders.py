@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
-from rag_assets.sources import Dataset, Read, open_dataset
+from rag_assets.sources import Dataset, Read, labelled_folder, open_dataset
 from rag_assets.sources.dataset import Problems
 from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.fields import Place, metadata_json
@@ -277,7 +277,7 @@ def test_without_quotes_documents_are_judged(write: Write) -> None:
 def test_files_for_hashing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = open_dataset(write(FILES))
     # What looks like questions is sought only where there are none: a folder may be large.
-    monkeypatch.setattr(type(dataset), "question_like", lambda _: pytest.fail("it was listed"))
+    monkeypatch.setattr(labelled_folder, "look_alikes", lambda _: pytest.fail("it was listed"))
     names = [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()]
     assert names == ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
     assert [f.name for f in dataset.query_files()] == ["queries.jsonl"]

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
+import msgspec
 import uvicorn
-from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -28,8 +28,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rag_assets.errors import RagAssetsError, UsageError
-from rag_assets.labels.page.requests import EmptyBody
-from rag_assets.labels.page.session import Actions, AnsweredMeanwhile, LabelSession
+from rag_assets.labels.logs import LogLine
+from rag_assets.labels.page.session import Actions, LabelSession
 
 HOST = "127.0.0.1"
 MAX_BYTES = 100_000
@@ -143,18 +143,17 @@ def _file(name: str, media_type: str) -> Callable[[Request], Response]:
     return lambda _: Response(content, headers=HEADERS, media_type=media_type)
 
 
-def _action(body_type: type[EmptyBody], action: Callable[[Any], Any]) -> Any:  # noqa: ANN401 (an endpoint)
+def _action(kind: type[LogLine], action: Callable[[Any], Any]) -> Any:  # noqa: ANN401 (an endpoint)
     async def answer(request: Request) -> Response:
         try:
-            body = body_type.model_validate_json(await _body(request))
+            body = msgspec.json.decode(await _body(request), type=kind)
+            if problem := body.problem():
+                raise UsageError(f"the request is wrong: {': '.join(problem)}")
             return JSONResponse(await run_in_threadpool(action, body), headers=HEADERS)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            return _refusal(400, f"the request is wrong: {place}: {first['msg']}")
+        except msgspec.DecodeError as error:
+            return _refusal(400, f"the request is wrong: {error}")
         except RagAssetsError as error:
-            is_wrong = 400 if isinstance(error, UsageError) else 500
-            return _refusal(409 if isinstance(error, AnsweredMeanwhile) else is_wrong, str(error))
+            return _refusal(400 if isinstance(error, UsageError) else 500, str(error))
 
     return answer
 

@@ -102,7 +102,6 @@ class _Course:
     highs: Floats
     sums: Floats
     spread: Floats
-    expected: Floats
     rho: Floats
     left: Flags
     variances: Floats
@@ -174,7 +173,7 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     order = sample.design.order()
     steps = order[(sample.asked & sample.pool.counted)[order]]
     judged = ~np.isnan(earned[steps])
-    known = features(sample.pool.weights(metric), sample.verdicts)
+    known = features(sample.pool.weights(metric), sample.verdicts.values())
     left = ~sample.certain & sample.pool.counted
     past = contrasts @ np.where(left | np.isnan(earned), 0.0, earned)
     squares = contrasts**2
@@ -286,23 +285,23 @@ def _with_bounds(
     nothing = np.zeros((len(exact), 1))
     z = np.hstack([nothing, *(part[0] for part in parts)])
     a = np.hstack([nothing, *(1.0 / part[1] for part in parts)])
-    sums, expected = np.cumsum(a, axis=1), np.cumsum(a, axis=1)  # a^2 s2 is a
+    sums = np.cumsum(a, axis=1)  # also of a^2 s2, which is a
     products = np.cumsum(a * z, axis=1)
     value = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
     before = np.hstack([nothing, value[:, :-1]])
     spread = np.cumsum((a * (z - before)) ** 2, axis=1)
     absent = np.hstack([nothing, *(part[2] for part in parts)])
-    radius = _radius(spread, expected, sums, rho[:, None], alpha)
+    radius = _radius(spread, sums, rho[:, None], alpha)
     radius = radius + ndtri(1 - alpha / 2) * np.sqrt(absent)
     lows, highs = value - radius, value + radius
     lows[is_known, -1] = highs[is_known, -1] = exact[is_known]
     rest = (left, working.variances, exact, is_known)
-    return _Course(lows, highs, sums, spread, expected, rho, *rest)
+    return _Course(lows, highs, sums, spread, rho, *rest)
 
 
-def _radius(spread: Floats, expected: Floats, sums: Floats, rho: Floats, alpha: float) -> Floats:
+def _radius(spread: Floats, sums: Floats, rho: Floats, alpha: float) -> Floats:
     """Return half the width of the interval; infinite before the first label."""
-    mixed = spread / 3 + 2 * expected / 3 + rho
+    mixed = spread / 3 + 2 * sums / 3 + rho
     ratio = np.divide(mixed, rho * alpha**2, out=np.ones_like(mixed), where=rho > 0)
     return np.divide(
         np.sqrt(mixed * np.log(ratio)), sums, out=np.full_like(sums, np.inf), where=sums > 0
@@ -330,11 +329,11 @@ def _forecast(
     sums = course.sums[:, -1:] + np.cumsum(steps, axis=1)
     ratio = np.divide(
         course.spread[:, -1:],
-        course.expected[:, -1:],
+        course.sums[:, -1:],
         out=np.ones_like(course.rho[:, None]),
-        where=course.expected[:, -1:] > 0,
+        where=course.sums[:, -1:] > 0,
     )
-    radius = _radius(ratio * sums, sums, sums, course.rho[:, None], alpha)
+    radius = _radius(ratio * sums, sums, course.rho[:, None], alpha)
     reached = radius < sizes[:, None]
     first = np.where(reached.any(axis=1), reached.argmax(axis=1), -1)
     return [math.ceil(n_more[look]) if look >= 0 else n_left for look in first]

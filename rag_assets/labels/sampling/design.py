@@ -113,17 +113,6 @@ class Design:
         later = arrivals[arrivals > arrivals[answered].max()]
         return float(max(later.min(initial=math.inf), self.starts[-1]))
 
-    def next_items(self, done: Flags, skipped: Flags) -> Integers:
-        """Return the numbers of the items that are to be asked, in their order.
-
-        Args:
-            done: items that need no asking: judged, "cannot tell", or judged earlier.
-            skipped: items that were skipped; they return when nothing else is left.
-        """
-        order = self.order()
-        waiting = order[~done[order]]
-        return np.concatenate([waiting[~skipped[waiting]], waiting[skipped[waiting]]])
-
     def extended(
         self, items: Sequence[PooledUnit], weights: Floats, drawn: Collection[PooledUnit]
     ) -> Design:

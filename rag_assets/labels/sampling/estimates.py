@@ -36,7 +36,7 @@ ratio of two totals; its errors are those of the linearised ratio.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
@@ -78,17 +78,17 @@ class WorkingValues(NamedTuple):
     variances: Floats
 
 
-def features(weights: Floats, verdicts: Floats | None = None) -> Floats:
+def features(weights: Floats, verdicts: Iterable[Floats] = ()) -> Floats:
     """Return what is known of each item without a label, shape (items, features).
 
     Args:
         weights: what an item counts for each system, shape (systems, items).
-        verdicts: of judges and voters, shape (sources, items); NaN is a missing one, and counts as
+        verdicts: of each judge and of voters, shape (items,); NaN is a missing one, and counts as
             the mean of its source.
     """
     mean = weights.mean(axis=0)
     known = [np.ones_like(mean), mean, mean**2, (weights > 0).mean(axis=0)]
-    for row in verdicts if verdicts is not None else ():
+    for row in verdicts:
         if not np.isnan(row).all():
             verdict = np.where(np.isnan(row), np.nanmean(row), row)
             known += [verdict, verdict * mean]
@@ -212,7 +212,7 @@ class Estimator:
         self._gains = gains(self.metric, sample.grades)
         self._probabilities = sample.probabilities()
         self._judged = sample.judged
-        known = features(self.weights[: self.n_known], sample.verdicts)
+        known = features(self.weights[: self.n_known], sample.verdicts.values())
         self.working = cross_fitted(
             known, self._gains, self._probabilities, self._judged, sample.pool.question
         )

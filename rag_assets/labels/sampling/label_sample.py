@@ -12,8 +12,8 @@ asked times the share of the asked items that were judged, of questions that cou
 tell" there are bounds as well: with all of them at the lowest gain, and at the highest.
 
 A pool of which every drawn passage was graded is no sample any more: its grades are complete
-labels. Nobody has to be asked about a passage a second time, whatever asks: what people said of
-passages that were drawn, or that they searched for, counts for every sheet.
+labels. Nobody has to be asked about a passage a second time: what people said of drawn passages
+counts for every sheet.
 
 An evaluation keeps a sample as a table. The probability of each item and its state tell everything
 that an estimate reads, so log and design need not be there when two evaluations are compared.
@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,6 @@ from rag_assets.labels.label_import import by_key, key_of, without_covered
 from rag_assets.labels.logs import (
     CANNOT_TELL,
     JUDGED,
-    SEARCH,
     SKIPPED,
     LoggedJudgment,
     design_file,
@@ -76,9 +76,8 @@ class LabelSample:
         certain: labelled whatever the random number.
         cannot_tell: asked and answered without a grade.
         touched: judged, skipped or "cannot tell": the order was followed at least so far.
-        verdicts: of judges and voters, shape (sources, items): any number that may tell of the
-            grade; NaN: missing. They are no labels.
-        sources: where each row of them is from.
+        verdicts: source, a judge or voters -> for each item any number that may tell of the grade;
+            NaN: missing. They are no labels.
     """
 
     pool: LabelPool
@@ -87,8 +86,7 @@ class LabelSample:
     certain: Flags
     cannot_tell: Flags
     touched: Flags
-    verdicts: Floats | None = None
-    sources: tuple[str, ...] = ()
+    verdicts: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def clock(self) -> float:
@@ -116,10 +114,17 @@ class LabelSample:
         response = self.judged.sum() / max(int(asked.sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
+    @property
+    def done(self) -> Flags:
+        """Which items need no asking: judged, "cannot tell", or labelled before."""
+        return np.asarray(self.certain | ~np.isnan(self.grades) | self.cannot_tell)
+
     def next_items(self) -> Integers:
         """Return the numbers of the items to ask, in order; skipped ones return at the end."""
-        done = np.asarray(self.certain | ~np.isnan(self.grades) | self.cannot_tell)
-        return self.design.next_items(done, self.touched & ~done)
+        order = self.design.order()
+        waiting = order[~self.done[order]]
+        skipped = self.touched[waiting]
+        return np.concatenate([waiting[~skipped], waiting[skipped]])
 
 
 def label_sample(
@@ -134,9 +139,7 @@ def label_sample(
         pool: the items.
         design: of the same items.
         judgments: the lines of the log; of one item the last one counts. A line without a
-            probability below 1 was not drawn: it is certain. What a person searched for counts
-            for nothing here: it was found because other items were asked, and found where there was
-            no label yet, so what is certain would depend on what was drawn.
+            probability below 1 was not drawn: it is certain.
         earlier: labels of the dataset, all certain. One of a span counts for each item that is the
             same passage; of several the highest grade counts.
     """
@@ -146,7 +149,7 @@ def label_sample(
     certain, cannot_tell, touched = (np.zeros(len(pool.items), np.bool_) for _ in range(3))
     number_of = {item: number for number, item in enumerate(pool.items)}
     same = SamePassages(pool.items)
-    lines = [line for line in judgments if line.source != SEARCH]
+    lines = list(judgments)
     last = {line.item: line for line in lines if not line.is_hint}
     for item, line in last.items():
         number = number_of.get(item) if line.was_drawn else None
@@ -163,9 +166,34 @@ def label_sample(
             grades[number] = label.grade if is_first else max(grades[number], label.grade)
             certain[number] = True
     verdicts = _verdicts(lines, same, len(pool.items))
-    values = np.stack(list(verdicts.values())) if verdicts else None
     unsure = cannot_tell & ~certain
-    return LabelSample(pool, design, grades, certain, unsure, touched, values, tuple(verdicts))
+    return LabelSample(pool, design, grades, certain, unsure, touched, verdicts)
+
+
+class SampledPool(NamedTuple):
+    """What is asked, in which order, and what is known beside the answers.
+
+    Attributes:
+        pool: the items.
+        design: of the same items.
+        log: the file that answers are written to; marks of questions lie beside it.
+        earlier: labels of the dataset.
+        clusters: one name a question; None: each is its own.
+    """
+
+    pool: LabelPool
+    design: Design
+    log: Path
+    earlier: tuple[Judgment, ...] = ()
+    clusters: Sequence[str] | None = None
+
+    def lines(self) -> list[LoggedJudgment]:
+        """Return what the log holds; nothing before the first judgment."""
+        return read_judgments(self.log)
+
+    def sample(self, lines: Iterable[LoggedJudgment]) -> LabelSample:
+        """Return the pool with the labels of some lines."""
+        return label_sample(self.pool, self.design, lines, self.earlier)
 
 
 def _verdicts(
@@ -215,9 +243,8 @@ def sample_table(sample: LabelSample) -> pa.Table:
             strict=True,
         )
     ]
-    verdicts = sample.verdicts if sample.verdicts is not None else np.empty((0, len(asked)))
-    for row, values in zip(rows, verdicts.T.tolist(), strict=True):
-        pairs = zip(sample.sources, values, strict=True)
+    for number, row in enumerate(rows):
+        pairs = ((source, values[number]) for source, values in sample.verdicts.items())
         grades = {source: int(value) for source, value in pairs if value >= 0}
         row["verdicts"] = canonical_json(grades) if grades else None
     return SAMPLED_LABELS.from_rows(rows)
@@ -255,7 +282,7 @@ def is_wholly_graded(log: Path) -> bool:
     """Return whether people answered every passage of the design, of questions that count."""
     if not (log.is_file() and design_file(log).is_file()):
         return False
-    answers = [line for line in _answers(read_judgments(log)) if line.source != SEARCH]
+    answers = _answers(read_judgments(log))
     out = left_out(read_marks(marks_file(log)))
     items = {item for item in read_design(design_file(log)).items if item.query_id not in out}
     is_answered = items <= {line.item for line in answers}
@@ -264,7 +291,7 @@ def is_wholly_graded(log: Path) -> bool:
 
 def _answers(lines: Iterable[LoggedJudgment]) -> list[LoggedJudgment]:
     """Return what people said last of each passage; one that was skipped is not answered."""
-    last = {(line.item, line.source == SEARCH): line for line in lines if not line.is_hint}
+    last = {line.item: line for line in lines if not line.is_hint}
     return [line for line in last.values() if line.status != SKIPPED]
 
 

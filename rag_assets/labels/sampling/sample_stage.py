@@ -195,14 +195,12 @@ def sampled_passages(
     artifact: Artifacts,
     depth: int,
     retrievers: Iterable[str] | None = None,
-    *,
-    with_labels: bool | None = None,
 ) -> dict[str, pa.Table]:
     """Return retriever -> its passages, a table of :data:`rag_assets.schemas.SAMPLED_PASSAGES`.
 
-    Labels of the dataset are looked up, unless people drew them, or it is said whether they are.
+    Labels of the dataset are looked up, unless people drew them.
     """
-    has_labels = _has_earlier_labels(experiment) if with_labels is None else with_labels
+    has_labels = _has_earlier_labels(experiment)
     tables = {}
     for name in experiment.retrievers if retrievers is None else retrievers:
         run = artifact(run_key(experiment, name, _cutoff(experiment, depth))).table()

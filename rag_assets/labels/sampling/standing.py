@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
-from typing import NamedTuple
+from typing import Any
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import JUDGED, LoggedJudgment
@@ -26,27 +26,7 @@ PRICE = (
     "pairs more than 5 % apart were decided in a trial on Cranfield"
 )
 
-Row = dict[str, object]
-
-
-class SampleStatus(NamedTuple):
-    """What the labels so far say of one metric.
-
-    Attributes:
-        estimates: one row a retriever, the best first, see :func:`estimate_rows`.
-        differences: one row a pair, the one that is ahead minus the other: ``retriever_a``,
-            ``retriever_b``, ``value``; ``low``, ``high``, ``decided``, ``outside`` of
-            :class:`.confidence_sequence.Decision`; how much more decides it, as below.
-        more_judgments_low, more_judgments_high: that decide all pairs; None without a label.
-        more_minutes_low, more_minutes_high: at the pace so far; None without a pace.
-    """
-
-    estimates: tuple[Row, ...] = ()
-    differences: tuple[Row, ...] = ()
-    more_judgments_low: int | None = None
-    more_judgments_high: int | None = None
-    more_minutes_low: int | None = None
-    more_minutes_high: int | None = None
+Row = dict[str, Any]
 
 
 def sample_status(
@@ -55,18 +35,26 @@ def sample_status(
     lines: Sequence[LoggedJudgment],
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
-) -> SampleStatus:
-    """Return how things stand; nothing before the first judgment of the sample.
+) -> Row:
+    """Return how things stand with one metric.
 
     The pace is that of ``lines``, ``clusters`` has one name a question (None: each is its own), and
     ``level`` is of each interval, and of each pair over all looks together.
+
+    Returns:
+        ``estimates``: one row a retriever, the best first, see :func:`estimate_rows`.
+        ``differences``: one row a pair, the one that is ahead minus the other: ``retriever_a``,
+        ``retriever_b``, ``value``; ``low``, ``high``, ``decided``, ``outside`` of
+        :class:`.confidence_sequence.Decision`; how much more decides it, as below.
+        ``more_judgments_low``, ``more_judgments_high``: that decide all pairs; None without a
+        label. ``more_minutes_low``, ``more_minutes_high``: at the pace so far; None without one.
     """
     if not sample.is_estimable:
-        return SampleStatus()
+        return {"estimates": [], "differences": [], **_more(lines, None, None)}
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]
     pairs = decisions(sample, metric, level=level, pairs=list(combinations(order, 2)))
-    differences: list[Row] = [
+    differences = [
         {
             "metric": str(metric),
             "retriever_a": first,
@@ -82,10 +70,10 @@ def sample_status(
     ]
     low = max((decision.more_low for decision in pairs.values()), default=0)
     high = max((decision.more_high for decision in pairs.values()), default=0)
-    return SampleStatus(tuple(estimates), tuple(differences), **_more(lines, low, high))
+    return {"estimates": estimates, "differences": differences, **_more(lines, low, high)}
 
 
-def _more(lines: Sequence[LoggedJudgment], low: int, high: int) -> dict[str, int | None]:
+def _more(lines: Sequence[LoggedJudgment], low: int | None, high: int | None) -> Row:
     return {
         "more_judgments_low": low,
         "more_judgments_high": high,
@@ -127,10 +115,10 @@ def estimate_rows(
     ]
 
 
-def minutes(lines: Sequence[LoggedJudgment], more: int) -> int | None:
+def minutes(lines: Sequence[LoggedJudgment], more: int | None) -> int | None:
     """Return how long so many judgments take at the pace so far; None where it is not known."""
     times = [line.seconds for line in lines if line.status == JUDGED and line.seconds]
-    return math.ceil(more * median(times) / 60) if times else None
+    return math.ceil(more * median(times) / 60) if times and more is not None else None
 
 
 def finite(value: float) -> float | None:

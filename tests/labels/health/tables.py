@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.labels.findings import FINDINGS
+from rag_assets.labels.findings import FINDINGS, Finding, findings_table
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 
 Span = tuple[int, int]
@@ -78,7 +78,8 @@ def reached(labels: pa.Table, cut: pa.Table) -> dict[str, list[str]]:
     return found
 
 
-def kinds(findings: pa.Table) -> list[tuple[str, str | None, str | None]]:
-    """(check, query, document) of each finding of a table that keeps its contract."""
-    rows = FINDINGS.check(findings).to_pylist()
+def kinds(findings: pa.Table | list[Finding]) -> list[tuple[str, str | None, str | None]]:
+    """(check, query, document) of each finding; a table of them keeps its contract."""
+    table = findings if isinstance(findings, pa.Table) else findings_table(findings)
+    rows = FINDINGS.check(table).to_pylist()
     return [(row["check"], row["query_id"], row["document_id"]) for row in rows]

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -25,13 +26,14 @@ from rag_assets.labels.findings import (
     WARNING,
     dangling_ids,
     queries_without_relevant,
-    rows,
     unmatched_filters,
     unreachable_evidence,
 )
 from rag_assets.schemas import DOCUMENTS as DOCUMENTS_SCHEMA
 from rag_assets.schemas import QUERIES as QUERIES_SCHEMA
-from rag_assets.sources.judgments import Quotes, Unlocated
+from rag_assets.sources.dataset import RowError
+from rag_assets.sources.fields import Place
+from rag_assets.sources.judgments import Quotes
 from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
 
 DOCUMENTS = documents({"a.md": "one two", "guides/b.md": "three four"})
@@ -50,37 +52,30 @@ def test_ids_of_another_level() -> None:
     assert kinds(found) == [
         ("unknown_id", "q7", "a.md"),
         ("id_level", "q1", "a.md#0-3"),
-        ("id_level", "q1", "b"),
+        ("unknown_id", "q1", "b"),
         ("unknown_id", "q2", "zzz"),
     ]
-    messages = found.column("message").to_pylist()
+    messages = [one.message for one in found]
     assert messages[1].endswith("it is the id of a chunk; probably meant: 'a.md'")
-    assert messages[2].endswith("a file name without its end; probably meant: 'guides/b.md'")
-    found = dangling_ids(
-        qrels(("q1", "e", "a.md", None, 1)), documents({"a.md#0-5": "t", "a.md#5-9": "t"}), QUERIES
-    )
-    assert kinds(found) == [("id_level", "q1", "a.md")]
-    assert found.column("message").to_pylist()[0].endswith("probably meant: 'a.md#0-5'")
-    corpus = documents({"x/b.md": "t", "y/b.md": "t"})
-    found = dangling_ids(qrels(("q1", "e", "b", None, 1)), corpus, QUERIES)
-    assert kinds(found) == [("unknown_id", "q1", "b")]
+    assert messages[2].endswith("(did you mean 'guides/b.md'?)")
+    chunks = documents({"a.md#0-5": "t", "a.md#5-9": "t"})
+    found = dangling_ids(qrels(("q1", "e", "a.md", None, 1)), chunks, QUERIES)
+    assert found[0].message.endswith("(did you mean 'a.md#0-5'?)")
 
 
 def test_where_quotes_are_located() -> None:
-    texts = Quotes(DOCUMENTS)
-    assert texts.find("one two", 0) == (0, 7)
+    texts, place = Quotes(DOCUMENTS), Place(Path("judgments.jsonl"), 1)
+    assert texts.locate("one two", 0, place) == (0, 7)
     checks = []
     for quote in ("one  two", "three", "five", "o"):
-        found = texts.find(quote, 0)
-        assert isinstance(found, Unlocated)
-        checks.append(found.check)
+        with pytest.raises(RowError) as caught:
+            texts.locate(quote, 0, place)
+        checks.append(caught.value.check)
     assert checks == ["quote_moved", "quote_moved", "quote_vanished", "quote_twice"]
-    texts = Quotes(DOCUMENTS)  # "one two": at 0 and 6, not at 1
-    assert [texts.find("o", 0, start) for start in (0, 6)] == [(0, 1), (6, 7)]
-    for start in (1, None):
-        found = texts.find("o", 0, start)
-        assert isinstance(found, Unlocated)
-        assert found.check == "quote_twice"
+    # "one two": at 0 and 6, not at 1
+    assert [texts.locate("o", 0, place, start) for start in (0, 6)] == [(0, 1), (6, 7)]
+    with pytest.raises(RowError, match="occurs more than once"):
+        texts.locate("o", 0, place, 1)
 
 
 def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
@@ -97,8 +92,8 @@ def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
     }
     found = unreachable_evidence(judged, labels)
     assert kinds(found) == [("unreachable_evidence", "q", "d")]
-    assert found.column("evidence_id").to_pylist() == ["cats"]
-    assert "'part'" in found.column("message").to_pylist()[0]
+    assert [one.evidence_id for one in found] == ["cats"]
+    assert "'part'" in found[0].message
 
 
 def test_queries_without_a_relevant_document() -> None:
@@ -169,10 +164,10 @@ def found(*, used: bool) -> list[tuple[str, str | None, str]]:
         {"query_id": n, "text": "t", "tags": [], "metadata": json.dumps({"filter": one})}
         for n, one in FILTERS.items()
     ]
-    table: pa.Table = unmatched_filters(
+    findings = unmatched_filters(
         QUERIES_SCHEMA.from_rows(asked), DOCUMENTS_SCHEMA.from_rows(documents), used=used
     )
-    return sorted((one.severity, one.query_id, one.message) for one in rows(table))
+    return sorted((one.severity, one.query_id, one.message) for one in findings)
 
 
 def test_fields_values_and_combinations_that_no_document_has() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.findings import reading_problems
+from rag_assets.labels.findings import findings_table, reading_problems
 from rag_assets.schemas import QRELS
 from rag_assets.sources import Dataset, open_dataset
 from rag_assets.sources.dataset import Problems
@@ -48,17 +48,16 @@ EXPECTED = [
     ),
     (
         4,
-        "id_level",
+        "unknown_id",
         "q1",
-        "doc_id: unknown document 'quays': it is a file name without its end; "
-        "probably meant: 'guides/quays.md'",
+        "doc_id: unknown document 'quays' (did you mean 'guides/quays.md'?); "
+        "`dataset: {unknown_documents: keep}` keeps such judgments",
     ),
     (
         5,
         "unknown_id",
         "q1",
-        "doc_id: unknown document 'prices.md' (did you mean 'fares.md'?); "
-        "`dataset: {unknown_documents: keep}` keeps such judgments",
+        "doc_id: unknown document 'prices.md' (did you mean 'fares.md'?)",
     ),
     (
         6,
@@ -110,7 +109,7 @@ def read_all(dataset: Dataset) -> tuple[pa.Table, pa.Table]:
     with problems:
         documents, queries = dataset.read_documents(problems), dataset.read_queries(problems)
         qrels = dataset.read_qrels(documents.table, queries.table, problems).table
-    return qrels, reading_problems(problems.collected or [])
+    return qrels, findings_table(reading_problems(problems.collected or []))
 
 
 def test_every_line_of_a_folder_or_the_first_is_told(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
     tiny.write_rows("judgments.jsonl", [*JUDGMENTS, {"query_id": "q1", "doc_id": "fares"}])
     result = run(tiny, "--format", "csv")
     assert result.exit_code == 1
-    assert "id_level" in result.stdout
+    assert "unknown_id" in result.stdout
     assert "not checked: evidence that no chunk covers:" in result.stderr
 
 

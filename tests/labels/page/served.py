@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
-from rag_assets.labels.page.passages import Passages
 from rag_assets.labels.page.server import LabelServer
-from rag_assets.labels.page.session import LabelSession
+from rag_assets.labels.page.session import LabelSession, Passages
 from rag_assets.labels.pool import Judgment, LabelPool, label_pool
 from rag_assets.labels.sampling.design import new_design
+from rag_assets.labels.sampling.label_sample import SampledPool
 from rag_assets.schemas import DOCUMENTS, QUERIES
 from tests.labels.sampling.made_pool import passages
 from tests.running_server import running
@@ -65,8 +65,9 @@ def session_of(
 ) -> LabelSession:
     pool = pool_of(texts, questions)
     design = new_design(pool.items, pool.weights(Metric("dcg", 4)))
-    passages = Passages(*tables(texts, questions), "english")
-    return LabelSession(pool, design, log, passages, Metric("dcg", 4), earlier)
+    passages = Passages(*tables(texts, questions))
+    sampled = SampledPool(pool, design, log, earlier)
+    return LabelSession(sampled, passages, Metric("dcg", 4))
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Client:
 
     def answer(self, by: str, at: str, task: Mapping[str, Any], **other: Any) -> tuple[int, Any]:
         """Answer a task: grade 1 in 2 seconds, unless something else is said."""
-        names = ("query_id", "document_id", "start", "end", "n_lines")
+        names = ("query_id", "document_id", "start", "end")
         said = {"status": "judged", "grade": 1, "evidence": [], "seconds": 2.0}
         body = {"by": by, "at": at, **{name: task[name] for name in names}, **said, **other}
         status, _, content = self.raw("answer", json.dumps(body).encode())

@@ -9,9 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -95,7 +93,7 @@ def test_no_path_leads_to_another_file(client: Client, path: str) -> None:
     ],
 )
 def test_other_pages_are_refused(client: Client, log: Path, headers: dict[str, str]) -> None:
-    task = client.ask("next", by="ada")["task"]
+    task = client.ask("next")["task"]
     for path, method in (("", "GET"), ("next", "POST"), ("answer", "POST")):
         status, sent, body = client.raw(path, b'{"by": "eve"}', method, **headers)
         assert (status, body) == (404, b"not found\n")
@@ -108,13 +106,13 @@ def test_it_serves_its_own_origin_on_loopback_alone(client: Client) -> None:
     """A form of another page can send text, but no JSON without asking first."""
     host = urlsplit(client.address).netloc
     own = {"Origin": f"http://{host}", "Sec_Fetch_Site": "same-origin"}
-    assert client.raw("next", b'{"by": "ada"}', **own)[0] == 200
+    assert client.raw("next", b"{}", **own)[0] == 200
     assert client.raw("next", None, "GET", **own)[0] == 405
     port = urlsplit(client.address).port or 0
     assert urlsplit(client.address).hostname == "127.0.0.1"
     with socket.socket() as other:
         assert other.connect_ex(("127.0.0.2", port)) != 0
-    status, _, _ = client.raw("next", b'{"by": "ada"}', Content_Type="text/plain")
+    status, _, _ = client.raw("next", b"{}", Content_Type="text/plain")
     assert status == 400
 
 
@@ -122,21 +120,20 @@ def test_it_serves_its_own_origin_on_loopback_alone(client: Client) -> None:
     ("path", "body", "problem"),
     [
         ("next", b"", "the request is wrong"),
-        ("next", b'{"by": ""}', "by: String should have at least 1 character"),
-        ("next", b'{"by": "ada", "file": "/etc/passwd"}', "file: Extra inputs"),
+        ("undo", b'{"by": "", "at": "2026"}', "a request says by whom it is, and at what time"),
+        ("next", b'{"file": "/etc/passwd"}', "unknown field `file`"),
         ("next", b'{"by": "' + b"a" * 200_000 + b'"}', "at most 100000 bytes"),
-        ("text", b'{"query_id":"q1","document_id":"x","start":0,"end":9}', "no document 'x'"),
-        ("text", b'{"query_id":"q1","document_id":"../crew","start":0,"end":9}', "no document"),
-        ("text", b'{"query_id":"q1","document_id":"crew","start":-5,"end":9}', "start: Input"),
-        ("text", b'{"query_id":"qx","document_id":"crew","start":0,"end":9}', "no question 'qx'"),
-        ("undo", b'{"by":"ada","at":"now"}', "at: String should match pattern"),
+        ("text", b'{"document_id":"x","start":0,"end":9}', "no document 'x'"),
+        ("text", b'{"document_id":"../crew","start":0,"end":9}', "no document"),
+        ("text", b'{"document_id":"crew","start":-5,"end":9}', "Expected `int` >= 0"),
+        ("mark", b'{"by":"ada","at":"2026","query_id":"qx","mark":null}', "no question 'qx'"),
+        ("undo", b'{"by":"ada","at":7}', "Expected `str`, got `int` - at `$.at`"),
         ("undo", b'{"by":"ada","at":"2026-03-01T09:00:00.000Z"}', "nothing to undo"),
-        ("undo", b'{"by":"ada","at":"2026-02-30T09:00:00.000Z"}', "at: Value error, day is out"),
         (
             "mark",
             b'{"by":"ada","at":"2026-03-01T09:00:00.000Z","query_id":"q1","mark":"duplicate",'
             b'"of":"q1"}',
-            "a question is no duplicate of itself",
+            "of: is the question itself",
         ),
     ],
 )
@@ -152,28 +149,28 @@ def test_wrong_requests_are_told_what_is_wrong(
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"grade": 4}, "grade: Input should be less than or equal to 3"),
-        ({"grade": True}, "grade: Input should be a valid integer"),
-        ({"grade": None}, "a judgment has a grade"),
-        ({"status": "done"}, "status: Input should be"),
+        ({"grade": 4}, "Expected `int` <= 3"),
+        ({"grade": True}, "Expected `int | null`, got `bool`"),
+        ({"grade": None}, "grade: must be an integer from 0 to 3 where the status is judged"),
+        ({"status": "done"}, "Invalid enum value 'done'"),
         ({"seconds": float("inf")}, "the request is wrong"),
-        ({"seconds": -1.0}, "seconds: Input should be greater"),
-        ({"evidence": [[0, 900]]}, "evidence must be inside the passage"),
-        ({"evidence": [[5, 5]]}, "evidence must be inside the passage"),
+        ({"seconds": -1.0}, "Expected `float` >= 0"),
+        ({"evidence": [[0, 900]]}, "evidence: must be a list of [start, end] in the item"),
+        ({"evidence": [[5, 5]]}, "evidence: must be a list of [start, end] in the item"),
         ({"end": 5}, "not in the sample"),
     ],
 )
 def test_wrong_answers_are_not_written(
     client: Client, log: Path, change: dict[str, object], problem: str
 ) -> None:
-    task = client.ask("next", by="ada")["task"]
+    task = client.ask("next")["task"]
     status, said = client.answer("ada", moment(1), task, **change)
     assert (status, problem in said["problem"]) == (400, True), said
     assert not log.exists()
 
 
 def test_nothing_tells_which_retriever_found_it(client: Client) -> None:
-    task = client.ask("next", by="ada")
+    task = client.ask("next")
     replies = [task, client.answer("ada", moment(1), task["task"])[1]]
     sent = json.dumps(replies)
     for word in ("hidden", "rank", "probability", "score", "system", "retriever"):
@@ -187,44 +184,25 @@ def test_hostile_texts_are_sent_as_data_in_windows(log: Path) -> None:
     with serving(session_of(log, texts, {SCRIPT: SCRIPT * 3000})) as client:
         seen = {}
         for number in range(4):
-            task = client.ask("next", by="ada")["task"]
+            task = client.ask("next")["task"]
             assert len(task["question"]) <= 20_000
-            seen[task["document_id"]] = "".join(part for part, _ in task["text"]["parts"])
+            seen[task["document_id"]] = task["text"]["text"]
             assert client.answer("ada", moment(number), task)[0] == 200
         assert seen == {name: text[:20_000] for name, text in texts.items()}
-        rest = client.ask("text", query_id=SCRIPT, document_id=SCRIPT, start=20_000, end=2**30)
+        rest = client.ask("text", document_id=SCRIPT, start=20_000, end=2**30)
         assert (rest["start"], rest["end"]) == (20_000, 40_000)
         assert client.raw("", None, "GET")[2].count(b"attacked") == 0
         assert all(kind == "application/json" for kind in _types(client))
 
 
 def _types(client: Client) -> Iterator[str]:
-    for path, body in (("next", b'{"by": "ada"}'), ("next", b"<script>")):
+    for path, body in (("next", b"{}"), ("next", b"<script>")):
         yield client.raw(path, body)[1]["content-type"]
-
-
-def test_two_people_at_once_lose_and_double_nothing(client: Client, log: Path) -> None:
-    def work(by: str) -> list[tuple[str, str]]:
-        done = []
-        for number in range(10):
-            task = client.ask("next", by=by)["task"]
-            if task is None:
-                break
-            status, _ = client.answer(by, moment(number), task)
-            assert status == 200
-            done.append((task["query_id"], task["document_id"]))
-        return done
-
-    with ThreadPoolExecutor(2) as executor:
-        ada, eve = executor.map(work, ("ada", "eve"))
-    lines = [line.item[:2] for line in read_judgments(log)]
-    assert Counter(lines) == Counter([*ada, *eve])
-    assert len(set(lines)) == len(lines) == 8
 
 
 def test_a_log_that_was_damaged_is_told(client: Client, log: Path) -> None:
     log.write_text("{}\n", encoding="utf-8")
-    status, _, content = client.raw("next", b'{"by": "ada"}')
+    status, _, content = client.raw("next", b"{}")
     assert status == 500
     assert "log.jsonl:1: `query_id`: is missing" in json.loads(content)["problem"]
 
@@ -258,7 +236,7 @@ def test_a_killed_server_loses_and_doubles_no_judgment(log: Path) -> None:
         ) as process:
             assert process.stdout is not None
             client = Client(process.stdout.readline().strip())
-            task = client.ask("next", by="ada")["task"]  # however busy the machine is
+            task = client.ask("next")["task"]  # however busy the machine is
             killer = threading.Timer(generator.uniform(0.0, 0.25), process.kill)
             killer.start()
             try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
@@ -15,6 +15,7 @@ from rag_assets.labels.logs import (
     KEPT,
     LEFT_OUT,
     UNANSWERABLE,
+    LoggedJudgment,
     QuestionMark,
     Status,
     marked_queries,
@@ -22,19 +23,16 @@ from rag_assets.labels.logs import (
     read_judgments,
     read_marks,
 )
-from rag_assets.labels.page.passages import Passages, marked
-from rag_assets.labels.page.requests import AnswerBody
-from rag_assets.labels.page.session import AnsweredMeanwhile, LabelSession
+from rag_assets.labels.page.session import LabelSession, Passages
 from rag_assets.labels.pool import Judgment, PooledUnit
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
 from tests.labels.page.served import TEXTS, moment, session_of, tables
 
 
-def shown(session: LabelSession, by: str) -> tuple[PooledUnit, int]:
-    task = session.next_task(by)["task"]
-    item = PooledUnit(*(task[name] for name in ("query_id", "document_id", "start", "end")))
-    return item, task["n_lines"]
+def shown(session: LabelSession) -> PooledUnit:
+    task = session.next_task()["task"]
+    return PooledUnit(*(task[name] for name in ("query_id", "document_id", "start", "end")))
 
 
 def body(
@@ -43,17 +41,16 @@ def body(
     number: int,
     grade: int | None = 1,
     status: Status = "judged",
-    n_lines: int = 0,
-) -> AnswerBody:
-    fields: dict[str, Any] = {**item._asdict(), "by": by, "at": moment(number), "seconds": 2.0}
-    return AnswerBody(**fields, grade=grade, status=status, evidence=[], n_lines=n_lines)
+) -> LoggedJudgment:
+    given = {"grade": grade, "status": status, "by": by, "at": moment(number), "seconds": 2.0}
+    return LoggedJudgment(**item._asdict(), **given)
 
 
 def give(
     session: LabelSession, by: str, number: int, status: Status = "judged", grade: int | None = 1
 ) -> PooledUnit:
-    item, n_lines = shown(session, by)
-    session.answer(body(item, by, number, grade, status, n_lines))
+    item = shown(session)
+    session.answer(body(item, by, number, grade, status))
     return item
 
 
@@ -63,7 +60,7 @@ def test_the_order_is_that_of_the_design_and_the_probability_is_written(tmp_path
     design = session.design
     items = [give(session, "ada", number, grade=number % 4) for number in range(8)]
     assert items == [session.pool.items[n] for n in design.order()]
-    assert session.next_task("ada")["task"] is None
+    assert session.next_task()["task"] is None
     arrivals = np.sort(design.arrivals())
     lines = read_judgments(log)
     for number, line in enumerate(lines[:-1]):
@@ -80,40 +77,40 @@ def test_a_restart_goes_on_and_an_answer_sent_twice_is_written_once(tmp_path: Pa
     log = tmp_path / "log.jsonl"
     first = session_of(log)
     done = {give(first, "ada", number) for number in range(3)}
-    waiting, _ = shown(first, "ada")
-    again = session_of(log)
-    assert shown(again, "ada")[0] == waiting not in done
+    waiting = shown(first)
+    assert shown(session_of(log)) == waiting not in done
     log = tmp_path / "other.jsonl"
     session = session_of(log)
-    item, n_lines = shown(session, "ada")
-    answer = body(item, "ada", 1, 2, n_lines=n_lines).model_copy(update={"evidence": [[0, 5]]})
+    answer = replace(body(shown(session), "ada", 1, 2), evidence=((0, 5),))
     task = session.answer(answer)["task"]
     for one in (session, session_of(log)):
         assert one.answer(answer)["task"] == task
     assert [line.evidence for line in read_judgments(log)] == [((0, 5),)]
 
 
-def test_two_people_have_two_items_and_nobody_overwrites_the_other(tmp_path: Path) -> None:
+def test_of_two_people_the_last_one_counts(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     session, other = session_of(log), session_of(log)  # the second one is another process
-    ada, eve = shown(session, "ada"), shown(session, "eve")
-    assert ada[0] != eve[0]
-    assert shown(session, "ada") == ada
-    give(other, "bob", 1)  # what ada reads
-    with pytest.raises(AnsweredMeanwhile, match="bob answered this passage meanwhile"):
-        session.answer(body(ada[0], "ada", 2, n_lines=ada[1]))
-    assert shown(session, "ada")[0] not in {ada[0], eve[0]}
-    assert len(read_judgments(log)) == 1
+    item = shown(session)
+    assert give(other, "bob", 1, grade=0) == item
+    session.answer(body(item, "ada", 2, 3))
+    assert shown(session) == shown(other) != item
+    with pytest.raises(UsageError, match="not in the sample"):
+        session.answer(body(item._replace(end=item.end - 1), "ada", 3))
+    sample, lines = other.sample()
+    assert (len(lines), sample.grades[sample.judged].tolist()) == (2, [3.0])
+    other.undo("bob", moment(4))  # another answered it since: nothing is taken back
+    assert len(read_judgments(log)) == 2
 
 
-def test_skipped_items_return_and_to_others_first(tmp_path: Path) -> None:
+def test_skipped_items_return_in_the_order_in_which_they_were_skipped(tmp_path: Path) -> None:
     session = session_of(tmp_path / "log.jsonl")
     skipped = [give(session, "ada", number, "skipped", None) for number in range(2)]
     for number in range(2, 8):
         assert give(session, "ada", number, "cannot_tell", None) not in skipped
-    assert shown(session, "ada")[0] == skipped[0]
+    assert shown(session) == skipped[0]
     give(session, "ada", 9, "skipped", None)
-    assert shown(session, "ada")[0] == skipped[1]
+    assert shown(session) == skipped[1]
     sample, _ = session.sample()
     assert (sample.cannot_tell.sum(), sample.judged.sum()) == (6, 0)
 
@@ -121,14 +118,18 @@ def test_skipped_items_return_and_to_others_first(tmp_path: Path) -> None:
 def test_undo_takes_back_what_was_done_last(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     session = session_of(log)
-    items = [give(session, "ada", 0), give(session, "ada", 1), give(session, "ada", 2, "skipped")]
+    items = [
+        give(session, "ada", 0),
+        give(session, "ada", 1),
+        give(session, "ada", 2, "skipped", None),
+    ]
     undone = [session.undo("ada", moment(number)) for number in (10, 11)]
     assert session.undo("ada", moment(11))["task"] == undone[1]["task"]  # sent again
     assert [one["undone"]["document_id"] for one in undone] == [
         items[2].document_id,
         items[1].document_id,
     ]
-    assert shown(session, "ada")[0] == items[1]
+    assert shown(session) == items[1]
     assert not np.isnan(session.sample()[0].grades).all()
     session = session_of(log)  # the log alone knows as much
     session.undo("ada", moment(12))
@@ -144,16 +145,16 @@ def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
     item = PooledUnit("q1", "crew", 0, len(TEXTS["crew"]))
     session = session_of(tmp_path / "l.jsonl", earlier=(Judgment(item, 0, "labels", 1),))
     assert item not in {give(session, "ada", number) for number in range(7)}
-    assert session.next_task("ada")["task"] is None
+    assert session.next_task()["task"] is None
 
 
 def test_texts_that_are_gone_are_not_shown(tmp_path: Path) -> None:
     session = session_of(tmp_path / "log.jsonl")
-    passages = Passages(*tables({**TEXTS, "crew": "short"}), "english")
-    changed = LabelSession(session.pool, session.design, session.log, passages, Metric("dcg", 4))
+    passages = Passages(*tables({**TEXTS, "crew": "short"}))
+    changed = LabelSession(session.sampled, passages, Metric("dcg", 4))
     items = {give(changed, "ada", number).document_id for number in range(6)}
     assert items == TEXTS.keys() - {"crew"}
-    assert changed.next_task("ada")["progress"]["gone"] == 2
+    assert changed.next_task()["progress"]["gone"] == 2
 
 
 def test_marks_of_questions(tmp_path: Path) -> None:
@@ -163,10 +164,10 @@ def test_marks_of_questions(tmp_path: Path) -> None:
         session.mark(one)
     file = marks_file(session.log)
     assert read_marks(file) == {"q2": mark}
-    asked = session.next_task("ada")
+    asked = session.next_task()
     assert (asked["task"]["query_id"], asked["progress"]["left"]) == ("q1", 4)
     assert {give(session, "ada", number).query_id for number in range(2, 6)} == {"q1"}
-    assert session.next_task("ada")["task"] is None
+    assert session.next_task()["task"] is None
     assert len(file.read_text(encoding="utf-8").splitlines()) == 3
     with pytest.raises(UsageError, match="no question 'q9'"):
         session.mark(QuestionMark("q2", "duplicate", "q9"))
@@ -195,25 +196,3 @@ def test_marks_act_on_the_questions_of_an_evaluation(tmp_path: Path) -> None:
         marked_queries(Read(table, []), everything, log)
     nothing = marked_queries(Read(table, []), {"x": QuestionMark("x", "refused")}, log)
     assert (nothing.table, nothing.notes) == (table, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "question", "analyzer", "words"),
-    [
-        (
-            "Dogs need tickets, a dog too.",
-            "ticket for a dog",
-            "english",
-            ["Dogs", "tickets", "dog"],
-        ),
-        ("nothing here", "ticket", "english", []),
-        ("北港在六点开放", "北港何时开放", "cjk", ["北港", "开放"]),
-        ("", "ticket", "english", []),
-    ],
-)
-def test_words_of_the_question_are_marked(
-    text: str, question: str, analyzer: str, words: list[str]
-) -> None:
-    parts = list(marked(text, question, analyzer))
-    assert "".join(part for part, _ in parts) == text
-    assert [part for part, is_marked in parts if is_marked] == words

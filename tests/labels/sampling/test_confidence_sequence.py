@@ -248,11 +248,7 @@ def test_probabilities_are_how_often_items_are_asked_also_over_epochs() -> None:
     assert counts / n == pytest.approx(design.probabilities(1.5), abs=0.025)
 
 
-def test_what_is_next_and_the_clock() -> None:
-    design = new_design(ITEMS, WEIGHTS)
-    order = design.order().tolist()
-    skipped = flags(order[2])
-    assert design.next_items(flags(*order[:2]), skipped).tolist() == [*order[3:], order[2]]
+def test_the_clock() -> None:
     design = new_design(ITEMS, WEIGHTS)
     order, arrivals = design.order(), design.arrivals()
     assert design.clock(flags()) == 0

@@ -140,7 +140,7 @@ def test_also_with_a_tenth_skipped_and_a_judge_who_likes_one_system() -> None:
     def draw(generator: np.random.Generator) -> LabelSample:
         answered = generator.random(len(LABELS)) >= 0.1
         sample = asked(POOL, LABELS, design_of(POOL, generator), 4 * N_QUESTIONS, answered)
-        return replace(sample, verdicts=verdicts[None, :])
+        return replace(sample, verdicts={"judge": verdicts})
 
     coverage, bias = repeated(draw, DCG, "items", 120)
     assert 0.92 <= coverage.mean() <= 0.985
@@ -190,9 +190,7 @@ def test_earlier_labels_are_certain_and_never_asked() -> None:
     logged = [
         LoggedJudgment(*second, 1, probability=0.4),
         LoggedJudgment(*item("q", "z", 20, 90), 2, source="votes"),
-        LoggedJudgment(*item("r", "x", 20, 90), 3, source="search"),  # no part of the sample
         LoggedJudgment(*first, 0, probability=0.9),
-        LoggedJudgment(*second, 3, source="search"),
     ]
     sample = label_sample(pool, design, logged, earlier)
     assert sample.certain.tolist() == [True, False, True, False, False]

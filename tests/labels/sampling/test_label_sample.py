@@ -15,7 +15,7 @@ from rag_assets.labels.pool import estimable_metric, gains, label_pool
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
-from rag_assets.labels.sampling.standing import SampleStatus, estimate_rows, sample_status
+from rag_assets.labels.sampling.standing import estimate_rows, sample_status
 from rag_assets.report.sampled import sampled_notes
 from rag_assets.schemas import SAMPLED_PASSAGES
 from tests.labels.sampling.made_pool import (
@@ -242,7 +242,8 @@ def test_only_questions_that_are_left_out_are_judged() -> None:
     touched = np.isin(np.arange(len(LABELS)), first)
     none, grades = np.zeros_like(touched), np.where(touched, 2.0, np.nan)
     sample = LabelSample(LEFT_POOL, design, grades, none, none, touched)
-    assert sample_status(sample, DCG, []) == SampleStatus()
+    status = sample_status(sample, DCG, [])
+    assert [*status.values()] == [[], [], None, None, None, None]
     with np.errstate(all="raise"):
         assert all(one.error == np.inf for one in Estimator(sample, DCG).estimates().values())
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from rag_assets.errors import DataError
@@ -14,22 +14,15 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import (
     CANNOT_TELL,
     JUDGED,
-    SEARCH,
     SKIPPED,
     LoggedJudgment,
     append_lines,
     read_judgments,
 )
-from rag_assets.labels.pool import LabelPool, PooledUnit
+from rag_assets.labels.passage_sheets import new_judgments, next_units, read_sheet, sheet_text
+from rag_assets.labels.pool import LabelPool
 from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
-from rag_assets.labels.sampling.sample_sheet import (
-    item_id,
-    new_judgments,
-    next_units,
-    read_sample_sheet,
-    sample_sheet_text,
-)
 from rag_assets.plain_text import CELL_LIMIT
 from tests.labels.page.served import pool_of, tables
 from tests.made_tables import sheet_rows, write_sheet
@@ -63,9 +56,8 @@ class Sheet:
         return label_sample(self.pool, self.design, self.lines())
 
     def written(self, n: int) -> list[dict[str, str]]:
-        lengths = {name: len(text) for name, text in TEXTS.items()}
-        self.units = next_units(self.sample(), n, lengths)
-        text = sample_sheet_text(self.units, self.sample(), self.documents, self.queries)
+        self.units = next_units(self.sample(), n, self.documents)
+        text = sheet_text(self.units, self.documents, self.queries, self.sample())
         self.file.write_text(text, encoding="utf-8", newline="")
         return sheet_rows(self.file)
 
@@ -75,7 +67,7 @@ class Sheet:
         write_sheet(self.file, rows)
 
     def read(self) -> list[LoggedJudgment]:
-        answers, _ = read_sample_sheet(self.file, self.design, self.documents, self.queries)
+        answers, _ = read_sheet(self.file, self.documents, self.queries, self.design)
         new = new_judgments(answers, self.lines(), self.design, by="ada", at=AT)
         append_lines(self.log, new)
         return new
@@ -101,7 +93,6 @@ def test_what_was_written_comes_back_with_its_probability(sheet: Sheet) -> None:
         assert line.grade == (int(grade) if grade.isdecimal() else None)
         assert line.probability == p[number]
         assert row["probability"] == f"{p[number]:.4g}"
-        assert row["item"] == item_id(unit, 0)
     sample = sheet.sample()
     assert int(sample.judged.sum()) == 6
     assert int(sample.cannot_tell.sum()) == 1
@@ -179,17 +170,9 @@ def test_another_grade_than_the_log_has_is_refused(sheet: Sheet) -> None:
     assert sheet.log.read_bytes() == before
 
 
-def test_a_label_of_a_free_search_is_no_answer_to_the_row(sheet: Sheet) -> None:
-    append_lines(sheet.log, [LoggedJudgment(*sheet.units[0], 3, source=SEARCH)])
-    sheet.fill({"grade": "0"})
-    (line,) = sheet.read()
-    assert line.grade == 0
-
-
 WRONG: dict[str, tuple[dict[str, str], str]] = {
     "grade": ({"grade": "4"}, "`grade`: is '4'; allowed: 0 to 3, ? for cannot tell, or skip"),
     "word": ({"grade": "yes"}, "`grade`: is 'yes'; allowed"),
-    "item": ({"grade": "1", "item": "i000"}, "`item`: 'i000' is not this passage in the sample"),
     "no grade": ({"evidence": "nowhere"}, "`grade`: is ''; allowed"),
 }
 
@@ -219,13 +202,7 @@ def test_sheets_that_are_refused(sheet: Sheet) -> None:
         sheet.read()
     sheet.rows = rows
     sheet.fill({"grade": "1"})
-    sheet.design = new_design(sheet.pool.items, sheet.pool.weights(Metric("dcg", 6)), 7)
-    with pytest.raises(DataError, match="is not this passage in the sample"):
+    others = tuple(item for item in sheet.design.items if item != sheet.units[0])
+    sheet.design = replace(sheet.design, items=others)
+    with pytest.raises(DataError, match=r"`text`: .* is not a passage in the sample of this"):
         sheet.read()
-
-
-def test_ids_tell_nothing_of_the_item() -> None:
-    ids = {item_id(PooledUnit("q", "d", start, 9), seed) for start in range(9) for seed in (0, 1)}
-    assert len(ids) == 18
-    assert all(one[0] == "i" and one[1:].isalnum() for one in ids)
-    assert isinstance(pa.array(sorted(ids)), pa.StringArray)

@@ -22,7 +22,6 @@ class FaqDataset(SingleFileDataset):
     layout: ClassVar[str] = "a .json file that begins with the key faq"
     head: ClassVar[re.Pattern[bytes]] = re.compile(rb'\s*\{\s*"faq"\s*:')
     keys: ClassVar[tuple[str, ...]] = ("faq",)
-    default_judge: ClassVar[str] = "document"
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         yield from json.loads(self.file.read_text(encoding="utf-8"))["faq"]

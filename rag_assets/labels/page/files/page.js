@@ -26,7 +26,7 @@ async function ask(path, body) {
   const said = await reply.json().catch(() => null);
   if (reply.ok) return said;
   if (reply.status === 404) throw Object.assign(new Error("The server was started anew. Open the address that it printed; what was not confirmed was not saved."), { final: true });
-  throw Object.assign(new Error(said?.problem ?? `the server answered ${reply.status}`), { final: reply.status < 500, status: reply.status });
+  throw Object.assign(new Error(said?.problem ?? `the server answered ${reply.status}`), { final: reply.status < 500 });
 }
 
 // One change at a time; where no answer came, the same request is sent again: it is written once.
@@ -42,15 +42,19 @@ async function send(path, body, then) {
   } catch (error) {
     failed = error.final ? null : () => send(path, body, then);
     trouble(error.final ? error.message : `Not saved: ${error.message}.`);
-    if (error.status === 409) { busy = false; await next(); }
   } finally {
     busy = false;
     document.body.removeAttribute("aria-busy");
   }
 }
 
-function fill(target, parts) {
-  target.append(...parts.map(([text, marked]) => marked ? element("mark", text) : document.createTextNode(text)));
+// The words of the question are marked by their beginnings; in Chinese and Japanese, two characters each.
+const words = /[\u3040-\u30ff\u3400-\u9fff]{2}|(?<!\p{L})(?!(?:the|and|for|are|was|what|how|does|when|who|with)(?!\p{L}))[\p{L}\p{N}\p{M}]{3,}/gu;
+const pattern = (word) => word.length < 3 ? word : `(?<!\\p{L})${word.slice(0, Math.max(3, word.length - 2))}[\\p{L}\\p{N}\\p{M}]*`;
+function fill(target, text) {
+  const found = new Set(task.question.toLowerCase().slice(0, 2000).match(words) ?? ["[]"]);
+  const parts = text.split(new RegExp(`(${[...found].map(pattern).join("|")})`, "giu"));
+  target.append(...parts.map((part, n) => n % 2 ? element("mark", part) : part));
 }
 
 function show(shown) {
@@ -66,10 +70,8 @@ function show(shown) {
   const where = [task.title && task.title !== task.document_id ? task.document_id : "", task.heading, `line ${task.line}`,
     `characters ${task.start}–${task.end} of ${task.length}`];
   $("place").textContent = where.filter(Boolean).join(" · ");
-  $("skipped").hidden = !task.skipped_by;
-  $("skipped").textContent = `Skipped before by ${task.skipped_by}.`;
   for (const name of ["passage", "context-before", "context-after"]) $(name).replaceChildren();
-  fill($("passage"), task.text.parts);
+  fill($("passage"), task.text.text);
   $("passage").scrollTop = 0;
   last = task.text.end;
   task.first = task.start;
@@ -89,16 +91,14 @@ function arrive(reply) {
   show(reply.task);
 }
 
-const next = () => send("next", { by: by() }, arrive);
-
-const span = (start, end) => ({ query_id: task.query_id, document_id: task.document_id, start, end });
+const next = () => send("next", {}, arrive);
 
 function answer(status, grade) {
   if (!task || busy) return;
   clock();
   const said = { by: by(), at: at(), seconds, grade };
   const evidence = status === "judged" ? spans : [];
-  return send("answer", { ...said, ...span(task.start, task.end), status, evidence, n_lines: task.n_lines }, (reply) => {
+  return send("answer", { ...said, query_id: task.query_id, document_id: task.document_id, start: task.start, end: task.end, status, evidence }, (reply) => {
     arrive(reply);
     say(status === "judged" ? `Saved: ${grade}.` : status === "skipped" ? "Skipped." : "Saved: cannot tell.");
   });
@@ -126,11 +126,11 @@ async function more(start, end, target, first) {
   if (!task || start >= end) return;
   const shown = task;
   try {
-    const part = await ask("text", span(start, end));
+    const part = await ask("text", { document_id: task.document_id, start, end });
     if (shown !== task) return null;
     const box = $(target), kept = [...box.childNodes];
     if (first) box.replaceChildren();
-    fill(box, part.parts);
+    fill(box, part.text);
     if (first) box.append(...kept);
     return part;
   } catch (error) { failed = null; trouble(error.message); }
@@ -265,7 +265,7 @@ for (const button of document.querySelectorAll("[data-mark]")) button.addEventLi
 const clicks = { "undo-last": undo, "mark-evidence": markEvidence, "cannot-tell": press.c, skip: press.s, undo, before, after, rest,
   retry: () => failed?.(), "show-standing": standing, close: () => $("standing").close() };
 for (const [id, action] of Object.entries(clicks)) $(id).addEventListener("click", action);
-$("by").addEventListener("change", () => { sessionStorage.setItem("by", by()); next(); });
+$("by").addEventListener("change", () => sessionStorage.setItem("by", by()));
 
 send("start", {}, (start) => {
   $("by").value = sessionStorage.getItem("by") || start.by;
