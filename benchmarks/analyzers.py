@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
 def measured(file: Path, analyzer: str) -> Measured:
     """Return what BM25 reaches with an analyzer; documents are the paragraphs."""
-    dataset = SquadDataset(file)
+    dataset = SquadDataset.open(file)
     documents, queries = dataset.read_documents().table, dataset.read_queries().table
     qrels = dataset.read_qrels(documents, queries).table
     judged = (qrels.column(name).to_pylist() for name in ("query_id", "document_id"))

@@ -42,8 +42,7 @@ def body(
     grade: int | None = 1,
     status: Status = "judged",
 ) -> LoggedJudgment:
-    given = {"grade": grade, "status": status, "by": by, "at": moment(number), "seconds": 2.0}
-    return LoggedJudgment(**item._asdict(), **given)
+    return LoggedJudgment(*item, grade, status, by=by, at=moment(number), seconds=2.0)
 
 
 def give(
