@@ -69,13 +69,14 @@ def convert(path: Path, to: str, folder: Path) -> None:
     """Write the documents, queries and qrels of PATH in another format."""
     experiment = load_experiment(path)
     dataset = experiment.dataset
+    for line in experiment.unread_files:
+        print_note(f"documents: {line}")
     documents, queries = dataset.read_documents(), dataset.read_queries()
     qrels = experiment.read_qrels(documents.table, queries.table)
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
     odd = {name: table.notes for name, table in read.items()}
-    odd["documents"] = [*experiment.unread_files, *documents.notes]
     for name, notes in odd.items():
         for note in notes:
             print_note(f"{name}: {note}")

@@ -21,9 +21,9 @@ from rag_assets.labels.question_generation import QUESTIONS
 from rag_assets.labels.sheets import (
     Cells,
     CsvSheet,
-    shown_span,
+    whole_number,
 )
-from rag_assets.plain_text import fitting, shortened
+from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as, shortened
 from rag_assets.schemas import QRELS, QUERIES
 from rag_assets.sources.fields import Place, checked_id, shown
 from rag_assets.sources.writers import Losses, Tables, write_jsonl
@@ -139,12 +139,22 @@ def _question(cells: Cells, place: Place, texts: Mapping[str, str]) -> dict[str,
     document_id, text = cells["document_id"], " ".join(cells["question"].split())
     if document_id not in texts:
         raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
-    start, end = shown_span(cells, "quote", texts[document_id], place)
+    start, end = (whole_number(cells, name, place) for name in ("start", "end"))
+    if not _is_quoted(texts[document_id][start:end], cells["quote"]):
+        problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
+        raise place.error(problem, "quote")
     if not text:
         raise place.error("is blank; write no under keep to drop it", "question")
     copied = {name: cells[name] for name in ("query_id", "chunk_id", "document_id", "source")}
     answer = cells["answer"].strip() or None
     return {**copied, "text": text, "answer": answer, "start": start, "end": end}
+
+
+def _is_quoted(span: str, quote: str) -> bool:
+    """Compare without regard to blanks: programs write line ends as they like."""
+    span_words, quote_words = " ".join(span.split()), " ".join(quote.split())
+    cut = len(quote) >= CELL_MAY_BE_CUT and span_words.startswith(quote_words)
+    return quote_words == span_words or cut or is_shown_as(quote, span)
 
 
 _YAML = """\

@@ -262,7 +262,7 @@ def look_alikes(dataset: Dataset, named: Collection[Path] = ()) -> list[str]:
     one, many = "file looks like", "files look like"
     what = " or ".join(["questions"] * is_folder + ["labels"] * (not dataset.has_qrels))
     lines = note(f"{one} {what}, unread as such", f"{many} {what}, unread as such", names)
-    where = f"`format: {dataset.format}` reads {_NAMES if is_folder else dataset.layout}"
+    where = f"format {dataset.format} reads {_NAMES if is_folder else dataset.layout}"
     return [f"{line}; {where}" for line in lines]
 
 

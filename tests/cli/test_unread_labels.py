@@ -19,7 +19,7 @@ from tests.cli.conftest import Invoke
 CONFIG = "name: tiny\nretrievers: {a: {type: bm25}, b: {type: bm25, k1: 0.9}}\ntop_k: [1]\n"
 PROMPT = "version: 1\n\n[user]\n{question}\n{context}\n"
 LINE = (
-    "1 file looks like questions or labels, unread as such: Judgments.tsv; `format: jsonl` reads "
+    "1 file looks like questions or labels, unread as such: Judgments.tsv; format jsonl reads "
     "questions from queries.jsonl or .csv, labels from judgments.jsonl or .csv"
 )
 
@@ -95,7 +95,7 @@ def test_what_looks_like_labels(tmp_path: Path, name: str, told: bool) -> None:
 def test_a_folder_of_qrels_without_a_known_file(tmp_path: Path) -> None:
     root = folder(tmp_path, "corpus.jsonl", "qrels/test.xlsx", "qrels/dev.xlsx")
     assert look_alikes(open_dataset(root)) == [
-        "2 files look like labels, unread as such: qrels/dev.xlsx, qrels/test.xlsx; `format: beir` "
+        "2 files look like labels, unread as such: qrels/dev.xlsx, qrels/test.xlsx; format beir "
         "reads a folder with corpus.jsonl, queries.jsonl and qrels/"
     ]
 
@@ -109,7 +109,7 @@ def test_questions_that_are_not_read(tmp_path: Path, invoke: Invoke) -> None:
     (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     line = (
         "2 files look like questions or labels, unread as such: queries.txt, testset.csv; "
-        "`format: markdown` reads questions from queries.jsonl or .csv, labels from "
+        "format markdown reads questions from queries.jsonl or .csv, labels from "
         "judgments.jsonl or .csv\n"
     )
     asked = invoke("ask", root, "ferry", *store)
