@@ -111,7 +111,7 @@ def options_of(options: Options, *roles: Role) -> dict[str, Any]:
         value = getattr(options, name)
         if isinstance(value, Options) and _role(field) is not Role.NOTHING:
             chosen |= {name: block} if (block := options_of(value, *roles)) else {}
-        elif _role(field) in roles:
+        elif name in dumped and _role(field) in roles:
             chosen[name] = dumped[name]
     return chosen
 
