@@ -103,7 +103,6 @@ def test_weights_are_those_that_are_best_on_dev(tiny: Tiny) -> None:
     assert [rows[n]["value"] for n in (0, 1)] == pytest.approx([0.6309297535714575, 0.5])
     pipeline = tiny.pipeline()
     cells = [pipeline.artifact(run_key(pipeline.experiment, n, 3)) for n in ("tuned", "fixed")]
-    assert cells[0].manifest.fingerprint == cells[1].manifest.fingerprint
     assert cells[0].table().equals(cells[1].table())
 
 
