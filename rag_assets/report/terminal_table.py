@@ -40,7 +40,8 @@ class FittedTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines of the table, and what is left out."""
-        least = [_least(console, options, column) for column in self.columns]
+        widths = [_widths(console, options, column) for column in self.columns]
+        least = [narrow for narrow, _ in widths]
         gap = 1 if self.collapse_padding else 2
         present = list(range(len(least)))
         for number in reversed(present[1:]):
@@ -50,9 +51,16 @@ class FittedTable(Table):
             is_number = column.no_wrap or column.justify == "right"
             if is_number and str(column.header) not in self.required:
                 present.remove(number)
+        room = options.max_width - gap * (len(present) - 1)
+        fitted = {number: widths[number][1] for number in present}
+        if sum(least[number] for number in present) > room:
+            fitted = {}  # nothing more can be left out: rich folds texts as far as it must
+        while sum(fitted.values()) > room:
+            foldable = [number for number in fitted if fitted[number] > least[number]]
+            fitted[max(foldable, key=fitted.__getitem__)] -= 1
         table = copy(self)
         table.columns = [  # a column knows where it stands
-            replace(self.columns[number], min_width=None, _index=place)
+            replace(self.columns[number], width=fitted.get(number), min_width=None, _index=place)
             for place, number in enumerate(present)
         ]
         yield from Table.__rich_console__(table, console, options)
@@ -65,13 +73,13 @@ class FittedTable(Table):
             yield Text(f"not shown, the terminal is too narrow: {', '.join(out)}", style="dim")
 
 
-def _least(console: Console, options: ConsoleOptions, column: RichColumn) -> int:
-    """Return how far a column is folded before another is left out."""
+def _widths(console: Console, options: ConsoleOptions, column: RichColumn) -> tuple[int, int]:
+    """Return how far a column is folded before another is left out, and its width with room."""
     free = options.update(max_width=10_000)
     cells = [Measurement.get(console, free, cell) for cell in (column.header, *column.cells)]
     width = max(cell.maximum for cell in cells)
     narrow = column.min_width or max(NARROWEST, cells[0].minimum)
-    return width if column.no_wrap else min(width, narrow)
+    return (width if column.no_wrap else min(width, narrow)), width
 
 
 def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -> RenderableType:
