@@ -12,12 +12,12 @@ from rag_assets.api import (
     gate,
     history,
     leaderboard,
-    load_experiment,
     score,
 )
 
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import metrics
+    from rag_assets.experiment import load_experiment
 
 __version__ = "0.1.0"
 
@@ -35,7 +35,11 @@ __all__ = [
 ]
 
 
-_LATER = {"RetrievalExperiment": "component", "metrics": "evaluation.score"}
+_LATER = {
+    "RetrievalExperiment": "component",
+    "load_experiment": "experiment",
+    "metrics": "evaluation.score",
+}
 """Name -> the module that it is imported from when it is asked for: they need heavy libraries."""
 
 

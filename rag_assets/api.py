@@ -15,29 +15,11 @@ from rag_assets.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
-    from rag_assets.experiment import Experiment
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.gate import Gate
     from rag_assets.report.history import MetricHistory
     from rag_assets.report.question_hits import QuestionHits
-
-
-def load_experiment(path: Path | str) -> Experiment:
-    """Load the experiment at ``path``; nothing is computed.
-
-    Args:
-        path: a folder with an ``experiment.yaml``, such a file itself, or any dataset folder or
-            file, which gets the default experiment.
-
-    Raises:
-        UsageError: there is nothing at ``path``.
-        ConfigError: the YAML is not valid; names file, line and key.
-        DataError: the dataset's format is not recognised.
-    """
-    from rag_assets.experiment import load_experiment as load
-
-    return load(path)
 
 
 def evaluate(
@@ -248,14 +230,16 @@ def compare(
         NotEvaluated: no evaluation, no labels, or no such cell.
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
+    from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.pipeline.selection import check_cell_names
     from rag_assets.report.comparison_views import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
 
     if isinstance(path, EvaluationTable):
         return Comparison.of(path, retrievers, metric, split)
-    check_cell_names(load_experiment(path), retrievers)
-    return Comparison.of(leaderboard(path, store), retrievers, metric, split)
+    experiment, names = open_evaluations(path, store)
+    check_cell_names(experiment, retrievers)
+    return Comparison.of(EvaluationTable.current(names.root), retrievers, metric, split)
 
 
 def history(

@@ -20,9 +20,9 @@ from pydantic import Field, ValidationError
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
-from rag_assets.errors import DataError, UsageError, allowed_names
+from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
 from rag_assets.experiment.load import SOURCE, experiment_in_code
-from rag_assets.experiment.yaml_file import refused
+from rag_assets.experiment.yaml_file import dotted, first_problem
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
@@ -174,9 +174,9 @@ def _live(name: str, options: Mapping[str, Any]) -> LiveRetriever:
     try:
         return LiveRetriever.model_validate(LiveRetriever.block(name, options))
     except ValidationError as error:
-        raise refused(
-            error, {"retrievers": {name: options}}, ("retrievers", name, "python")
-        ) from error
+        above = ("retrievers", name, "python")
+        location, problem = first_problem(error, {"retrievers": {name: options}}, above)
+        raise ConfigError(problem, key=dotted(location)) from error
 
 
 DOCUMENTS = "documents"

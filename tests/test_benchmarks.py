@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rag_assets.api import evaluate
-from rag_assets.experiment.load import validate
+from rag_assets.experiment import ExperimentConfig
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.sources.json_datasets import SquadDataset
 
@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
 def test_every_experiment_is_valid(file: Path) -> None:
-    config = validate(read_yaml(file))
+    config = ExperimentConfig.model_validate(read_yaml(file).data)
     assert config.name == file.stem
     ours = ("..", "..", "data", "handbook")
     assert config.dataset.path.parts[:4] in {("..", "..", "build", "benchmarks"), ours}

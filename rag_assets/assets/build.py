@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 
 from rag_assets.assets import metadata
-from rag_assets.assets.execution import failure, pool_of, retry_policy_of
+from rag_assets.assets.execution import failure, pool_of, retry_policy
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
@@ -31,7 +31,6 @@ from rag_assets.assets.reports import (
     checked,
     latest_pointers,
     materializations,
-    summary,
     upstream_of,
 )
 from rag_assets.code_versions.versions import CodeVersions, code_versions
@@ -83,24 +82,17 @@ def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
         (parent_name,), (child_name,) = parent, child
         return _static(edge, parent_name, child_name)
     if len(parent) == len(child) == 2:
+        # A child at one cut-off may read others.
+        at_same = all(above["top_k"] == below["top_k"] for above, below in edge)
+        cutoffs = dg.IdentityPartitionMapping() if at_same else _static(edge, "top_k", "top_k")
+        retrievers = _static(edge, "retriever", "retriever")
+        mappings = {"retriever": retrievers, "top_k": cutoffs}
         return dg.MultiPartitionMapping(
-            {
-                "retriever": dg.DimensionPartitionMapping(
-                    "retriever", _static(edge, "retriever", "retriever")
-                ),
-                "top_k": dg.DimensionPartitionMapping("top_k", _top_k_mapping(edge)),
-            }
+            {name: dg.DimensionPartitionMapping(name, one) for name, one in mappings.items()}
         )
     # One side has a dimension alone, `retriever` or `top_k`, and it is the other side's dimension.
     (alone,) = parent if len(parent) == 1 else child
     return dg.MultiToSingleDimensionPartitionMapping(alone)
-
-
-def _top_k_mapping(edge: Edge) -> dg.PartitionMapping:
-    """Return identity, or for a child at one cut-off that reads others the exact pairs."""
-    if all(parent["top_k"] == child["top_k"] for parent, child in edge):
-        return dg.IdentityPartitionMapping()
-    return _static(edge, "top_k", "top_k")
 
 
 def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartitionMapping:
@@ -155,16 +147,19 @@ def _build(
 
     @dg.asset(
         key=asset_key(experiment.name, stage.name),
-        deps=_deps(stage, experiment),
+        deps=[
+            dg.AssetDep(asset_key(experiment.name, name), partition_mapping=mapping_of(edge))
+            for name, edge in edges_of(stage, experiment).items()
+        ],
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=description_of(stage, experiment),
+        description=description_of(stage),
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
         code_version=versions.of(stage.own_code()),
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
-        retry_policy=retry_policy_of(stage, experiment),
+        retry_policy=retry_policy([stage], experiment),
         pool=pool_of(stage, experiment),
         check_specs=checks,
     )
@@ -175,19 +170,13 @@ def _build(
     return body
 
 
-def _deps(stage: Stage, experiment: Experiment) -> list[dg.AssetDep]:
-    deps = []
-    for asset, edge in edges_of(stage, experiment).items():
-        key = asset_key(experiment.name, asset)
-        deps.append(dg.AssetDep(key, partition_mapping=mapping_of(edge)))
-    return deps
-
-
 def _materialize(
     context: dg.AssetExecutionContext, stage: Stage, pipeline: Pipeline
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
-    keys = [artifact_key(stage, partition) for partition in _wanted(context)]
+    has_partitions = context.has_partition_key or context.has_partition_key_range
+    partitions = context.partition_keys if has_partitions else [None]
+    keys = [artifact_key(stage, partition) for partition in partitions]
     upstream = upstream_of(context.assets_def.asset_deps, pipeline.experiment, context.instance)
     pointers = latest_pointers(context.instance, pipeline, stage)
     try:
@@ -196,7 +185,8 @@ def _materialize(
     except RagAssetsError as error:
         raise failure(error) from error
     pipeline.store.verified.save()
-    context.log.info(summary(outcomes))
+    n_reused = sum(outcome.reused for outcome in outcomes)
+    context.log.info(f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused")
     if len(outcomes) == 1:
         yield _single(stage, pipeline, outcomes[0])
     else:
@@ -212,9 +202,3 @@ def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.Materializ
     version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
     shown = metadata.of_materialization(stage, outcome, pipeline)
     return dg.MaterializeResult(metadata=shown, data_version=version)
-
-
-def _wanted(context: dg.AssetExecutionContext) -> Sequence[str | None]:
-    if not context.has_partition_key and not context.has_partition_key_range:
-        return [None]
-    return [str(key) for key in context.partition_keys]

@@ -1,18 +1,18 @@
 """How many steps of a run work at a time, and when they are tried again.
 
-With the settings of a code location that say so: environment variables ``RAG_ASSETS_...``.
+And how often sensors look, which an environment variable of a code location says.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import dagster as dg
 
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import NotServed, RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.servers.failures import ServerFailure
 
 SERVER_KINDS = frozenset({"http", "openai", "qdrant"})
@@ -25,22 +25,17 @@ MODEL_POOL = "rag_assets_model"
 SERVER_POOL = "rag_assets_server"
 
 MAX_RETRIES = 3
+RETRY_SECONDS = 60
+"""Before the first retry; before each further one twice as long."""
 
 
-def retry_policy_of(stage: Stage, experiment: Experiment) -> dg.RetryPolicy | None:
-    """Return when an asset is tried again: later and later, where it asks a server; else never."""
-    if not stage.kinds_of(experiment) & SERVER_KINDS:
+def retry_policy(stages: Iterable[Stage], experiment: Experiment) -> dg.RetryPolicy | None:
+    """Return when a step is tried again: later and later, where it asks a server; else never."""
+    if not any(stage.kinds_of(experiment) & SERVER_KINDS for stage in stages):
         return None
     return dg.RetryPolicy(
-        max_retries=MAX_RETRIES, delay=retry_seconds(), backoff=dg.Backoff.EXPONENTIAL
+        max_retries=MAX_RETRIES, delay=RETRY_SECONDS, backoff=dg.Backoff.EXPONENTIAL
     )
-
-
-def retry_policy_of_all(experiment: Experiment) -> dg.RetryPolicy | None:
-    """Return when a step that does the work of all assets is tried again."""
-    used = (stage for stage in STAGES.values() if stage.keys(experiment))
-    policies = (retry_policy_of(stage, experiment) for stage in used)
-    return next((policy for policy in policies if policy is not None), None)
 
 
 def pool_of(stage: Stage, experiment: Experiment) -> str | None:
@@ -73,9 +68,6 @@ def failure(error: RagAssetsError) -> dg.Failure:
 SENSOR_VARIABLE = "RAG_ASSETS_SENSOR_SECONDS"
 DEFAULT_SECONDS = 30
 
-RETRY_VARIABLE = "RAG_ASSETS_RETRY_SECONDS"
-DEFAULT_RETRY_SECONDS = 60
-
 
 def sensor_seconds() -> int:
     """Return the least time between two looks: ``RAG_ASSETS_SENSOR_SECONDS``, else 30.
@@ -83,20 +75,8 @@ def sensor_seconds() -> int:
     Raises:
         UsageError: it is not a whole number of at least 1.
     """
-    return _seconds(SENSOR_VARIABLE, DEFAULT_SECONDS)
-
-
-def retry_seconds() -> int:
-    """Return the wait before the first retry: ``RAG_ASSETS_RETRY_SECONDS``, else 60.
-
-    Raises:
-        UsageError: it is not a whole number of at least 1.
-    """
-    return _seconds(RETRY_VARIABLE, DEFAULT_RETRY_SECONDS)
-
-
-def _seconds(variable: str, default: int) -> int:
-    text = os.environ.get(variable) or str(default)
+    text = os.environ.get(SENSOR_VARIABLE) or str(DEFAULT_SECONDS)
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{variable} must be a whole number of seconds, 1 or more; found {text!r}")
+        problem = f"must be a whole number of seconds, 1 or more; found {text!r}"
+        raise UsageError(f"{SENSOR_VARIABLE} {problem}")
     return int(text)

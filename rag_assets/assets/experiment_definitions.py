@@ -6,10 +6,8 @@ its models by weights.
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
-import json
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
 
 import dagster as dg
 
@@ -71,7 +69,9 @@ def source_digest(pipeline: Pipeline) -> str:
     experiment = pipeline.experiment
     named = list(dict.fromkeys(experiment.named_files.values()))
     named += [experiment.source] if experiment.has_file else []
-    models = {name: model for name in _models(experiment) if (model := local_model(name))}
+    options = [*experiment.retrievers.values(), *experiment.chunkings.values()]
+    names = sorted({name for one in options if (name := getattr(one, "model", None))})
+    models = {name: model for name in names if (model := local_model(name))}
     return fingerprint(
         {
             "sources": dict(pipeline.source_digests),
@@ -79,19 +79,6 @@ def source_digest(pipeline: Pipeline) -> str:
             "models": {name: [model.revision, model.sha256] for name, model in models.items()},
         }
     )
-
-
-def _models(experiment: Experiment) -> list[str]:
-    """Return the names of models of retrievers and chunkings, each once."""
-    options = [*experiment.retrievers.values(), *experiment.chunkings.values()]
-    return sorted({name for one in options if (name := getattr(one, "model", None))})
-
-
-class Seen(NamedTuple):
-    """The cursor: what was seen last, and since when it is so."""
-
-    digest: str = ""
-    since: str = ""
 
 
 def sources_sensor(
@@ -114,35 +101,23 @@ def sources_sensor(
             digest = source_digest(Pipeline(open_experiment(experiment.source, settings), settings))
         except RagAssetsError as error:
             return dg.SkipReason(str(error))
-        return _decide(digest, _read(context.cursor))
+        seen, _, since = (context.cursor or "").partition(" ")
+        if seen == digest:
+            return dg.SkipReason(f"nothing changed since {since}")
+        # Not the digest alone: a change that is taken back is another evaluation of an old state.
+        run_key = fingerprint([context.cursor, digest])
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        run = dg.RunRequest(run_key=run_key)
+        return dg.SensorResult(run_requests=[run], cursor=f"{digest} {now}")
 
     return sensor
-
-
-def _decide(digest: str, seen: Seen) -> dg.SensorResult | dg.SkipReason:
-    if digest == seen.digest:
-        return dg.SkipReason(f"nothing changed since {seen.since}")
-    now = Seen(digest, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
-    # Not the digest alone: a change that is taken back is another evaluation of an old state.
-    run_key = fingerprint([seen, digest])
-    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=run_key)], cursor=json.dumps(now))
-
-
-def _read(cursor: str | None) -> Seen:
-    """Return the cursor; one that this program did not write is nothing seen."""
-    try:
-        digest, since = json.loads(cursor or "")
-    except (ValueError, TypeError):
-        return Seen()
-    return Seen(str(digest), str(since))
 
 
 def definitions_of(experiment: Experiment, settings: StoreSettings) -> dg.Definitions:
     """Return the definitions of one experiment, whose results are kept as ``settings`` say.
 
     Raises:
-        UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds, or
-            ``RAG_ASSETS_REPORTS`` no address.
+        UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds.
     """
     versions = code_versions(settings.code_versions)
     job = evaluation_job(experiment, settings)

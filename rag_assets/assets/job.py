@@ -10,7 +10,7 @@ itself.
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from functools import partial
@@ -20,13 +20,12 @@ import dagster as dg
 from pydantic import Field
 
 from rag_assets.assets.evaluation_steps import (
-    EvaluationSummary,
     StaleStages,
     begin,
     finish,
     stale_stages,
 )
-from rag_assets.assets.execution import failure, retry_policy_of_all
+from rag_assets.assets.execution import failure, retry_policy
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reported_versions import Upstream
 from rag_assets.assets.reports import Event, reports, upstream_as_reported, upstream_in_job
@@ -110,7 +109,8 @@ def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDef
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
     body = partial(_evaluate, experiment=experiment, settings=settings)
-    return one_step_job(experiment, body, retry_policy_of_all(experiment))
+    stages = (stage for stage in STAGES.values() if stage.keys(experiment))
+    return one_step_job(experiment, body, retry_policy(stages, experiment))
 
 
 def stages_brought_up_to_date(
@@ -139,7 +139,7 @@ def _evaluate(
     from rag_assets.report.result import EvaluationResult
 
     started = datetime.now(UTC)
-    trigger = _trigger(context.run.tags)
+    trigger = next((one for tag, one in TRIGGERS.items() if tag in context.run.tags), "ui")
     try:
         pipeline = Pipeline(open_experiment(experiment.source, settings), settings)
         upstream = upstream_in_job(context, pipeline.experiment)
@@ -162,22 +162,15 @@ def _evaluate(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s"
     )
-    yield dg.Output(None, metadata={**_shown(work), "report": dg.MetadataValue.path(report)})
-
-
-def _shown(work: EvaluationSummary) -> dict[str, dg.MetadataValue]:
-    return {
+    shown = {
         "evaluation": dg.MetadataValue.text(work.evaluation.evaluation_id),
         "computed": dg.MetadataValue.int(work.computed),
         "reused": dg.MetadataValue.int(work.reused),
         "complete": dg.MetadataValue.bool(work.evaluation.complete),
         "seconds": dg.MetadataValue.float(round(work.seconds, 3)),
+        "report": dg.MetadataValue.path(report),
     }
-
-
-def _trigger(tags: Mapping[str, str]) -> str:
-    """Return ``schedule``, ``sensor`` or ``ui``."""
-    return next((trigger for tag, trigger in TRIGGERS.items() if tag in tags), "ui")
+    yield dg.Output(None, metadata=shown)
 
 
 def record_run(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -130,7 +129,17 @@ def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
     if stage.schema.open_columns:
         is_of_answers = stage.schema == ANSWER_METRICS
         measures = metric_names(experiment) if is_of_answers else experiment.metrics
-    columns = [*_columns(stage.schema), *(_metric_column(name) for name in measures)]
+    columns = [
+        dg.TableColumn(
+            column.name,
+            str(column.type),
+            description=column.meaning,
+            constraints=dg.TableColumnConstraints(nullable=column.nullable),
+        )
+        for column in stage.schema.columns
+    ]
+    meaning = "metric; null: not defined for the query"
+    columns += [dg.TableColumn(name, "double", description=meaning) for name in measures]
     schema = "columns" if stage.name == "leaderboard" else "dagster/column_schema"
     # Dagster shows its own name for it above all else, and the result of a board comes first.
     shown[schema] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
@@ -143,22 +152,6 @@ def tags_of_asset(stage: Stage, experiment: Experiment) -> dict[str, str]:
     if stage.dimensions:
         tags["rag_assets/partitioned_by"] = "-".join(stage.dimensions)
     return tags
-
-
-def _columns(schema: TableSchema) -> list[dg.TableColumn]:
-    return [
-        dg.TableColumn(
-            column.name,
-            str(column.type),
-            description=column.meaning,
-            constraints=dg.TableColumnConstraints(nullable=column.nullable),
-        )
-        for column in schema.columns
-    ]
-
-
-def _metric_column(name: str) -> dg.TableColumn:
-    return dg.TableColumn(name, "double", description="metric; null: not defined for the query")
 
 
 def of_materialization(
@@ -176,7 +169,10 @@ def of_materialization(
         shown["preview"] = preview(artifact, stage.schema)
     if stage.name == "leaderboard":
         shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
-    shown |= {name: _fact(value) for name, value in _brief(manifest.facts).items()}
+    facts = dict(manifest.facts)
+    if TIES in facts:  # a number in place of the queries that are tied at the cut
+        facts["queries_tied_at_cut"] = sum(bool(n) for n in facts.pop(TIES).values())
+    shown |= {name: _fact(value) for name, value in facts.items()}
     shown |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
         "seconds": dg.MetadataValue.float(round(outcome.seconds, 4)),
@@ -191,15 +187,6 @@ def of_materialization(
         ),
     }
     return shown
-
-
-def _brief(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts, with a number in place of the queries that are tied at the cut."""
-    ties = facts.get(TIES)
-    if ties is None:
-        return dict(facts)
-    counted = {"queries_tied_at_cut": sum(bool(n) for n in ties.values())}
-    return {**{name: value for name, value in facts.items() if name != TIES}, **counted}
 
 
 def _fact(value: object) -> dg.MetadataValue:
@@ -224,15 +211,14 @@ def _preview(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     with pq.ParquetFile(artifact.file) as file:
         batch = next(file.iter_batches(batch_size=PREVIEW_ROWS), None)
         fields = list(file.schema_arrow)
-    return _table(
-        batch.to_pylist() if batch is not None else [], _what_counts_first(fields, schema)
-    )
+    rows = batch.to_pylist() if batch is not None else []
+    return _table(rows, _what_counts_first(fields, schema))
 
 
 def _board(artifact: Artifact, schema: TableSchema) -> dg.MetadataValue:
     """Return the leaderboard of one split: its rows come first."""
     board = artifact.table()
-    rows = [row for row in board.to_pylist() if row["split"] in splits_of(board)[:1]]
+    rows, _ = _rows_to_show(board)
     return _table(rows[:BOARD_ROWS], _what_counts_first(list(board.schema), schema))
 
 

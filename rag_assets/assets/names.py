@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Sequence
-from urllib.parse import quote
 
 import dagster as dg
 
 from rag_assets.engine.stage import Stage
-from rag_assets.errors import UsageError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.report.html import REPORT_FILE
 from rag_assets.store.artifacts import ArtifactKey
 
 SEPARATOR = "|"
@@ -58,21 +54,6 @@ def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
     return list(dict.fromkeys(key[dimension] for key in keys))
 
 
-REPORTS = "RAG_ASSETS_REPORTS"
-"""Environment variable: the address below which the reports are served."""
-
-
-def description_of(stage: Stage, experiment: Experiment) -> str:
-    """Return what an asset is: the first line of its stage's docstring; the link to the report.
-
-    Raises:
-        UsageError: ``RAG_ASSETS_REPORTS`` is no address.
-    """
-    sentence = inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]
-    address = os.environ.get(REPORTS)
-    if stage.name != "leaderboard" or not address:
-        return sentence
-    if re.fullmatch(r"https?://[^\s()<>\[\]]+", address) is None:
-        raise UsageError(f"{REPORTS} must begin with http:// or https://; found {address!r}")
-    link = f"{address.rstrip('/')}/{quote(experiment.name)}/{REPORT_FILE}"
-    return f"{sentence}\n\n[Open the report]({link})"
+def description_of(stage: Stage) -> str:
+    """Return what an asset is: the first line of its stage's docstring."""
+    return inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]

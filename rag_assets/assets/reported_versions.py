@@ -81,8 +81,12 @@ class ReportedVersions:
             parent = self._pipeline.current(one)
             if parent is not None:
                 inputs[str(one)] = self._pipeline.data_version(parent, one)
+        experiment = self._pipeline.experiment
+        # What only its checks read: they are run again.
+        severity = (experiment.baseline, experiment.config.checks.regression)
+        checked = severity if key.asset == "comparisons" else ()
         own = self._pipeline.data_version(artifact, key)
-        return fingerprint([artifact.manifest.fingerprint, own, inputs, *self._checked_by(key)])
+        return fingerprint([artifact.manifest.fingerprint, own, inputs, *checked])
 
     def _state_above(self, key: ArtifactKey) -> str | None:
         """Hash the versions of what lies outside of the experiment; empty where nothing does."""
@@ -91,13 +95,6 @@ class ReportedVersions:
         versions = self._upstream.get(key.asset, {})
         state = {name: version for name, (version, _) in versions.items()}
         return fingerprint(state) if state else ""
-
-    def _checked_by(self, key: ArtifactKey) -> tuple[str, ...]:
-        """Return the settings that only the checks of a partition read: they are run again."""
-        experiment = self._pipeline.experiment
-        if key.asset != "comparisons":
-            return ()
-        return experiment.baseline, experiment.config.checks.regression
 
 
 def _above(key: ArtifactKey) -> str:

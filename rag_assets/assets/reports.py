@@ -73,8 +73,9 @@ def tags_of(
         DATA_VERSION: pipeline.data_version(outcome.artifact, outcome.key),
         USER_PROVIDED: "true",
         CODE_VERSION: pipeline.code_version(stage.own_code()),
-        **{f"{PARTITION}/{name}": value for name, value in _dimensions(outcome.key)},
     }
+    if len(outcome.key.partition) > 1:  # the dimensions, which Dagster also writes as tags
+        tags |= {f"{PARTITION}/{name}": value for name, value in outcome.key.partition}
     parents: dict[str, list[ArtifactKey]] = {}
     for key in read_keys(pipeline.experiment, outcome.key):
         parents.setdefault(key.asset, []).append(key)
@@ -87,11 +88,6 @@ def tags_of(
         tags[f"{INPUT_VERSION}/{name}"] = latest.version
         tags[f"{INPUT_POINTER}/{name}"] = latest.pointer
     return tags
-
-
-def _dimensions(key: ArtifactKey) -> tuple[tuple[str, str], ...]:
-    """Return the dimensions of a multi-partition, which Dagster also writes as tags."""
-    return key.partition if len(key.partition) > 1 else ()
 
 
 def _version(pipeline: Pipeline, keys: Sequence[ArtifactKey]) -> str:
@@ -235,12 +231,6 @@ def checked(
     """Check partitions, and yield the results."""
     asset = asset_key(pipeline.experiment.name, stage.name)
     yield from evaluations(asset, results_of(pipeline, stage, outcomes))
-
-
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return a line for the log of the run."""
-    n_reused = sum(outcome.reused for outcome in outcomes)
-    return f"{len(outcomes) - n_reused} computed, {n_reused} up to date and reused"
 
 
 MAX_LISTED = 5

@@ -281,7 +281,7 @@ SCORE = Command(
 
 CONVERT = Command(
     "convert",
-    "written_files:convert",
+    "results:convert",
     """Write documents, queries and qrels of PATH in another format.
 
     PATH is an experiment, or any dataset folder or file. It tells you what the format cannot hold.
@@ -295,7 +295,7 @@ CONVERT = Command(
 
 EXPORT_RUN = Command(
     "export-run",
-    "written_files:write_run_file",
+    "results:write_run_file",
     """Write what a retriever returned in the last evaluation of PATH.
 
     `type: run_file` reads such a file back, and `rag-assets score` scores it.

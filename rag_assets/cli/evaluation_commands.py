@@ -144,7 +144,7 @@ VALIDATE = Command(
 
 LEADERBOARD = Command(
     "leaderboard",
-    "leaderboard:print_leaderboard",
+    "results:print_leaderboard",
     """Print the leaderboard of the last evaluation of PATH.
 
     Example: rag-assets leaderboard data/handbook --format markdown
@@ -207,7 +207,7 @@ COMPARE = Command(
 
 ATTRIBUTION = Command(
     "attribution",
-    "leaderboard:print_attribution",
+    "results:print_attribution",
     """Print at which stage each retriever found or lost the evidence.
 
     It reads the last evaluation of PATH, at the cut-off of its primary metric. Evidence is found;
@@ -347,7 +347,7 @@ ANCHOR = Command(
 
 REPORT = Command(
     "report",
-    "written_files:write_page",
+    "results:write_page",
     """Write the last evaluation of PATH as one HTML page.
 
     It prints where the page is. The page needs no network and no other file, so you can send it to

@@ -10,6 +10,7 @@ import click
 import pyarrow as pa
 from msgspec.structs import replace
 
+from rag_assets.cli.labelling import hand_out
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import output, print_data, print_line, print_message
 from rag_assets.errors import RagAssetsError, UsageError
@@ -50,7 +51,6 @@ from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sources.row_files import read_csv
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
-from rag_assets.store.atomic import write_text
 
 FAILED, CANNOT_TELL = 1, 3
 
@@ -73,13 +73,8 @@ def write_sheet(
     else:
         rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
         text, n_rows = sheet_text(rows), len(rows)
-    if out is None:
-        print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    else:
-        write_text(out, text)
-    where = f", in {out}" if out is not None else ""
     what = "passages" if passages else "answers"
-    print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{where}")
+    print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{hand_out(text, out)}")
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:

@@ -114,7 +114,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     queries = pipeline.artifact(QUERIES_KEY).table()
     shown = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
-    _hand_out(sheet_text(units, documents, queries), units, out)
+    _write_rows(sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         print_message(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
@@ -132,16 +132,20 @@ def _write_sample(
     sample = sampled.sample(sampled.lines())
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     units = next_units(sample, n, documents)
-    _hand_out(sheet_text(units, documents, queries, sample), units, out)
+    _write_rows(sheet_text(units, documents, queries, sample), units, out)
 
 
-def _hand_out(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
+def hand_out(text: str, out: Path | None) -> str:
+    """Write a sheet, or print it where no file is named; return where it is."""
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    else:
-        write_text(out, text)
-    where = f", in {out}" if out is not None else ""
-    n_queries = len({unit.query_id for unit in units})
+        return ""
+    write_text(out, text)
+    return f", in {out}"
+
+
+def _write_rows(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
+    where, n_queries = hand_out(text, out), len({unit.query_id for unit in units})
     print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import click
@@ -51,39 +53,42 @@ class _Group(click.Group):
         **extra: Any,  # noqa: ANN401 (click's signature)
     ) -> click.Context:
         """Parse the arguments of the group; what is wrong with them is one line."""
-        try:
+        with _failures():
             _refuse_no_text(args)
             return super().make_context(info_name, args, parent, **extra)
-        except RagAssetsError as error:
-            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
-            raise click.exceptions.Exit(error.exit_code) from error
-        except click.UsageError as error:
-            raise _shown(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (click's signature)
         """Run a command; an expected failure is one line on stderr and an exit code."""
         started = time.perf_counter()
         log_to_stderr(ctx)
         try:
-            return super().invoke(ctx)
-        except RagAssetsError as error:
-            click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
-            ctx.exit(error.exit_code)
-        except click.UsageError as error:
-            raise _shown(error) from None
-        except OSError as error:
-            if error.strerror is None or error.errno == errno.EPIPE:
-                raise
-            place = shortened(str(error.filename or "the system"))
-            click.echo(f"error: {one_line(place)}: {error.strerror}", err=True)
-            ctx.exit(StoreError.exit_code)
-        except (KeyboardInterrupt, RuntimeError) as error:
-            if not is_interrupt(error):
-                raise
-            click.echo("interrupted; finished work is stored, run it again to go on", err=True)
-            ctx.exit(INTERRUPTED)
+            with _failures():
+                return super().invoke(ctx)
         finally:
             _log.info("%s took %.2f s", ctx.invoked_subcommand, time.perf_counter() - started)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Print an expected failure as one line on stderr, and leave with its exit code."""
+    try:
+        yield
+    except RagAssetsError as error:
+        click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
+        raise click.exceptions.Exit(error.exit_code) from error
+    except click.UsageError as error:
+        raise _shown(error) from None
+    except OSError as error:
+        if error.strerror is None or error.errno == errno.EPIPE:
+            raise
+        place = shortened(str(error.filename or "the system"))
+        click.echo(f"error: {one_line(place)}: {error.strerror}", err=True)
+        raise click.exceptions.Exit(StoreError.exit_code) from error
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not is_interrupt(error):
+            raise
+        click.echo("interrupted; finished work is stored, run it again to go on", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from error
 
 
 def _refuse_no_text(args: list[str]) -> None:

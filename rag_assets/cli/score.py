@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_assets.answers.prediction_files import read_answers, read_na_probs
 from rag_assets.cli.data_commands import DEFAULT_METRICS, SQUAD
-from rag_assets.cli.terminal import print_data, print_line, print_message, print_note, print_rows
+from rag_assets.cli.terminal import print_data, print_line, print_message, print_rows
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.dialects import DIALECTS, squad_v2_official
 from rag_assets.evaluation.dialects.tools import (
@@ -46,31 +47,43 @@ def score_files(
     """Score a run file against qrels."""
     if trec_mean and dialect:
         raise UsageError("--trec-mean is our own mean; a dialect has another one")
-    if dialect == SQUAD:
-        _print_squad(run_file, qrels_file, na_prob_file, metrics, per_query, form)
-        return
-    if na_prob_file is not None:
+    if na_prob_file is not None and dialect != SQUAD:
         raise UsageError(f"--na-prob-file is for --dialect {SQUAD}")
-    if dialect:
-        _print_dialect(dialect, run_file, qrels_file, metrics, per_query, form)
-        return
-    names = _names_in(metrics if metrics is not None else DEFAULT_METRICS)
-    run, labels = read_run_file(run_file), read_labels(qrels_file)
-    scores = score(run, labels.judgments, names, trec_mean=trec_mean)
-    if per_query:
-        _print_rows(scores.per_query, form)
+    names = None if metrics is None else _names_in(metrics)
+    if dialect == SQUAD:
+        scored = _squad(run_file, qrels_file, na_prob_file, names)
+    elif dialect:
+        scored = _dialect(DIALECTS[dialect], run_file, qrels_file, names)
     else:
-        _print_means(scores.means, form)
-    _print_accounting(scores, [*_left_out(scores)])
-    print_note(nothing_shared(run, labels.judgments))
+        scored = _scored(run_file, qrels_file, names, trec_mean=trec_mean)
+    if per_query:
+        print_rows(scored.rows, form, lambda: [rows_sheet(scored.rows, columns_of(scored.rows))])
+    else:
+        _print_means(scored.means, form)
+    for note in scored.notes:
+        print_message(note)
 
 
-def _print_accounting(scores: Scores, more: Sequence[str]) -> None:
-    """Say what the means are over; on stderr, so that stdout holds nothing but the numbers."""
+class _Scored(NamedTuple):
+    """What is printed: means, a row a query, and on stderr what the means are over."""
+
+    means: Mapping[str, float | None]
+    rows: Rows
+    notes: Sequence[str]
+
+
+def _scored(
+    run_file: Path, qrels_file: Path, names: Sequence[str] | None, *, trec_mean: bool
+) -> _Scored:
+    run, labels = read_run_file(run_file), read_labels(qrels_file)
+    metrics = names or _names_in(DEFAULT_METRICS)
+    scores = score(run, labels.judgments, metrics, trec_mean=trec_mean)
     parts = [f"{scores.n_queries} queries averaged"]
     if scores.n_unanswerable:
         parts.append(f"{scores.n_unanswerable} without a relevant document")
-    print_message("; ".join([*parts, *more]))
+    nothing = nothing_shared(run, labels.judgments)
+    notes = ["; ".join([*parts, *_left_out(scores)]), *([f"note: {nothing}"] if nothing else [])]
+    return _Scored(scores.means, scores.per_query, notes)
 
 
 def _left_out(scores: Scores) -> Iterator[str]:
@@ -83,59 +96,73 @@ def _left_out(scores: Scores) -> Iterator[str]:
         yield f"queries with ties across the cut-off: {', '.join(tied)}"
 
 
-def _print_dialect(
-    name: str, run_file: Path, qrels_file: Path, metrics: str | None, per_query: bool, form: str
-) -> None:
-    """Print a tool's numbers under its own names, and on stderr what stands behind them."""
-    dialect = DIALECTS[name]
-    asked = _names_in(metrics) if metrics is not None else dialect.defaults
-    parsed = {name: dialect.parse(name) for name in asked}
+def _dialect(
+    dialect: Dialect, run_file: Path, qrels_file: Path, names: Sequence[str] | None
+) -> _Scored:
+    """Return a tool's numbers under its own names, and what stands behind them."""
+    parsed = {name: dialect.parse(name) for name in names or dialect.defaults}
     run = read_run_rows(run_file, UNIT_COLUMNS, repeats=True)
     data = tool_input(run.hits, run.listed, read_labels(qrels_file))
     outcomes = {name: dialect.outcome(data, metric) for name, metric in parsed.items()}
+    rows = [
+        {"query_id": query.query_id}
+        | {name: outcome.per_query[query.query_id] for name, outcome in outcomes.items()}
+        for query in data.judged
+    ]
     means = {name: outcome.mean for name, outcome in outcomes.items()}
-    if per_query:
-        rows = [
-            {"query_id": query.query_id}
-            | {name: outcome.per_query[query.query_id] for name, outcome in outcomes.items()}
-            for query in data.judged
-        ]
-        _print_rows(rows, form)
-    else:
-        _print_means(means, form)
-    _print_repetitions(data)
-    _print_notes(dialect, data, outcomes)
+    return _Scored(means, rows, [*_repetitions(data), *_dialect_notes(dialect, data, outcomes)])
 
 
-def _print_squad(
-    answers_file: Path,
-    golds_file: Path,
-    na_prob_file: Path | None,
-    metrics: str | None,
-    per_query: bool,
-    form: str,
-) -> None:
-    """Print what SQuAD's script prints, and on stderr for which questions there is no answer."""
+def _repetitions(data: ToolInput) -> Iterator[str]:
+    repeated = list(repetitions(data))
+    for query_id, item, count in repeated[:SHOWN_REPETITIONS]:
+        yield f"query '{query_id}': document '{item}' stands {count} times"
+    if len(repeated) > SHOWN_REPETITIONS:
+        yield f"... and {len(repeated) - SHOWN_REPETITIONS} more repeated documents"
+
+
+def _dialect_notes(
+    dialect: Dialect, data: ToolInput, outcomes: Mapping[str, Outcome]
+) -> Iterator[str]:
+    for name, outcome in outcomes.items():
+        if outcome.mean is None:
+            yield f"{name} has no value: {outcome.problem or 'no query has a value'}"
+    valued = [q for q in data.judged if any(_has(o, q.query_id) for o in outcomes.values())]
+    parts = [f"as {dialect.package}", f"{len(valued)} of {len(data.judged)} queries have a value"]
+    if data.strangers:
+        parts.append(f"{len(data.strangers)} of the run not in the qrels")
+    yield "; ".join(parts)
+    if dialect.warning is not None:
+        yield f"{dialect.name}: {dialect.warning}"
+
+
+def _has(outcome: Outcome, query_id: str) -> bool:
+    return outcome.per_query[query_id] is not None
+
+
+def _squad(
+    answers_file: Path, golds_file: Path, na_prob_file: Path | None, names: Sequence[str] | None
+) -> _Scored:
+    """Return what SQuAD's script prints, and for which questions there is no answer."""
     golds = squad_v2_official.read_golds(golds_file)
     rows = read_answers(answers_file)
     answers = {query_id: row["answer"] for query_id, row in rows.items() if "answer" in row}
     probs = read_na_probs(na_prob_file) if na_prob_file is not None else None
     scores = squad_v2_official.official_scores(golds, answers, probs)
-    names = _names_in(metrics) if metrics is not None else list(scores.values)
-    for name in names:
+    for name in names or ():
         if name not in scores.values:
             allowed = allowed_names(name, scores.values)
             raise UsageError(f"dialect {SQUAD}: unknown metric {allowed}")
-    if per_query:
-        values = {query_id: scores.per_question.get(query_id, (None, None)) for query_id in golds}
-        _print_rows([{"query_id": q, "exact": e, "f1": f} for q, (e, f) in values.items()], form)
-    else:
-        _print_means({name: scores.values[name] for name in names}, form)
+    values = {query_id: scores.per_question.get(query_id, (None, None)) for query_id in golds}
     parts = [f"as evaluate-v2.0.py; {len(golds) - len(scores.missing)} of {len(golds)} questions"]
     if scores.missing:
         named = ", ".join(scores.missing[:SHOWN_REPETITIONS])
         parts.append(f"without a prediction, and in no mean of all: {named}")
-    print_message("; ".join(parts))
+    return _Scored(
+        {name: scores.values[name] for name in names or scores.values},
+        [{"query_id": query, "exact": exact, "f1": f1} for query, (exact, f1) in values.items()],
+        ["; ".join(parts)],
+    )
 
 
 def _names_in(metrics: str) -> Sequence[str]:
@@ -150,7 +177,7 @@ def _names_in(metrics: str) -> Sequence[str]:
     return names
 
 
-def _print_means(means: dict[str, float | None], form: str) -> None:
+def _print_means(means: Mapping[str, float | None], form: str) -> None:
     """Print a line for each metric, or the one object or row that they are."""
     if form == "json":
         print_data(as_json(means))
@@ -166,36 +193,3 @@ def _print_means(means: dict[str, float | None], form: str) -> None:
     width = max(len(name) for name in means)
     for name, value in means.items():
         print_line(f"{name:<{width}}  {'-' if value is None else format(value, '.4f')}")
-
-
-def _print_rows(rows: Rows, form: str) -> None:
-    """Print a row a query."""
-    print_rows(rows, form, lambda: [rows_sheet(rows, columns_of(rows))])
-
-
-def _print_repetitions(data: ToolInput) -> None:
-    repeated = list(repetitions(data))
-    for query_id, item, count in repeated[:SHOWN_REPETITIONS]:
-        say = f"query '{query_id}': document '{item}' stands {count} times"
-        print_message(say)
-    if len(repeated) > SHOWN_REPETITIONS:
-        more = len(repeated) - SHOWN_REPETITIONS
-        print_message(f"... and {more} more repeated documents")
-
-
-def _print_notes(dialect: Dialect, data: ToolInput, outcomes: dict[str, Outcome]) -> None:
-    for name, outcome in outcomes.items():
-        if outcome.mean is None:
-            problem = outcome.problem or "no query has a value"
-            print_message(f"{name} has no value: {problem}")
-    averaged = sum(any(_has(o, q.query_id) for o in outcomes.values()) for q in data.judged)
-    parts = [f"as {dialect.package}", f"{averaged} of {len(data.judged)} queries have a value"]
-    if data.strangers:
-        parts.append(f"{len(data.strangers)} of the run not in the qrels")
-    print_message("; ".join(parts))
-    if dialect.warning is not None:
-        print_message(f"{dialect.name}: {dialect.warning}")
-
-
-def _has(outcome: Outcome, query_id: str) -> bool:
-    return outcome.per_query[query_id] is not None

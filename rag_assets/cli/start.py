@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 from rich.console import Group
 
-from rag_assets.chunking.chunker import Chunker, cut_documents
+from rag_assets.chunking.chunker import cut_documents
 from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.cli.progress_bars import progress_bar, rate_text, work_board
 from rag_assets.cli.terminal import (
@@ -35,7 +35,7 @@ from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
 from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
 from rag_assets.experiment.starter import DataSummary, starter_yaml
-from rag_assets.labels.duplicates import Pair, near_duplicates
+from rag_assets.labels.duplicates import near_duplicates
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
@@ -69,72 +69,6 @@ MIN_CHUNKS_TO_TIME = 200
 """Embedding fewer chunks takes too little time to be worth a measurement."""
 
 
-class CorpusSummary(NamedTuple):
-    """What documents hold.
-
-    Attributes:
-        lengths: characters of each document, ascending.
-        language: the analyzer that fits, such as ``english``.
-        pairs: near-duplicates, the most similar first; None: too many documents to search.
-        chunks: number of chunks that the chunking makes.
-        is_exact: True if all documents were cut to count them.
-        sample: some chunks as they are indexed, evenly spaced.
-    """
-
-    lengths: list[int]
-    language: str
-    pairs: list[Pair] | None
-    chunks: int
-    is_exact: bool
-    sample: list[str]
-
-    @property
-    def characters(self) -> int:
-        """All characters together."""
-        return sum(self.lengths)
-
-    @property
-    def median_length(self) -> int:
-        """Characters of the document in the middle."""
-        return round(median(self.lengths))
-
-
-def summarise(documents: pa.Table, chunker: Chunker) -> CorpusSummary:
-    """Return what documents hold, cut by a chunker that needs no model; there is one at least."""
-    texts = documents.column("text").to_pylist()
-    lengths = [len(text) for text in texts]
-    step = max(1, -(-sum(lengths) // CUT_CHARACTERS))
-    part = documents.take(list(range(0, documents.num_rows, step)))
-    chunks = cut_documents(part, chunker.cutter(_no_model), whole=chunker.whole_documents)
-    cut = sum(lengths[::step])
-    scale = sum(lengths) / cut if cut else 1.0
-    pairs = None
-    if documents.num_rows <= MAX_COMPARED_DOCUMENTS:
-        pairs = sorted(near_duplicates(documents.column("text")), key=lambda one: -one.similarity)
-    indexed = indexed_texts(chunks)
-    return CorpusSummary(
-        sorted(lengths),
-        resolve_analyzer(AUTO, texts),
-        pairs,
-        round(chunks.num_rows * scale),
-        step == 1,
-        indexed[:: max(1, -(-len(indexed) // TIMED_CHUNKS))],
-    )
-
-
-def seconds_a_text(texts: Sequence[str], model: str = DEFAULT_MODEL) -> float:
-    """Return how long a text takes to be embedded here, by embedding some; loading apart."""
-    encoder = Encoder(model)
-    encoder.encode_now(texts[:1], kind="document")
-    started = time.perf_counter()
-    encoder.encode_now(texts, kind="document")
-    return (time.perf_counter() - started) / len(texts)
-
-
-def _no_model(model: str) -> NoReturn:
-    raise ValueError(f"a chunking that needs {model} is not counted")
-
-
 SHOWN_PAIRS = 3
 
 
@@ -156,10 +90,8 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
         examples = dataset.root / QUERIES_FILE
         write_text(examples, template_text())
         print_line(f"{shown_path(examples)}: {N_EXAMPLES} example questions to replace")
-    chunker = next(iter(experiment.chunkings.values()))
     with work_board(lambda: "looking for near-duplicates, cutting, timing the model"):
-        summary = summarise(documents, chunker)
-        for what, text in _said(experiment, documents, summary, data, store):
+        for what, text in _summary(experiment, documents, data, store):
             print_line(f"{what:<17}{text}")
     for line in look_alikes(experiment.dataset, experiment.named_files.values()):
         print_note(line)
@@ -196,60 +128,74 @@ def _counted(data: DataSummary) -> str:
     return f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"
 
 
-def _said(
-    experiment: Experiment,
-    documents: pa.Table,
-    summary: CorpusSummary,
-    data: DataSummary,
-    store: Path | None,
+def _summary(
+    experiment: Experiment, documents: pa.Table, data: DataSummary, store: Path | None
 ) -> Iterator[tuple[str, str]]:
-    lengths = summary.lengths
+    """Yield what documents hold, cut without a model, and how long an evaluation takes."""
+    texts = documents.column("text").to_pylist()
+    lengths = [len(text) for text in texts]
+    total, middle = sum(lengths), round(median(lengths))
     yield (
         "characters",
-        f"{summary.characters:,}; a document has {lengths[0]:,} to {lengths[-1]:,}, median "
-        f"{summary.median_length:,}",
+        f"{total:,}; a document has {min(lengths):,} to {max(lengths):,}, median {middle:,}",
     )
-    yield "language", f"{summary.language} (BM25 splits text into words by it)"
-    yield "near-duplicates", _pairs(documents, summary)
-    about = "" if summary.is_exact else "about "
-    yield "chunks", f"{about}{summary.chunks:,} ({next(iter(experiment.chunkings))})"
-    yield "evaluate takes", _time(experiment, summary, data, store)
+    yield "language", f"{resolve_analyzer(AUTO, texts)} (BM25 splits text into words by it)"
+    yield "near-duplicates", _pairs(documents)
+    ((name, chunker),) = experiment.chunkings.items()
+    step = max(1, -(-total // CUT_CHARACTERS))
+    part = documents.take(list(range(0, documents.num_rows, step)))
+    chunks = cut_documents(part, chunker.cutter(_no_model), whole=chunker.whole_documents)
+    n_chunks = round(chunks.num_rows * total / (sum(lengths[::step]) or total or 1))
+    yield "chunks", f"{'about ' if step > 1 else ''}{n_chunks:,} ({name})"
+    indexed = indexed_texts(chunks)
+    sample = indexed[:: max(1, -(-len(indexed) // TIMED_CHUNKS))]
+    yield "evaluate takes", _time(experiment, n_chunks, sample, data, store)
 
 
-def _pairs(documents: pa.Table, summary: CorpusSummary) -> str:
-    if summary.pairs is None:
+def _no_model(model: str) -> NoReturn:
+    raise ValueError(f"a chunking that needs {model} is not counted")
+
+
+def _pairs(documents: pa.Table) -> str:
+    if documents.num_rows > MAX_COMPARED_DOCUMENTS:
         return "not looked for in so many documents; `rag-assets validate` does"
-    if not summary.pairs:
+    pairs = sorted(near_duplicates(documents.column("text")), key=lambda one: -one.similarity)
+    if not pairs:
         return "none"
     ids = documents.column("document_id").to_pylist()
     shown = [
         f"{ids[one.first]} and {ids[one.second]} ({one.similarity:.2f})"
-        for one in summary.pairs[:SHOWN_PAIRS]
+        for one in pairs[:SHOWN_PAIRS]
     ]
-    more = len(summary.pairs) - len(shown)
-    return f"{len(summary.pairs)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
+    more = len(pairs) - len(shown)
+    return f"{len(pairs)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
 
 
 def _time(
-    experiment: Experiment, summary: CorpusSummary, data: DataSummary, store: Path | None
+    experiment: Experiment,
+    n_chunks: int,
+    sample: Sequence[str],
+    data: DataSummary,
+    store: Path | None,
 ) -> str:
     """Say how long the default experiment takes: nearly all of it is embedding the chunks."""
-    if data.unread or summary.chunks < MIN_CHUNKS_TO_TIME:
+    if data.unread or n_chunks < MIN_CHUNKS_TO_TIME:
         return "less than a minute"
     folder = StoreSettings.resolve(store).store / MEASUREMENTS
-    known = seconds_per_text(folder, DEFAULT_MODEL)
-    each = seconds_a_text(summary.sample) if known is None else known
-    if known is None:
-        n, asked = len(summary.sample), fingerprint([DEFAULT_MODEL, *summary.sample])
-        kept = Measurements(folder, experiment.name)
-        kept.add("embed", asked, each * n, n, model=DEFAULT_MODEL, cached=False)
+    each, by = seconds_per_text(folder, DEFAULT_MODEL), "measured before"
+    if each is None:
+        encoder = Encoder(DEFAULT_MODEL)
+        encoder.encode_now(sample[:1], kind="document")
+        started = time.perf_counter()
+        encoder.encode_now(sample, kind="document")
+        seconds = time.perf_counter() - started
+        each, by = seconds / len(sample), f"measured on {len(sample)} of them"
+        asked, kept = fingerprint([DEFAULT_MODEL, *sample]), Measurements(folder, experiment.name)
+        kept.add("embed", asked, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
     candidates = 20 * max(data.queries, N_EXAMPLES)
-    seconds = each * (summary.chunks + min(candidates, summary.chunks))
-    by = "measured before" if known is not None else f"measured on {len(summary.sample)} of them"
-    return (
-        f"{duration_text(seconds)}, nearly all to embed the chunks ({rate_text(1 / each)}, {by})"
-        "; --retriever bm25 takes seconds"
-    )
+    took = duration_text(each * (n_chunks + min(candidates, n_chunks)))
+    speed = f"{rate_text(1 / each)}, {by}"
+    return f"{took}, nearly all to embed the chunks ({speed}); --retriever bm25 takes seconds"
 
 
 def ask_retrievers(

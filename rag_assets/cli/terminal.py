@@ -57,9 +57,9 @@ def verbosity() -> Verbosity:
     return level
 
 
-def print_line(text: str, *, err: bool = False) -> None:
-    """Print one line for people, on stdout or stderr."""
-    click.echo(one_line(text), err=err)
+def print_line(text: str) -> None:
+    """Print one line for people, on stdout."""
+    click.echo(one_line(text))
 
 
 def print_data(text: str) -> None:

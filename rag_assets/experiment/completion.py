@@ -62,22 +62,6 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
     return {name: OWN_TYPES[block["type"]](**block) for name, block in blocks.items()}
 
 
-def default_primary(
-    measures: tuple[str, ...], extra: tuple[Metric, ...], top_k: tuple[int, ...]
-) -> Metric:
-    """Return ndcg@10, or the nearest to it that the experiment computes.
-
-    Args:
-        measures: computed at each top_k.
-        extra: metrics with a cut-off of their own; the first is primary when there is no other.
-        top_k: the cut-offs of ``measures``.
-    """
-    if not measures:
-        return extra[0]
-    measure = "ndcg" if "ndcg" in measures else measures[0]
-    return parse_metric(measure)._replace(cutoff=10 if 10 in top_k else max(top_k))
-
-
 WithFiles = TypeVar("WithFiles", bound=FileOptions)
 Keys = tuple[int | str, ...]
 
@@ -119,13 +103,11 @@ class Blocks:
         config: what was read.
         dataset: opened.
         base: the folder that files are relative to.
-        prompts: the folder that files of query sets are relative to.
     """
 
     config: ExperimentConfig
     dataset: Dataset
     base: Path
-    prompts: Path
 
     @cached_property
     def given_chunkings(self) -> Mapping[str, ChunkingConfig]:
@@ -174,11 +156,9 @@ class Blocks:
         check_known("chunking", chosen, chunkings, *location, "chunking")
         return chosen
 
-    def with_files(
-        self, options: WithFiles, *location: int | str, base: Path | None = None
-    ) -> WithFiles:
+    def with_files(self, options: WithFiles, *location: int | str) -> WithFiles:
         """Make the files that a block names absolute, and check that they are there."""
-        files = {option: (base or self.base) / file for option, file in options.files().items()}
+        files = {option: self.base / file for option, file in options.files().items()}
         for option, file in files.items():
             if not file.is_file():
                 raise KeyProblem((*location, option), missing_file(file))
@@ -208,7 +188,7 @@ class Blocks:
     def query_set(self, name: str, options: QuerySetConfig) -> QuerySetConfig:
         """Return a query set with absolute files, its model and prompt checked."""
         location = ("query_sets", name)
-        completed = self.with_files(options, *location, base=self.prompts)
+        completed = self.with_files(options, *location)
         if isinstance(options, PromptedQuerySet) and isinstance(completed, PromptedQuerySet):
             self._check_model(options.llm, *location, reads_list=options.reads_list)
             with naming(*location):
@@ -327,12 +307,13 @@ class Blocks:
         return [_metric(name, "metrics", number) for number, name in names]
 
     def primary(self, metrics: list[Metric]) -> Metric:
-        """Return the metric that ranks the leaderboard, with its cut-off."""
+        """Return the metric that ranks the leaderboard: ndcg@10 or the nearest that is computed."""
         config = self.config
         if config.primary is None:
-            measures = tuple(dict.fromkeys(m.column for m in metrics if m.cutoff is None))
-            extra = tuple(m for m in metrics if m.cutoff is not None)
-            metric = default_primary(measures, extra, config.top_k)
+            columns = {m.column: m for m in metrics if m.cutoff is None}
+            metric = columns.get("ndcg") or next(iter(columns.values()), metrics[0])
+            if metric.cutoff is None:
+                metric = metric._replace(cutoff=10 if 10 in config.top_k else max(config.top_k))
         else:
             metric = _metric(config.primary, "primary")
         with naming("primary"):

@@ -14,9 +14,7 @@ from rag_assets.servers.secrets import host_of, is_loopback
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 
-OF_SERVER = frozenset(
-    {"model", "base_url", "api_key_env", "timeout", "concurrency", "retries", "backoff"}
-)
+OF_SERVER = frozenset({"base_url", "api_key_env", "timeout", "concurrency", "retries", "backoff"})
 """Options of ``llm`` that a model in this process has no use for."""
 
 OF_TRANSFORMERS = frozenset({"beams", "sequences"})
@@ -45,19 +43,14 @@ class LlmConfig(ServedModelOptions, Limits):
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Self:
-        others = sorted(self.model_fields_set & OF_SERVER)
-        of_transformers = sorted(self.model_fields_set & OF_TRANSFORMERS)
-        if self.type != "transformers" and of_transformers:
-            raise ValueError(f"{', '.join(of_transformers)}: only for type: transformers")
-        if self.type == "transformers":
-            self._check_transformers(sorted(set(others) - {"model"}))
-        return self
-
-    def _check_transformers(self, of_server: list[str]) -> None:
-        if of_server:
-            raise ValueError(f"{', '.join(of_server)}: only for type: openai")
-        if self.beams > 1 and self.sequences > self.beams:
+        is_local = self.type == "transformers"
+        ignored = self.model_fields_set & (OF_SERVER if is_local else OF_TRANSFORMERS)
+        if ignored:
+            other = "openai" if is_local else "transformers"
+            raise ValueError(f"{', '.join(sorted(ignored))}: only for type: {other}")
+        if self.sequences > self.beams > 1:
             raise ValueError(f"{self.sequences} sequences need as many beams, not {self.beams}")
+        return self
 
     @property
     def names_host(self) -> bool:

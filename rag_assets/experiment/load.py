@@ -17,7 +17,6 @@ from rag_assets.experiment.config import (
     DatasetConfig,
     ExperimentConfig,
     RetrieverConfig,
-    StatisticsConfig,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
@@ -26,7 +25,7 @@ from rag_assets.experiment.retriever_rules import (
     check_tuning,
     tuned_retrievers,
 )
-from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml, refused
+from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml
 from rag_assets.input_files import unusable
 from rag_assets.labels.question_tables import SOURCE_DOCUMENT
 from rag_assets.labels.sampling.label_sample import is_wholly_graded
@@ -78,8 +77,6 @@ def load_experiment(path: Path | str) -> Experiment:
     if not isinstance(path, str | os.PathLike):
         given = f"path is {type(path).__name__} {path!r:.60}; expected a folder or a file"
         raise UsageError(f"{given}; rag_assets.evaluate takes data by name: documents=, queries=")
-    for kind in KINDS:
-        kind.check()
     path = Path(path).absolute()
     if ".." in path.parts:
         path = path.resolve()
@@ -94,7 +91,7 @@ def load_experiment(path: Path | str) -> Experiment:
     if file is None:
         return default_experiment(path)
     yaml_file = expand_grids(read_yaml(file))
-    return complete(file, yaml_file, validate(yaml_file))
+    return _experiment(file, yaml_file.data, yaml_file)
 
 
 def default_experiment(path: Path) -> Experiment:
@@ -104,7 +101,7 @@ def default_experiment(path: Path) -> Experiment:
         UsageError: there is nothing at ``path``.
         DataError: the dataset's format is not recognised.
     """
-    return complete(path, None, ExperimentConfig(dataset=DatasetConfig(path=path)))
+    return _experiment(path, {"dataset": {"path": path}})
 
 
 def _experiment_file(path: Path) -> Path | None:
@@ -115,18 +112,6 @@ def _experiment_file(path: Path) -> Path | None:
     # A FIFO, or a link to nothing, is told by who reads it.
     is_there = path.is_dir() and os.path.lexists(file) and not file.is_dir()
     return file if is_there else None
-
-
-def validate(yaml_file: YamlFile) -> ExperimentConfig:
-    """Check the data of a YAML file against the shape of an experiment.
-
-    Raises:
-        ConfigError: the first problem, with its line and key, and how many there are.
-    """
-    try:
-        return ExperimentConfig.model_validate(yaml_file.data)
-    except ValidationError as error:
-        raise yaml_file.error(*first_problem(error, yaml_file.data)) from error
 
 
 def experiment_in_code(
@@ -145,43 +130,46 @@ def experiment_in_code(
     Raises:
         ConfigError: the data is not valid; names the key.
     """
-    for kind in KINDS:
-        kind.check()
     dataset = data.get("dataset", {})
     if isinstance(dataset, Mapping):
         dataset = {**dataset, "path": source}
-    data = {**data, "dataset": dataset, "retrievers": retrievers}
-    try:
-        config = ExperimentConfig.model_validate(data)
-    except ValidationError as error:
-        raise refused(error, data) from error
-    return complete(source, None, config)
+    return _experiment(source, {**data, "dataset": dataset, "retrievers": retrievers})
 
 
-def complete(source: Path, yaml_file: YamlFile | None, config: ExperimentConfig) -> Experiment:
-    """Fill in the defaults and check what only holds between keys.
+def _experiment(
+    source: Path, data: Mapping[str, Any], yaml_file: YamlFile | None = None
+) -> Experiment:
+    """Validate what was read, fill in the defaults and check what only holds between keys.
 
     Args:
         source: the YAML file; without one the folder or file of the data.
-        yaml_file: what it holds, for the errors.
-        config: what was read.
+        data: what the file holds, or would hold.
+        yaml_file: where it stands, for the errors.
 
     Raises:
-        ConfigError: two keys do not go together; names file, line and key.
+        ConfigError: the first problem, with file and line where they are known, and its key.
         DataError: the dataset's format is not recognised.
     """
+    for kind in KINDS:
+        kind.check()
     try:
+        config = ExperimentConfig.model_validate(data)
         return _complete(source, config, has_file=yaml_file is not None)
-    except KeyProblem as error:
+    except (KeyProblem, ValidationError) as error:
+        location, problem = (
+            (error.location, str(error))
+            if isinstance(error, KeyProblem)
+            else first_problem(error, data)
+        )
         if yaml_file is None:
-            raise ConfigError(str(error), key=dotted(error.location)) from error
-        raise yaml_file.error(error.location, str(error)) from error
+            raise ConfigError(problem, key=dotted(location)) from error
+        raise yaml_file.error(location, problem) from error
 
 
 def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Experiment:
     dataset = _open(source, config.dataset, has_file=has_file)
     base = source.parent if has_file else source
-    blocks = Blocks(config, dataset, base, source.parent)
+    blocks = Blocks(config, dataset, base)
     retrievers = blocks.retrievers
     query_sets = {name: blocks.query_set(name, one) for name, one in config.query_sets.items()}
     chunkings = {n: blocks.chunking(n, one) for n, one in blocks.given_chunkings.items()}
@@ -206,6 +194,9 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     listed = tuple(sorted(set(config.top_k)))
     top_k = tuple(sorted({*listed, *(m.cutoff for m in (*extra, primary) if m.cutoff is not None)}))
     judges = {name: blocks.judge(name, one, max(top_k)) for name, one in config.judges.items()}
+    statistics = config.statistics
+    if questions and "cluster" not in statistics.model_fields_set:  # of one document: one cluster
+        statistics = statistics.model_copy(update={"cluster": f"query.{SOURCE_DOCUMENT}"})
     check_tuning(retrievers, top_k, has_split=config.split is not None, has_labels=has_labels)
     return Experiment(
         config=config,
@@ -226,7 +217,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         primary=primary,
         baseline=baseline,
         weight=config.weight,
-        statistics=_statistics(config),
+        statistics=statistics,
         keeps_unknown=config.dataset.unknown_documents == KEEP,
         tuned=tuned_retrievers(retrievers),
         generators=generators,
@@ -237,14 +228,6 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         judgments_log=log,
         has_graded_pool=has_graded_pool,
     )
-
-
-def _statistics(config: ExperimentConfig) -> StatisticsConfig:
-    """Return how sure a mean is; questions from one document are one cluster unless said."""
-    statistics = config.statistics
-    if config.questions is None or "cluster" in statistics.model_fields_set:
-        return statistics
-    return statistics.model_copy(update={"cluster": f"query.{SOURCE_DOCUMENT}"})
 
 
 def _log(source: Path, base: Path, named: Path | None) -> Path:

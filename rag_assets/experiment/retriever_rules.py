@@ -32,14 +32,9 @@ def check_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> None:
     Raises:
         KeyProblem: an input is unknown or named twice, or retrievers read each other wrongly.
     """
-    for name in retrievers:
-        _check_names(name, retrievers)
-    for name in retrievers:
-        _check_no_cycle(name, retrievers)
-    for name in retrievers:
-        _check_levels(name, retrievers)
-    for name in retrievers:
-        _check_all_candidates(name, retrievers)
+    for check in (_check_names, _check_no_cycle, _check_levels, _check_all_candidates):
+        for name in retrievers:
+            check(name, retrievers)
 
 
 def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:

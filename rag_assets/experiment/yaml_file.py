@@ -52,18 +52,6 @@ def first_problem(
     return first, f"{text} (and {len(elsewhere)} more)" if elsewhere else text
 
 
-def refused(error: ValidationError, data: Mapping[str, Any], above: Location = ()) -> ConfigError:
-    """Return the error for data in code that is not valid.
-
-    Args:
-        error: what pydantic says.
-        data: what was validated, from the top of an experiment.
-        above: where the part is that was validated.
-    """
-    location, text = first_problem(error, data, above)
-    return ConfigError(text, key=dotted(location))
-
-
 def _location(problem: Mapping[str, Any]) -> Location:
     location: Location = problem["loc"]
     context = problem.get("ctx", {})

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
-import pytest
 
-from rag_assets.assets.experiment_definitions import definitions_of
-from rag_assets.assets.names import REPORTS
-from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
@@ -44,22 +40,3 @@ def test_who_wins_comes_first(tiny: Tiny) -> None:
     assert winner is not None
     said = [markdown(text) for text in (winner.title, *winner.sentences)]
     assert shown["winner"] == dg.MetadataValue.md("\n\n".join([f"**{said[0]}**", *said[1:]]))
-
-
-def described(tiny: Tiny) -> dict[str, str]:
-    found = definitions_of(tiny.pipeline().experiment, tiny.settings)
-    graph = found.resolve_asset_graph()
-    return {key.path[-1]: str(graph.get(key).description) for key in graph.get_all_asset_keys()}
-
-
-def test_the_leaderboard_links_to_where_reports_are_served(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "http" not in described(tiny)["leaderboard"]
-    monkeypatch.setenv(REPORTS, "http://127.0.0.1:3001/")
-    link = "[Open the report](http://127.0.0.1:3001/tiny/report.html)"
-    assert [name for name, text in described(tiny).items() if link in text] == ["leaderboard"]
-    for wrong in ("javascript:alert(1)", "http://a)b", "ftp://a"):
-        monkeypatch.setenv(REPORTS, wrong)
-        with pytest.raises(UsageError, match=REPORTS):
-            described(tiny)

@@ -20,7 +20,6 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, ViewportSize
 from playwright.sync_api import Error as PlaywrightError
 
-from rag_assets.assets.names import REPORTS
 from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from tests.background import HOST, free_port, modules_running, wait_until
 from tests.browser.conftest import browser_program
@@ -64,10 +63,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ask(tiny, [*(f"{STRANGE[n % 2]} {n}" for n in range(10)), *words[10:]])
     evaluate_now(tiny)
     register(tiny.pipeline().experiment, tiny.settings)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(REPORTS, "http://127.0.0.1:9")
-        with webserver(tiny) as address:
-            yield address
+    with webserver(tiny) as address:
+        yield address
 
 
 @pytest.fixture
