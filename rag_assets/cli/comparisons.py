@@ -1,4 +1,4 @@
-"""Comparisons: of retrievers or answerers, and of evaluations, over time or as a gate of a CI."""
+"""Comparisons: of retrievers or answerers, of two evaluations, and as a gate for a CI system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from rag_assets.api import gate, history
+from rag_assets.api import gate
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
@@ -39,7 +39,6 @@ from rag_assets.report.evaluation_pairs import (
 )
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
-from rag_assets.report.history import flat_history_rows
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import Sheet
@@ -116,23 +115,6 @@ def _bounds(compared: Compared, a: str, b: str) -> Row:
         for side, name in (("a", a), ("b", b))
         for bound in ("low", "high")
     }
-
-
-def print_history(
-    path: Path,
-    store: Path | None,
-    retrievers: tuple[str, ...],
-    answerers: tuple[str, ...],
-    metric: str | None,
-    split: str | None,
-    last: int,
-    form: str,
-) -> None:
-    """Print a metric over the evaluations of PATH, with what changed between them."""
-    whose = cell_names(retrievers, answerers)
-    past = history(path, metric, store=store, retrievers=whose, split=split, last=last)
-    rows = past.rows if form == "json" else flat_history_rows(past.rows)
-    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet(past.rows)])
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ ATTRIBUTION = Command(
 
 HISTORY = Command(
     "history",
-    "comparisons:print_history",
+    "results:print_history",
     """Print a metric over the evaluations of PATH, and what changed.
 
     Every evaluation has a row, even if nothing changed. `clean` never removes the history.

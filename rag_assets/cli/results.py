@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.cli.options import refuse_given
+from rag_assets.api import history
+from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import print_line, print_note, print_rows, shown_path
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
@@ -213,6 +214,25 @@ def print_attribution(
         ],
         result.evaluation,
     )
+
+
+def print_history(
+    path: Path,
+    store: Path | None,
+    retrievers: tuple[str, ...],
+    answerers: tuple[str, ...],
+    metric: str | None,
+    split: str | None,
+    last: int,
+    form: str,
+) -> None:
+    """Print a metric over the evaluations of PATH, with what changed between them."""
+    from rag_assets.report.history import flat_history_rows  # no other table reads the history
+
+    whose = cell_names(retrievers, answerers)
+    past = history(path, metric, store=store, retrievers=whose, split=split, last=last)
+    rows = past.rows if form == "json" else flat_history_rows(past.rows)
+    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet(past.rows)])
 
 
 def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None) -> None:
