@@ -25,6 +25,7 @@ Value = TypeVar("Value")
 
 LATENCY = "latency"
 CELL = "cell"
+STEP = "step"
 QUERIES_KEY = ArtifactKey.of("queries")
 
 BUDGET_SECONDS = 1.0
@@ -43,15 +44,21 @@ def measure_latency(
     """Time a sample of queries one at a time, and keep what is found for a ranking.
 
     A retriever with a ranking a cell (``candidates: top_k``) is timed at the largest cut-off only.
-    ``served`` is what a server took to rank; None: nothing was asked of one, so it is timed here.
+    ``served`` is what a server took to rank; None: nothing was asked of one, so it is timed here,
+    once for all rankings whose time is the same.
     """
     experiment = context.experiment
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
     sample = timed_queries(context)
     if not sample or (candidates == "top_k" and top_k != max(experiment.top_k)):
         return
-    search = None if served else ranker.searcher(context, retriever, top_k, depth, sample)
-    part = served if search is None else Part(time_each(sample, search))
+    step = ranker.step_timed_once(context, retriever, top_k)
+    part = served or (kept_part(context, STEP, step) if step else None)
+    search = None if part else ranker.searcher(context, retriever, top_k, depth, sample)
+    if search is not None:
+        part = Part(time_each(sample, search))
+        if step is not None:
+            keep_part(context, STEP, step, part, asset="rankings", retriever=retriever)
     before = ranker.parts_before(context, retriever, top_k) if part else None
     if part is not None and before is not None:
         details: Details = {"asset": "rankings", "retriever": retriever, "cached": False}

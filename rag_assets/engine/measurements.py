@@ -13,6 +13,7 @@ machine. What is measured:
   ``single``: a sample of them, one at a time;
 - ``write``: a language model's answers for a query set, those of a query added;
 - ``rerank``: a server's scores or orders for the candidates of single queries;
+- ``step``: single queries through a local reranker, timed once for its configuration;
 - ``latency``: single queries from text to hits, one at a time, with all of these that they need;
   ``cached``: with known vectors. Its ``cost`` is money for ``amount`` queries.
 - ``cell``: the same queries at the cut-off of one cell; its :func:`cost_time` is their mean.

@@ -182,6 +182,9 @@ class SingleSearches(Protocol):
     ) -> Search | None:
         """Return a function that ranks one of these queries; None where nothing is computed."""
 
+    def step_timed_once(self, context: StageContext, retriever: str, top_k: int) -> str | None:
+        """Return what the search's time depends on; None: time it for every new ranking."""
+
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         """Return what comes before the search; None where it is not known."""
 

@@ -95,6 +95,10 @@ class RunsStage(RetrieverStage):
         """Return a function that ranks one of these queries; None where nothing is computed."""
         return None
 
+    def step_timed_once(self, context: StageContext, retriever: str, top_k: int) -> str | None:
+        """Return what the search's time depends on; None: time it for every new ranking."""
+        return None
+
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         """Return what each query takes before the search; None: a part was not measured."""
         return []

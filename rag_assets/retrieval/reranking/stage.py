@@ -178,6 +178,18 @@ class RerankedRuns(DerivedRuns):
         texts = texts_by_chunk(context, retriever)
         return ranked, candidate_lists(ranked.table, queries, texts)
 
+    def step_timed_once(self, context: StageContext, retriever: str, top_k: int) -> str | None:
+        """Return the reranker and the queries: which candidates they get changes no time.
+
+        So another setting of what it reads loads no model just to time it again.
+        """
+        if _reranker(context, retriever).scores_all:
+            return None  # their number is that of the corpus
+        key = run_key(context.experiment, retriever, top_k)
+        config, versions = self.ranking_config(context, key), self.versions(context, key)
+        queries = context.artifact(QUERIES_KEY).manifest.digests
+        return fingerprint([config, versions, queries])
+
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         pairs = all_pairs(context, key["retriever"])
         line = retriever_line(context.experiment, key["retriever"])
