@@ -29,7 +29,7 @@ from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 from rag_assets.query_sets.variants import Method
 from rag_assets.retrieval.recency import Recency
-from rag_assets.retrieval.workspace import Usage, Workspace
+from rag_assets.retrieval.workspace import Workspace
 from rag_assets.servers.client import RequestOptions
 
 if TYPE_CHECKING:
@@ -359,13 +359,13 @@ class EmbeddingRetriever(BaseRetriever, ABC):
             Table of :data:`rag_assets.schemas.QUERY_VECTORS`.
         """
 
-    def encode_now(self, texts: Sequence[str]) -> Usage | None:
-        """Encode queries past every cache, for a measurement, when that loads nothing.
+    def encode_now(self, texts: Sequence[str]) -> bool:
+        """Encode queries past every cache, for a measurement, when that loads and asks nothing.
 
         Returns:
-            What it took besides time; None: it was not done.
+            Whether it was done.
         """
-        return None
+        return False
 
     def expected_requests(
         self, texts: Sequence[str], kind: Literal["query", "document"]

@@ -44,6 +44,21 @@ def unmeasured(_: Usage) -> None:
     """Keep nothing."""
 
 
+def total_usage(usages: Sequence[Usage], *, cached: bool) -> Usage:
+    """Return the sums over what was new, or over what was known; None where none was counted."""
+    chosen = [usage for usage in usages if usage.cached is cached]
+    tokens = [usage.tokens for usage in chosen if usage.tokens is not None]
+    costs = [usage.cost for usage in chosen if usage.cost is not None]
+    return Usage(
+        "embed",
+        sum(usage.amount for usage in chosen),
+        sum(usage.seconds or 0.0 for usage in chosen),
+        tokens=sum(tokens) if tokens else None,
+        cost=sum(costs) if costs else None,
+        cached=cached,
+    )
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The surroundings of one retriever while it indexes, encodes, searches or reranks.

@@ -77,12 +77,12 @@ class LocalModelRetriever(EmbeddingRetriever, ABC):
         files: ModelFiles = self.encoder().files
         return files
 
-    def encode_now(self, texts: Sequence[str]) -> Usage | None:
+    def encode_now(self, texts: Sequence[str]) -> bool:
         encoder = self.encoder()
         if not encoder.is_loaded:
-            return None
+            return False
         encoder.encode_now(texts, kind="query")
-        return Usage("embed", len(texts))
+        return True
 
     def vectors(
         self, texts: Sequence[str], kind: Kind, workspace: Workspace, **options: object
@@ -332,12 +332,6 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
 
     def open(self, folder: Path) -> VectorIndex:
         return VectorIndex.load(folder, self.similarity)
-
-    def encode_now(self, texts: Sequence[str]) -> Usage:
-        """Ask the server, once more where the vectors are known."""
-        asked: list[Usage] = []
-        self._vectors(texts, "query", Workspace(measure=asked.append))
-        return asked[0]
 
     def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
         """Return one vector for each text; what was answered is kept if a later one fails.

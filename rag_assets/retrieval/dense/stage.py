@@ -2,12 +2,13 @@
 
 Single queries are timed past the vector cache. A model is never loaded for a measurement alone,
 which would cost seconds. Single queries are timed when the model was needed for others; their times
-are those of the model, and serve every ranking. A server is asked for a sample of queries once
-more, and that only once for each model.
+are those of the model, and serve every ranking. A server is asked for the queries of the sample one
+at a time, and for the others in batches: it is asked for nothing only to measure.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,6 +25,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.compute import Compute
 from rag_assets.engine.latency_sample import (
+    BUDGET_SECONDS,
     keep_part,
     kept_part,
     time_each,
@@ -34,9 +36,9 @@ from rag_assets.engine.outgoing import TEXTS, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
-from rag_assets.errors import ModelUnavailable
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
+from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import (
@@ -46,7 +48,7 @@ from rag_assets.retrieval.base_runs_stage import (
 )
 from rag_assets.retrieval.dense.vector_index import sharded
 from rag_assets.retrieval.runs_stage import FamilyStage
-from rag_assets.retrieval.workspace import Workspace, retriever_prompts
+from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -125,8 +127,12 @@ class EmbeddingQueries(FamilyStage):
         artifact = context.artifact(query_set_key(query_set))
         config = _config(context, retriever)
         variants = artifact.table()
-        table = config.encode(variants, context.workspace(retriever, key))
-        _timed_alone(context, key, config, variants)
+        workspace = context.workspace(retriever, key)
+        if config.asks_server:
+            table = _asked(context, key, config, variants, workspace)
+        else:
+            table = config.encode(variants, workspace)
+            _timed_alone(context, key, config, variants)
         return TableProduct(table, failures=artifact.manifest.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -160,12 +166,9 @@ def _embedding_work(
         n_texts = len(asked)
         questions, passages = (0, n_texts) if kind == "document" else (n_texts, 0)
         line = line.needing(needs, questions=questions, passages=passages)
-        if kind == "query" and _encoding_part(context, retriever, config) is None:
+        if kind == "query":  # those of the sample go alone, before the batches of the others
             size = context.experiment.config.measurements.latency_sample
-            for text in sorted(asked, key=len, reverse=True)[:size]:  # they are timed, each alone
-                alone = config.expected_requests([text], kind)
-                more = replace(line, questions=0, passages=0)
-                line = line.plus(more.needing(alone, questions=0, passages=0)) if alone else line
+            line = replace(line, requests=(line.requests or 0) + min(size, n_texts))
     return ExpectedWork(amounts, (line,))
 
 
@@ -200,26 +203,49 @@ def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:
 def _timed_alone(
     context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
 ) -> None:
-    """Time single queries through a model that is loaded anyway, or a server, past its cache."""
-    sample = timed_queries(context)
-    if config.asks_server and _encoding_part(context, key["retriever"], config) is not None:
-        return
+    """Time single queries through a model that is loaded anyway, past its cache."""
     texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
-    costs: list[float] = []
+    sample = timed_queries(context)
+    if sample and config.encode_now(texts[sample[0]]):
+        part = Part(time_each(sample, lambda name: config.encode_now(texts[name])))
+        _keep_times(context, key, config, part)
 
-    def encode(query_id: str) -> bool:
-        usage = config.encode_now(texts[query_id])
-        costs.extend([] if usage is None or usage.cost is None else [usage.cost])
-        return usage is not None
 
+def _asked(
+    context: StageContext,
+    key: ArtifactKey,
+    config: EmbeddingRetriever,
+    variants: pa.Table,
+    workspace: Workspace,
+) -> pa.Table:
+    """Have a server embed the sample, a query at a time while the budget lasts, then the others.
+
+    So the times are those of requests that were needed: nothing is asked only to measure.
+    """
+    rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
+    usages, times, started = list[Usage](), dict[str, float](), time.perf_counter()
+    single = replace(workspace, measure=usages.append, progress=no_progress)
     try:
-        # A model is warm then; a server is not asked for that.
-        if sample and (config.asks_server or encode(sample[0])):
-            part = Part(time_each(sample, encode), sum(costs) / len(costs) if costs else None)
-            model = _model_key(context, key["retriever"], config)
-            keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
-    except ModelUnavailable:
-        return  # the vectors are there: no time fails an evaluation
+        for query_id in timed_queries(context):
+            before, first = time.perf_counter(), len(usages)
+            config.encode(variants.take(pa.array(rows[query_id])), single)
+            after = time.perf_counter()
+            if not any(usage.cached and usage.amount for usage in usages[first:]):
+                times[query_id] = 1000 * (after - before)
+            if after - started > BUDGET_SECONDS:
+                break
+        earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
+        cost = total_usage(usages, cached=False).cost
+        mean = earlier.cost if cost is None or not times else cost / len(times)
+        _keep_times(context, key, config, Part({**earlier.times, **times}, mean))
+        usages = [usage for usage in usages if not usage.cached]
+        n_new = sum(usage.amount for usage in usages)
+        table = config.encode(variants, replace(workspace, measure=usages.append))
+    finally:
+        workspace.measure(total_usage(usages, cached=False))
+    known = total_usage(usages, cached=True)
+    workspace.measure(replace(known, amount=max(known.amount - n_new, 0)))
+    return table
 
 
 def _encoding_part(
@@ -227,6 +253,13 @@ def _encoding_part(
 ) -> Part | None:
     """Return what single queries take through the model; None when it was never timed."""
     return kept_part(context, ENCODE, _model_key(context, retriever, config))
+
+
+def _keep_times(
+    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part
+) -> None:
+    model = _model_key(context, key["retriever"], config)
+    keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
 
 
 def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:

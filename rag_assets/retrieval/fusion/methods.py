@@ -11,12 +11,25 @@ Cormack, Clarke and Buettcher: Reciprocal Rank Fusion outperforms Condorcet and 
 Learning Methods, SIGIR 2009: ``score(d) = sum over inputs of 1 / (k + rank(d))``, ranks from
 1. With weights, each input's term is multiplied by its weight.
 
-``type: convex``: the sum of weight times normalised score, CombSUM (Fox and Shaw: Combination of
-Multiple Searches, TREC-2, 1994) with weights that sum to 1.
+``type: borda`` (Aslam and Montague: Models for Metasearch, SIGIR 2001): of c candidates in the
+union of the inputs, an input gives the item at rank r the points c - r + 1; those that it does not
+hold share its remaining points evenly.
 
-The scores of one input for one query are normalised: (s - min) / (max - min) over the candidates, 1
-when all are equal. So 0 is the worst that an input could say of an item, and an item which the
-input does not hold, and which gets nothing, never stands above one that it holds.
+``type: comb_sum``, ``comb_mnz`` and ``convex``: sums of normalised scores.
+
+- CombSUM: the sum of the normalised scores (Fox and Shaw: Combination of Multiple Searches, TREC-2,
+  1994); with weights that sum to 1 it is the convex combination.
+- CombMNZ: that sum, times how many inputs hold the item (same paper).
+
+The scores of one input for one query are normalised over its candidates. A normalised score is 0
+for the worst that an input could say of an item, so that an item which the input does not hold, and
+which gets nothing, never stands above one that it holds.
+
+- ``min_max``: (s - min) / (max - min); 1 when all are equal.
+- ``z_score``: (s - mean) / sd of the population, counted from the lowest of the list; 1 when all
+  are equal. Counting from the lowest shifts all items of a list by one constant and changes no
+  order among them.
+- ``none``: the scores as they are.
 """
 
 from __future__ import annotations
@@ -178,8 +191,13 @@ class Contributions:
 
 
 class SumFusion(FusedRetriever, ABC):
-    """A fusion by the sum of what each input gives an item."""
+    """A fusion by the sum of what each input gives an item.
 
+    Attributes:
+        times_held: whether a sum is multiplied by how many inputs hold the item.
+    """
+
+    times_held: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ("numpy",)
 
     @abstractmethod
@@ -201,6 +219,8 @@ class SumFusion(FusedRetriever, ABC):
         sizes = np.diff(firsts, append=held.rows.size)
         items = np.repeat(np.arange(sizes.size), sizes)
         scores = _sums(values, items)
+        if self.times_held:
+            scores *= sizes
         queries = held.queries[firsts]
         order = np.lexsort((-held.items[firsts], -scores, queries))
         ranks = _places(queries[order]) + 1
@@ -229,13 +249,51 @@ class RRF(SumFusion):
         return 1 / (self.k + held.ranks)
 
 
-class Convex(SumFusion):
+class Borda(SumFusion):
+    """Borda count: points for every item that an input ranks lower, or does not hold."""
+
+    type: Literal["borda"]
+
+    def value(self, held: Contributions) -> Floats:
+        union = np.bincount(held.queries[held.firsts])[held.queries]
+        of_input = np.bincount(held.lists)[held.lists]
+        return (union - held.ranks + 1) - (union - of_input + 1) / 2
+
+
+class CombSum(SumFusion):
+    """CombSUM: the sum of the normalised scores, times the weights.
+
+    ``normalisation`` makes the scores of the inputs comparable.
+    """
+
+    type: Literal["comb_sum"]
+    normalisation: Literal["min_max", "z_score", "none"] = "min_max"
+
+    def value(self, held: Contributions) -> Floats:
+        if self.normalisation == "none":
+            return held.scores
+        low, shares = held.lowest, np.ones(held.scores.size)
+        spread = held.highest - low
+        whole = spread if self.normalisation == "min_max" else _sd(held)
+        np.divide(held.scores - low, whole, out=shares, where=(spread != 0) & (whole != 0))
+        return shares
+
+
+class CombMnz(CombSum):
+    """CombMNZ: the sum of the normalised scores, times how many inputs hold the item."""
+
+    times_held: ClassVar[bool] = True
+
+    type: Literal["comb_mnz"]  # type: ignore[assignment]
+
+
+class Convex(CombSum):
     """Convex combination: the sum of weight times normalised score; the weights sum to 1.
 
     Without ``weights`` every input has the same.
     """
 
-    type: Literal["convex"]
+    type: Literal["convex"]  # type: ignore[assignment]
     weights: tuple[Weight, ...] | None = None
 
     @field_validator("weights")
@@ -249,11 +307,17 @@ class Convex(SumFusion):
             return (1 / len(info.data["inputs"]),) * len(info.data["inputs"])
         return weights
 
-    def value(self, held: Contributions) -> Floats:
-        low, shares = held.lowest, np.ones(held.scores.size)
-        whole = held.highest - low
-        np.divide(held.scores - low, whole, out=shares, where=whole != 0)
-        return shares
+
+def _sd(held: Contributions) -> Floats:
+    """Return the standard deviation of each row's list."""
+    lists = held.lists
+    return np.sqrt(_means((held.scores - _means(held.scores, lists)) ** 2, lists))
+
+
+def _means(values: Floats, lists: Numbers) -> Floats:
+    sizes = np.maximum(np.bincount(lists), 1)
+    sums = np.bincount(lists, weights=values).astype(np.float64)
+    return (sums / sizes)[lists]
 
 
 def _sums(values: Floats, items: Numbers) -> Floats:

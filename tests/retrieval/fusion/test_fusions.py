@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -17,11 +18,15 @@ from hypothesis import strategies as st
 
 from rag_assets.retrieval.fusion.methods import (
     RRF,
-    Convex,
+    Borda,
+    CombMnz,
+    CombSum,
     SumFusion,
 )
 from rag_assets.schemas import RUNS
-from tests.made_tables import scored_table
+from tests.made_tables import ranked, scored_table
+
+NORMALISATIONS = ["min_max", "none", "z_score"]
 
 Scored = Mapping[str, float]
 """Unit -> score."""
@@ -49,7 +54,9 @@ def fused_by(
     return made.fuse(rankings, candidates=candidates, depth=depth)
 
 
-reciprocal_rank_fusion, convex = (partial(fused_by, fusion) for fusion in (RRF, Convex))
+reciprocal_rank_fusion, comb_sum, comb_mnz, borda = (
+    partial(fused_by, fusion) for fusion in (RRF, CombSum, CombMnz, Borda)
+)
 
 
 Ranking = dict[str, list[tuple[str, str]]]
@@ -186,40 +193,59 @@ def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
         assert reciprocal_rank_fusion(mixed, k=60, candidates=100, depth=50).equals(expected)
 
 
-def normalised(scored: Scored) -> dict[str, float]:
-    """The formula of the module's head, in Python."""
-    low, high = min(scored.values()), max(scored.values())
-    return {i: (s - low) / (high - low) if high > low else 1.0 for i, s in scored.items()}
+def normalised(scored: Scored, how: str) -> dict[str, float]:
+    """The formulas of the module's head, in Python."""
+    values = list(scored.values())
+    low, high = min(values), max(values)
+    sd = statistics.pstdev(values)
+
+    def value(s: float) -> float:
+        match how:
+            case "min_max":
+                return (s - low) / (high - low) if high > low else 1.0
+            case "z_score":
+                return (s - low) / sd if sd else 1.0
+            case _:
+                return s
+
+    return {item: value(s) for item, s in scored.items()}
 
 
+# Scores on a grid: a standard deviation that is zero in exact arithmetic is zero in floats too.
 LISTS = st.dictionaries(
     st.sampled_from(list("abcdefgh")), st.integers(0, 12).map(lambda n: n / 4), min_size=1
 )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(LISTS, min_size=2, max_size=3))
-def test_equals_the_formula(lists: list[Scored]) -> None:
+@given(
+    st.lists(LISTS, min_size=2, max_size=3),
+    st.sampled_from(NORMALISATIONS),
+    st.sampled_from([comb_sum, comb_mnz]),
+)
+def test_equals_the_formula(lists: list[Scored], how: str, method: Callable[..., pa.Table]) -> None:
     weights = [0.25, 0.5, 2.0][: len(lists)]
     found = scores(
-        convex(
+        method(
             [ranking(one) for one in lists],
+            normalisation=how,
             candidates=100,
             depth=100,
             weights=weights,
         )
     )
-    parts = [normalised(one) for one in lists]
+    parts = [normalised(one, how) for one in lists]
     expected: dict[str, float] = {}
     for item in set().union(*lists):
         held = [(w, p[item]) for w, p in zip(weights, parts, strict=True) if item in p]
-        expected[item] = math.fsum(w * v for w, v in held)
+        factor = len(held) if method is comb_mnz else 1
+        expected[item] = factor * math.fsum(w * v for w, v in held)
     assert found == pytest.approx(expected, abs=1e-9)
 
 
 def test_only_the_candidates_are_normalised() -> None:
     lists = [ranking({"a": 10, "b": 9, "c": 0}), ranking({"c": 1})]
-    found = convex(lists, candidates=2, depth=10)
+    found = comb_sum(lists, normalisation="min_max", candidates=2, depth=10)
     assert scores(found) == {"c": 1.0, "a": 1.0, "b": 0.0}
 
 
@@ -232,8 +258,9 @@ def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> N
             ranking(dict(zip(case[f"{kind}_ids"], case[f"{kind}_scores"], strict=True)))
             for kind in ("semantic", "lexical")
         ]
-        found = convex(
+        found = comb_sum(
             lists,
+            normalisation="min_max",
             candidates=100,
             depth=case["top_k"],
             weights=[case["weight"], 1 - case["weight"]],
@@ -242,7 +269,43 @@ def test_convex_combinations_of_autorag(shared_data: Callable[[str], Path]) -> N
         assert found["score"].to_pylist() == pytest.approx(case["expected_scores"], rel=1e-3)
 
 
-def test_equal_scores_are_equal_whatever_their_rounding() -> None:
+ORDERS = st.lists(st.sampled_from(list("abcdefgh")), min_size=1, unique=True)
+
+
+def tables(orders: list[list[str]]) -> list:  # type: ignore[type-arg]
+    return [ranking({item: -float(n) for n, item in enumerate(order)}) for order in orders]
+
+
+def borda_points(orders: list[list[str]]) -> dict[str, float]:
+    """Points as the paper has them: absent items share what an input has left."""
+    union = sorted(set().union(*orders))
+    points = dict.fromkeys(union, 0.0)
+    for order in orders:
+        count = len(union)
+        left = [count - rank + 1 for rank in range(len(order) + 1, count + 1)]
+        for item in union:
+            if item in order:
+                points[item] += count - order.index(item)
+            else:
+                points[item] += sum(left) / len(left)
+    return points
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(ORDERS, min_size=2, max_size=3))
+def test_borda_is_that_of_the_paper_up_to_one_constant(orders: list[list[str]]) -> None:
+    found = scores(borda(tables(orders), candidates=100, depth=100))
+    expected = borda_points(orders)
+    assert set(found) == set(expected)
+    shift = {item: expected[item] - score for item, score in found.items()}
+    assert max(shift.values()) == pytest.approx(min(shift.values()), abs=1e-9)
+    assert list(found) == ranked(found)
+
+
+@pytest.mark.parametrize("how", NORMALISATIONS)
+def test_equal_scores_are_equal_whatever_their_rounding(how: str) -> None:
+    # The mean of three times 0.1 is not 0.1 in floats.
     lists = [ranking({"a": 0.1, "b": 0.1, "c": 0.1})]
-    found = convex(lists, candidates=9, depth=9)
-    assert found["score"].to_pylist() == [1.0] * 3
+    found = comb_mnz(lists, normalisation=how, candidates=9, depth=9)
+    expected = {"none": 0.1}.get(how, 1.0)
+    assert found["score"].to_pylist() == [expected] * 3
