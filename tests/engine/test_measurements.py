@@ -168,6 +168,9 @@ class FixedRanker:
         self.depths.append(depth)
         return lambda query_id: query_id
 
+    def step_timed_once(self, *_: object) -> None:
+        return None
+
     def parts_before(self, context: StageContext, *_: object) -> list[Part]:
         return [Part(dict.fromkeys(timed_queries(context), 5.0))]
 
@@ -368,6 +371,10 @@ def test_a_local_reranker_is_timed_past_its_scores(
     assert set(latencies(tiny)) == {(name, False) for name in tiny.config["retrievers"]}
     assert len(scored) > 2 + len(QUERIES), "each query once more, past the cache"
     scored.clear()
+    tiny.configure("bm25", k1=1.21)  # the same candidates in the same order, with other scores
+    assert tiny.run()
+    assert not scored, "another setting of what it reads takes a reranker as long"
+    assert latencies_of_current(tiny, "crossed", cached=False)
     _only_caches_are_left(tiny)
     assert tiny.run()
     assert scored, "the model is loaded for the measurement"

@@ -57,9 +57,6 @@ BATCH_SIZE = 32
 PORTION = 512
 """Pairs that are scored between two reports of progress."""
 
-TOKEN_CHARACTERS = 32
-"""No text has tokens that are longer on average."""
-
 BLOCK = 64
 """Queries whose documents are looked up at once."""
 
@@ -159,7 +156,7 @@ class CrossEncoderScorer(ModelByHash):
                     show_progress_bar=False,
                     activation_fn=torch.nn.Identity(),
                 )
-                for batch in in_batches(_shortened(pairs, limit), self._batch_size)
+                for batch in in_batches(_shortened(model, pairs, limit), self._batch_size)
             ]
         scores: Scores = np.concatenate(parts).astype(np.float64)
         if scores.shape != (len(pairs),):
@@ -225,14 +222,30 @@ def scored_by_pairs(
     return scores_by_query(candidates, keys, compute, workspace)
 
 
-def _shortened(pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
-    """Return the pairs, of long texts only the beginning, which holds more than is read.
+def _shortened(model: Model, pairs: Sequence[Pair], limit: int | None) -> list[tuple[str, str]]:
+    """Return the pairs, of long texts only the first ``2 * limit`` tokens.
 
     What a tokenizer cuts off a pair it keeps, for every combination of pieces of both texts: two
-    texts of thousands of words fill the memory (tokenizers 0.23).
+    texts of thousands of words fill the memory (tokenizers 0.23). What the model reads does not
+    change: twice as many tokens as fit are left, and of two texts the longer stays the longer, on
+    which depends who gets the odd token.
     """
-    end = None if limit is None else limit * TOKEN_CHARACTERS
-    return [(pair.query[:end], pair.document[:end]) for pair in pairs]
+    if limit is None or not model.tokenizer.is_fast:
+        return [(pair.query, pair.document) for pair in pairs]
+    n_most = 2 * limit
+    long = list(dict.fromkeys(text for pair in pairs for text in pair if len(text) > n_most))
+    if not long:
+        return [(pair.query, pair.document) for pair in pairs]
+    options = {"add_special_tokens": False, "truncation": False, "verbose": False}
+    read = model.tokenizer(long, return_offsets_mapping=True, **options)["offset_mapping"]
+    ends = {text: [end for _, end in of_text] for text, of_text in zip(long, read, strict=True)}
+
+    def cut(text: str, other: str) -> str:
+        n_tokens = len(ends.get(text, ()))
+        n_left = n_most + (n_tokens > len(ends.get(other, ())))
+        return text if n_tokens <= n_left else text[: ends[text][n_left - 1]]
+
+    return [(cut(*pair), cut(pair.document, pair.query)) for pair in pairs]
 
 
 @lru_cache(maxsize=2)
