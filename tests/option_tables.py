@@ -27,7 +27,7 @@ from rag_assets.retrieval.base import (
 )
 from rag_assets.retrieval.dense.embedding import HnswOptions
 from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
-from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
+from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.recency import Recency
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever

@@ -270,7 +270,7 @@ COMPUTES = {
 }
 """Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""
 
-NAMED = {"comparison_views", "leaderboard", "view"}
+NAMED = {"comparison_views", "leaderboard", "result"}
 """Modules that name levels of tests, and whether a difference is significant."""
 
 

@@ -37,7 +37,7 @@ from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, DerivedRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
-from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
+from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read

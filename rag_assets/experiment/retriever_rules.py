@@ -17,7 +17,7 @@ from rag_assets.experiment.config import RetrieverConfig
 from rag_assets.options import KeyProblem, Location
 from rag_assets.retrieval.base import MAX_DERIVED, RERANKED, SECOND, UNCHUNKED, DerivedRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
-from rag_assets.retrieval.fusion.methods import FusedRetriever, Tune
+from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
 LEVEL_RULE = (

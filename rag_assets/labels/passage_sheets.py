@@ -41,7 +41,7 @@ from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.row_files import read_csv
 from rag_assets.sources.tables import KnownIds
 
-EVIDENCE, GRADE, PROBABILITY = "evidence", "grade", "probability"
+EVIDENCE, GRADE, PROBABILITY, SOURCE = "evidence", "grade", "probability", "source"
 
 POOL = "pool"
 """Who judged what a sheet of a pool says."""
@@ -131,6 +131,9 @@ def read_sheet(
     items = set(design.items) if design is not None else None
 
     def read(cells: Cells, place: Place) -> LoggedJudgment:
+        if cells.get(SOURCE, "").strip() not in ("", PERSON, POOL):
+            problem = f"is {shown(cells[SOURCE])}; verdicts and votes are lines of the log"
+            raise place.error(problem, SOURCE)
         status: Status
         grade: int | None
         if items is None:

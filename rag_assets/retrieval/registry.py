@@ -13,7 +13,7 @@ from rag_assets.retrieval.base import (
     Retriever,
 )
 from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
-from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
 FAMILIES: tuple[type[Retriever], ...] = (

@@ -35,7 +35,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
 from rag_assets.query_sets.strategies import SelfQuerySet
 from rag_assets.retrieval.base import BaseRetriever
-from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.recency import Dates, Recency, ages, dates_of
 from rag_assets.schemas import FLOAT, TEXT, Column, TableSchema
 from rag_assets.sources.fields import note, shown

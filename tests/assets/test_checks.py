@@ -59,7 +59,7 @@ def test_what_was_not_looked_at_has_no_result_and_later_a_warning(tiny: Tiny) ->
 def test_partitions_of_a_check_are_those_of_its_asset(tiny: Tiny) -> None:
     graph = definitions(tiny).resolve_asset_graph()
     checks = {key.name: graph.get(key) for key in graph.asset_check_keys}
-    assert len(checks) == 6
+    assert len(checks) == 5
     for key in graph.asset_check_keys:
         assert graph.get(key).partitions_def == graph.get(key.asset_key).partitions_def
     assert not any(check.blocking for check in checks.values())

@@ -13,7 +13,7 @@ from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConf
 from rag_assets.experiment.grids import MAX_MEMBERS
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.pipeline.evaluation_record import configuration_of
-from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.fusion.base import FusedRetriever
 from tests.answers.answering import with_answers
 from tests.experiment.conftest import Load, Problem
 from tests.tiny_experiment import Tiny

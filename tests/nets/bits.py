@@ -57,9 +57,11 @@ _DENSE = {
     "static euclidean": {"similarity": "euclidean"},
     "static hnsw": {"index": "hnsw"},
 }
-_FUSED: dict[str, dict[str, object]] = {
+_FUSED = {
     "rrf": {},
     "convex": {},
+    "comb_sum": {"normalisation": "z_score"},
+    "borda": {},
 }
 _RERANKED = {"mmr": {}, "keep": {"max_similarity": 0.9}}
 

@@ -141,7 +141,7 @@ def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
 def _change(name: str, config: dict[str, Any]) -> None:
     """Let all be timed, and leave out what would show the same again."""
     config["measurements"] = {"latency_sample": 2}
-    for alike in ("near", "convex", "sum"):
+    for alike in ("near", "convex", "sum", "mnz", "borda"):
         config["retrievers"].pop(alike, None)
     if name == "complete":
         config["top_k"] = [3, 5]

@@ -32,7 +32,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import in_batches
 from rag_assets.options import MAX_DEPTH
 from rag_assets.package_versions import version
-from rag_assets.retrieval.fusion.methods import FusedRetriever
+from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.runs_stage import DerivedRuns, RankingsStage
 from rag_assets.retrieval.search_steps_stage import factors_of, step_inputs, with_own_steps
 from rag_assets.retrieval.unit_ranking import time_weighted_ranking

@@ -190,6 +190,17 @@ def test_a_wrong_row_is_named_and_nothing_is_written(tmp_path: Path, name: str) 
     assert not sheet.log.exists()
 
 
+def test_a_sheet_is_of_people_alone(tmp_path: Path) -> None:
+    """What has another source is no label, and must not become one."""
+    sheet = Sheet(tmp_path)
+    for row in sheet.rows:
+        row["source"] = "person"
+    sheet.fill({"grade": "1"}, {"grade": "2", "source": "judge:tiny"})
+    with pytest.raises(DataError, match=r":3: `source`: is 'judge:tiny'; verdicts and votes are"):
+        sheet.read()
+    assert not sheet.log.exists()
+
+
 def test_sheets_that_are_refused(sheet: Sheet) -> None:
     rows = sheet.rows
     sheet.rows = [rows[0], rows[0]]
