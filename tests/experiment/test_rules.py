@@ -248,7 +248,7 @@ def test_all_ways_to_ask(load: Load, keys: str, metric: str, grid: int) -> None:
     assert "tune" not in config.described()
 
 
-@pytest.mark.parametrize("kind", ["rrf", "convex"])
+@pytest.mark.parametrize("kind", ["rrf", "convex", "comb_sum", "comb_mnz", "borda"])
 def test_every_fusion_can_be_tuned(load: Load, kind: str) -> None:
     experiment = load(fused("weights: tuned").replace("type: rrf", f"type: {kind}"))
     assert experiment.tuned == {"h"}
