@@ -176,8 +176,8 @@ _SCRIPTS = {
 _ONE_LANGUAGE = ("greek", "armenian", "tamil")
 """Scripts that are of one language, whose stemmer has the same name."""
 
-CHOICES = (STANDARD.name, CJK_ANALYZER.name, NGRAMS.name, ENGLISH.name, *LANGUAGES)
-"""The analyzers that may be chosen."""
+CHOICES = ("standard", "cjk", "ngrams", "english", *LANGUAGES)
+"""The analyzers that may be chosen, by name: what only names one does not depend on its code."""
 
 
 def detect_analyzer(texts: Sequence[str]) -> str:
