@@ -107,7 +107,10 @@ class PythonRetriever(CodeRetriever):
         return {"called_source": source_version(Call.of(self.call))}
 
     def describe_for_plan(self) -> list[str]:
-        return [f"runs {self.call} in this process"]
+        call, here = Call.of(self.call), Path.cwd()
+        if call.in_file and Path(call.place).is_relative_to(here):
+            call = call._replace(place=str(Path(call.place).relative_to(here)))
+        return [f"runs {call} in this process"]
 
     def load(self) -> object:
         return load(Call.of(self.call))
