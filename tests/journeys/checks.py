@@ -144,7 +144,7 @@ def _strings(tree: ast.Module) -> Iterator[str]:
             left_out.add(id(node.value))
         elif isinstance(node, ast.keyword) and node.arg in ("help", "description"):
             left_out |= {id(one) for one in ast.walk(node.value)}
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("command", "group"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Command", "group"):
             left_out |= {id(one) for one in node.args}  # their help
         elif isinstance(node, ast.JoinedStr):
             left_out |= {id(one) for one in node.values}
