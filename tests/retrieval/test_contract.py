@@ -297,7 +297,9 @@ def test_the_command_line_says_it_in_one_line(tmp_path: Path) -> None:
         tmp_path, {"broken_module.py": "import nothing_like_it"}, pyproject("broken", "ngrams")
     )
     assert python(site, "-m", "rag_assets.cli", "--help").returncode == 0
-    done = python(site, "-m", "rag_assets.cli", "evaluate", "nowhere")
+    file = tmp_path / "experiment.yaml"
+    file.write_text("retrievers: {mine: {type: ngrams}}\n", encoding="utf-8")
+    done = python(site, "-m", "rag_assets.cli", "evaluate", str(file))
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: {POINT}'ngrams' = 'broken_module:SharedNgrams' of broken 2.0: ")
     assert (done.returncode, done.stdout) == (2, "")
