@@ -156,7 +156,7 @@ def _print_notes(pipeline: Pipeline) -> None:
             for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
         for line in lines:
-            print_note(f"{line}")
+            print_note(line)
 
 
 def _print_advice(result: EvaluationResult, path: Path) -> None:
