@@ -105,7 +105,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tiny, 
     with serving() as server:
         tiny = Tiny(tmp_path_factory.mktemp("checked"))
         tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-        model = {"base_url": server.base_url, "api_key_env": None, "retries": 0}
+        model = {"model": "first", "base_url": server.base_url, "api_key_env": None, "retries": 0}
         judges = {"floor": {"type": "words"}}
         answers = {"read": {"generator": "predicted"}}
         yield with_answers(tiny.write(), llm=model, judges=judges, answers=answers), server
