@@ -115,6 +115,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int, set[str]]]:
             yield part[0].start(), part[-1].end(), {_stem(one.group()) for one in part}
 
 
+@lru_cache(maxsize=2**16)  # a passage is read once for each question that it may answer
 def _stem(token: str) -> str:
     lower = token[:MAX_WORD_CHARACTERS].lower()
     stem = _ENDING.sub("", lower)

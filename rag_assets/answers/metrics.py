@@ -29,7 +29,8 @@ class AnswerMetric:
         needs_gold: whether it compares with right answers.
         needs_evidence: whether it needs evidence labels.
         is_mean: whether its value over questions is the plain mean of their values, so that
-            answerers can be compared question by question.
+            answerers can be compared question by question. In another mean a value counts
+            1 + value times, beside the weight of its question.
     """
 
     description: str
@@ -46,10 +47,6 @@ class AnswerMetric:
         if not self.is_defined(case):
             return None
         return 0.0 if case.answer is None else self.value(case)
-
-    def multiplicity(self, value: float) -> float:
-        """Return how often a value counts in the mean over questions, beside their weights."""
-        return 1.0 if self.is_mean else 1.0 + value
 
 
 def token_f1(gold: Sequence[str], answer: Sequence[str]) -> float:

@@ -141,9 +141,8 @@ def answer_summary(
     """Return the mean of every metric over every group of questions, with its interval.
 
     Failed answers are in every mean, with 0 where the metric is defined. A metric that is no plain
-    mean is one of values that count several times
-    (:meth:`~rag_assets.answers.metrics.AnswerMetric.multiplicity`). ``counting`` has query_id,
-    weight, split and cluster of every query.
+    mean is one of values that count several times (see its ``is_mean``). ``counting`` has
+    query_id, weight, split and cluster of every query.
     """
     rows: list[dict[str, object]] = []
     columns = [(cell, name) for cell in tables for name in names]
@@ -235,11 +234,8 @@ def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[
 
 def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -> Floats:
     """Return how often each value counts, beside the weights of the questions."""
-    counts = np.ones_like(values)
-    for number, (_, name) in enumerate(columns):
-        of = METRICS[name].multiplicity
-        counts[:, number] = [1.0 if np.isnan(v) else of(float(v)) for v in values[:, number]]
-    return counts
+    once = [METRICS[name].is_mean for _, name in columns]
+    return np.where(np.isnan(values) | once, 1.0, 1.0 + values)
 
 
 def _n_failed(table: pa.Table, counted: Counted) -> int:

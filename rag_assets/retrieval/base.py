@@ -214,7 +214,8 @@ class Retriever(FileOptions):
     def own(self, *roles: Role) -> dict[str, Any]:
         """Return the options of some roles, without names of retrievers and files."""
         chosen = options_of(self, *roles).items()
-        return {name: value for name, value in chosen if name not in self._without_effect()}
+        without_effect = self._without_effect()
+        return {name: value for name, value in chosen if name not in without_effect}
 
     def _without_effect(self) -> set[str]:
         names = {*_ELSEWHERE, *self.file_options}
