@@ -1,8 +1,10 @@
-"""Grids: a list where a retriever takes one value stands for one retriever a value.
+"""Grids: a list where a block takes one value stands for one block a value.
 
 ``bm25: {type: bm25, k1: [0.9, 1.2]}`` becomes ``bm25-k1-0.9`` and ``bm25-k1-1.2``; several lists
-are combined, the last one running fastest. A key that takes a list by itself, such as ``inputs``,
-is none.
+are combined, the last one running fastest. Chunkings, query sets and retrievers may be grids. A
+block that names a grid is a grid itself: a retriever that searches ``parts-max_characters-50`` and
+``parts-max_characters-100`` is two retrievers, ``bm25-max_characters-50`` and
+``bm25-max_characters-100``. A key that takes a list by itself, such as ``inputs``, makes no grid.
 """
 
 from __future__ import annotations
@@ -12,24 +14,46 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, get_args, get_origin
 
+from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.yaml_file import YamlFile
-from rag_assets.options import Location
+from rag_assets.options import Location, Options
+from rag_assets.query_sets.query_set import QUERY_SET_TYPES
+from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 MAX_MEMBERS = 64
-"""Retrievers that one block may stand for."""
+"""Blocks that one block may stand for."""
 
-SECTION = "retrievers"
+_SECTIONS: Mapping[str, tuple[str, Mapping[str, type[Options]]]] = {
+    "chunking": ("strategy", CHUNKING_TYPES),
+    "query_sets": ("strategy", QUERY_SET_TYPES),
+    "retrievers": ("type", RETRIEVER_TYPES),
+}
+"""Section -> the key that says of which type a block is, and the types."""
+
+_NOUNS = {"chunking": "chunking", "query_sets": "query set", "retrievers": "retriever"}
+_SECTION_OF = {"chunking": "chunking", "query_set": "query_sets", "input": "retrievers"}
+"""Key of a retriever -> the section that its value names a block of."""
+
 _LISTS = (list, tuple, set, frozenset, Sequence)
 
 
+class _Choice(NamedTuple):
+    """One value of a key: its part of the name, and the item of the list where it stands."""
+
+    value: Any
+    label: str
+    item: int | None
+
+
 class _Member(NamedTuple):
-    """One retriever of a grid: its name, its block, and which item of each list it took."""
+    """One block of a grid: its name, what it says, and which item of each list it took."""
 
     name: str
     block: dict[str, Any]
-    chosen: Mapping[str, int]
+    items: Mapping[str, int]
 
 
 def expand_grids(yaml_file: YamlFile) -> YamlFile:
@@ -38,38 +62,119 @@ def expand_grids(yaml_file: YamlFile) -> YamlFile:
     Raises:
         ConfigError: a list is empty, or a grid has more than 64 members or two of one name.
     """
-    blocks = yaml_file.data.get(SECTION)
-    if not isinstance(blocks, dict):
-        return yaml_file
-    grids = {name: keys for name, block in blocks.items() if (keys := _lists_of(block))}
-    if not grids:
-        return yaml_file
-    expanded: dict[str, Any] = {}
-    lines = dict(yaml_file.lines)
-    for name, block in blocks.items():
-        if name not in grids:
-            expanded[name] = block
-            continue
-        for member in _members(yaml_file, name, block, grids[name]):
-            if member.name in expanded or member.name in blocks:
-                problem = f"grid member '{member.name}' has the name of another retriever"
-                raise yaml_file.error((SECTION, name), problem)
-            expanded[member.name] = member.block
-            lines |= _lines_of(yaml_file.lines, name, member)
-    return yaml_file._replace(data={**yaml_file.data, SECTION: expanded}, lines=lines)
+    grids = _Grids(yaml_file)
+    data, lines = dict(yaml_file.data), dict(yaml_file.lines)
+    for section in _SECTIONS:
+        blocks = _blocks(yaml_file, section)
+        expanded: dict[str, Any] = {}
+        for name, block in blocks.items():
+            members = grids.members(section, name)
+            if not members:
+                expanded[name] = block
+            for member in members:
+                if member.name in expanded or member.name in blocks:
+                    problem = f"grid member '{member.name}' has the name of another"
+                    raise yaml_file.error((section, name), f"{problem} {_NOUNS[section]}")
+                expanded[member.name] = member.block
+                lines |= _lines_of(yaml_file.lines, section, name, member)
+        if blocks:
+            data[section] = expanded
+    return yaml_file._replace(data=data, lines=lines)
 
 
-def _lists_of(block: object) -> list[str]:
-    """Return the keys of a block that hold a list where their type takes one value."""
-    kind = RETRIEVER_TYPES.get(str(block.get("type"))) if isinstance(block, dict) else None
-    if kind is None or not isinstance(block, dict):
-        return []
-    fields = kind.model_fields
-    return [
-        key
-        for key, value in block.items()
-        if isinstance(value, list) and key in fields and not _takes_list(fields[key].annotation)
-    ]
+def _blocks(yaml_file: YamlFile, section: str) -> dict[str, Any]:
+    blocks = yaml_file.data.get(section)
+    return blocks if isinstance(blocks, dict) else {}
+
+
+class _Grids:
+    """The grids of a file; each is expanded when it is first asked for."""
+
+    def __init__(self, yaml_file: YamlFile) -> None:
+        self._file = yaml_file
+        self._members: dict[Location, list[_Member]] = {}
+
+    def members(self, section: str, name: str) -> list[_Member]:
+        """Return what a block stands for, in order; none where it is no grid."""
+        place = (section, name)
+        if place not in self._members:
+            self._members[place] = []  # retrievers that read each other are told of later
+            self._members[place] = self._expanded(section, name)
+        return self._members[place]
+
+    def _expanded(self, section: str, name: str) -> list[_Member]:
+        tag, types = _SECTIONS[section]
+        block = _blocks(self._file, section).get(name)
+        kind = types.get(str(block.get(tag))) if isinstance(block, dict) else None
+        if kind is None or not isinstance(block, dict):
+            return []
+        single = {
+            field.alias or key: None
+            for key, field in kind.model_fields.items()
+            if not _takes_list(field.annotation)
+        }
+        choices = {
+            key: chosen
+            for key, value in self._with_chunking(kind, block).items()
+            if key in single and (chosen := self._choices((section, name, key), value))
+        }
+        return self._combined(section, name, block, choices) if choices else []
+
+    def _with_chunking(self, kind: type[Options], block: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the block with the chunking that it has where there is one grid alone."""
+        searches = issubclass(kind, BaseRetriever) and not issubclass(kind, ExternalRetriever)
+        chunkings = _blocks(self._file, "chunking")
+        if searches and len(chunkings) == 1 and block.get("chunking") is None:
+            return {**block, "chunking": next(iter(chunkings))}
+        return block
+
+    def _choices(self, location: Location, value: object) -> list[_Choice]:
+        """Return what a key is in the members; nothing where it is the same in all."""
+        key = str(location[-1])
+        if not isinstance(value, list):
+            return [
+                _Choice(name, name.removeprefix(f"{value}-"), None)
+                for name in self._names(location, value)
+            ]
+        if not value:
+            raise self._file.error(location, "needs a value, or a list of values")
+        return [
+            _Choice(each, f"{key}-{name_from(str(each))}", item)
+            for item, listed in enumerate(value)
+            for each in self._names(location, listed) or [listed]
+        ]
+
+    def _names(self, location: Location, value: object) -> list[str]:
+        """Return the members of the grid that a value names."""
+        section = _SECTION_OF.get(str(location[-1])) if location[0] == "retrievers" else None
+        is_name = section is not None and isinstance(value, str)
+        return [each.name for each in self.members(section, value)] if is_name else []
+
+    def _combined(
+        self,
+        section: str,
+        name: str,
+        block: Mapping[str, Any],
+        choices: Mapping[str, Sequence[_Choice]],
+    ) -> list[_Member]:
+        size = prod(map(len, choices.values()))
+        if size > MAX_MEMBERS:
+            factors = " x ".join(f"{len(chosen)} of {key}" for key, chosen in choices.items())
+            problem = f"is a grid of {size} {_NOUNS[section]}s ({factors})"
+            raise self._file.error((section, name), f"{problem}; allowed: at most {MAX_MEMBERS}")
+        members: dict[str, _Member] = {}
+        for combination in product(*choices.values()):
+            chosen = dict(zip(choices, combination, strict=True))
+            full_name = "-".join([name, *(choice.label for choice in combination)])
+            if full_name in members:
+                problem = f"two members of this grid are '{full_name}'; every value stands once"
+                raise self._file.error((section, name), problem)
+            members[full_name] = _Member(
+                full_name,
+                {**block, **{key: choice.value for key, choice in chosen.items()}},
+                {key: choice.item for key, choice in chosen.items() if choice.item is not None},
+            )
+        return list(members.values())
 
 
 def _takes_list(annotation: object) -> bool:
@@ -79,41 +184,18 @@ def _takes_list(annotation: object) -> bool:
     return any(_takes_list(part) for part in get_args(annotation))
 
 
-def _members(
-    yaml_file: YamlFile, name: str, block: Mapping[str, Any], keys: Sequence[str]
-) -> list[_Member]:
-    for key in keys:
-        if not block[key]:
-            raise yaml_file.error((SECTION, name, key), "needs a value, or a list of values")
-    size = prod(len(block[key]) for key in keys)
-    if size > MAX_MEMBERS:
-        factors = " x ".join(f"{len(block[key])} of {key}" for key in keys)
-        problem = f"is a grid of {size} retrievers ({factors}); allowed: at most {MAX_MEMBERS}"
-        raise yaml_file.error((SECTION, name), problem)
-    members: dict[str, _Member] = {}
-    for numbers in product(*(range(len(block[key])) for key in keys)):
-        chosen = dict(zip(keys, numbers, strict=True))
-        values = {key: block[key][number] for key, number in chosen.items()}
-        full_name = "-".join(
-            [name, *(f"{key}-{name_from(str(value))}" for key, value in values.items())]
-        )
-        if full_name in members:
-            problem = f"two members of this grid are '{full_name}'; every value stands once"
-            raise yaml_file.error((SECTION, name), problem)
-        members[full_name] = _Member(full_name, {**block, **values}, chosen)
-    return list(members.values())
-
-
-def _lines_of(lines: Mapping[Location, int], name: str, member: _Member) -> dict[Location, int]:
+def _lines_of(
+    lines: Mapping[Location, int], section: str, name: str, member: _Member
+) -> dict[Location, int]:
     """Return the lines of a member: those of its block, and for a value that of the list's item."""
     member_lines: dict[Location, int] = {}
     for location, line in lines.items():
-        if location[:2] != (SECTION, name):
+        if location[:2] != (section, name):
             continue
         inner = location[2:]
-        if inner and inner[0] in member.chosen:
-            if inner[1:2] != (member.chosen[str(inner[0])],):
+        if inner and inner[0] in member.items:
+            if inner[1:2] != (member.items[str(inner[0])],):
                 continue
             inner = (inner[0], *inner[2:])
-        member_lines[(SECTION, member.name, *inner)] = line
+        member_lines[(section, member.name, *inner)] = line
     return member_lines

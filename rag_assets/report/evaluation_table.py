@@ -13,7 +13,7 @@ from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
 from rag_assets.report.answers import answer_rows, answer_sheets, headline_sentences
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
-from rag_assets.report.charts import bars_figure, plain
+from rag_assets.report.charts import Theme, bars_figure, plain
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.judged import headline_sheets, how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
@@ -24,6 +24,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import required, sampled_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of
+from rag_assets.report.studies import studies_of, study_figure
 from rag_assets.report.winner import winner_of
 
 if TYPE_CHECKING:
@@ -102,23 +103,34 @@ class EvaluationTable(EvaluationResult, Tabular):
         result = EvaluationResult(self.root, self.evaluation, split)
         return slices_of(result, named_source(metric, self.primary), None, by)
 
-    def plot(self, metric: str | None = None, *, dark: bool = False) -> go.Figure:
+    def plot(
+        self, metric: str | None = None, *, over: str | None = None, dark: bool = False
+    ) -> go.Figure:
         """Return bars of a metric by retriever and top_k, with intervals.
 
         Args:
             metric: without a cut-off; the primary metric when absent.
+            over: an option that several retrievers have with different values, such as ``k1`` or
+                ``chunking.max_characters``: lines over its values at the primary cut-off, in place
+                of bars.
             dark: for a dark page.
 
         Raises:
             NotEvaluated: there are no labels, so no metric.
-            UsageError: the leaderboard has no such metric.
+            UsageError: the leaderboard has no such metric, or no retrievers differ in the option.
         """
         measures = metric_columns(self.leaderboard.column_names)
         chosen = metric or self.primary.column
         if chosen not in measures:
             raise UsageError(f"unknown metric {allowed_names(chosen, measures)}; without a cut-off")
+        theme: Theme = "dark" if dark else "light"
         title = f"{plain(self.evaluation.experiment)}: {plain(chosen)}"
-        return bars_figure(self, chosen, "dark" if dark else "light", title)
+        if over is None:
+            return bars_figure(self, chosen, theme, title)
+        studies = {study.parameter: study for study in studies_of(self)}
+        if over not in studies:
+            raise UsageError(f"no retrievers differ in one option {allowed_names(over, studies)}")
+        return study_figure(self, studies[over], chosen, theme, f"{title} over {plain(over)}")
 
     def _sheets(self) -> list[Sheet]:
         answers = answer_sheets(self)[:1]

@@ -149,7 +149,43 @@ def test_texts_chunkings_and_inputs(load: Load) -> None:
     assert retrievers["best-input-both-k-1-candidates-9"].input_names == ("both-k-1-candidates-9",)
 
 
+def test_what_names_a_grid_is_one(load: Load) -> None:
+    text = (
+        "chunking:\n  cut: {strategy: recursive, max_characters: [50, 100], overlap: 0}\n"
+        "llm: {base_url: 'http://127.0.0.1:9', model: m}\n"
+        "query_sets:\n  more: {strategy: multi_query, n: [2, 4]}\n"
+        "retrievers:\n"
+        "  best: {type: mmr, input: words, lambda: [0.3, 0.7]}\n"
+        "  words: {type: bm25, query_set: more}\n"
+        "  some: {type: maxsim, input: [words, other]}\n"
+        "  other: {type: bm25, chunking: cut-max_characters-50}\n"
+    )
+    experiment = load(text)
+    assert list(experiment.chunkings) == ["cut-max_characters-50", "cut-max_characters-100"]
+    assert list(experiment.query_sets) == ["more-n-2", "more-n-4"]
+    words = [f"n-{n}-max_characters-{size}" for n in (2, 4) for size in (50, 100)]
+    assert set(experiment.retrievers) == {
+        "other",
+        *(f"words-{each}" for each in words),
+        *(f"best-{each}-lambda-{value}" for each in words for value in (0.3, 0.7)),
+        "some-input-other",
+        *(f"some-input-words-{each}" for each in words),
+    }
+    best = experiment.retrievers["best-n-4-max_characters-50-lambda-0.7"]
+    assert best.input_names == ("words-n-4-max_characters-50",)
+    chosen = experiment.retrievers["words-n-4-max_characters-50"]
+    assert (chosen.chunking, chosen.query_set) == ("cut-max_characters-50", "more-n-4")  # type: ignore[attr-defined]
+
+
 PROBLEMS = {
+    "a size of a grid of chunkings": (
+        "chunking:\n  cut:\n    strategy: recursive\n    max_characters:\n      - 50\n      - x\n",
+        ":6: `chunking.cut-max_characters-x.max_characters`: should be a valid integer",
+    ),
+    "retrievers that read each other": (
+        "retrievers:\n  a: {type: mmr, input: b, lambda: [0, 1]}\n  b: {type: mmr, input: a}\n",
+        ":3: `retrievers.b",
+    ),
     "value of another type": (
         "retrievers:\n  a:\n    type: bm25\n    k1:\n      - 1.2\n      - high\n",
         ":6: `retrievers.a-k1-high.k1`: should be a valid number; found 'high'",

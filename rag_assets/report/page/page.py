@@ -32,6 +32,7 @@ from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import sampled
 from rag_assets.report.slices import tag_slices
+from rag_assets.report.studies import studies
 from rag_assets.report.winner import winner_of
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json
@@ -189,6 +190,7 @@ SECTIONS = {
     ),
     "Comparison": (
         Part("significance", "Which differences are real", significance),
+        Part("studies", "Over a parameter", studies),
         Part("overlaps", "Overlap between retrievers", overlaps),
     ),
     "By kind of question": (

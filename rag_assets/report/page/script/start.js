@@ -20,7 +20,7 @@ function start() {
   document.documentElement.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(makeSortable);
   const drawn = new Map();
-  for (const section of ["charts", "history"]) {
+  for (const section of ["charts", "studies", "history"]) {
     const figures = dataOf(section);
     if (figures) drawn.set(section, startCharts(section, figures));
   }
