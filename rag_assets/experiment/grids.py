@@ -147,8 +147,9 @@ class _Grids:
     def _names(self, location: Location, value: object) -> list[str]:
         """Return the members of the grid that a value names."""
         section = _SECTION_OF.get(str(location[-1])) if location[0] == "retrievers" else None
-        is_name = section is not None and isinstance(value, str)
-        return [each.name for each in self.members(section, value)] if is_name else []
+        if section is None or not isinstance(value, str):
+            return []
+        return [member.name for member in self.members(section, value)]
 
     def _combined(
         self,
