@@ -174,7 +174,8 @@ def f(query, k):
     ],
 )
 def test_hostile_code_fails_its_query_only(asked: Asked, hostile: str, problem: str) -> None:
-    results = asked(HOSTILE.replace("{hostile}", hostile), timeout=1)
+    seconds = 1 if "within 1 s" in problem else 60  # a busy machine is no reason to fail
+    results = asked(HOSTILE.replace("{hostile}", hostile), timeout=seconds)
     assert problem in str(results[1].error)
     assert len(str(results[1].error)) < 1000
     assert [one.error for one in results if one is not results[1]] == [None, None]
