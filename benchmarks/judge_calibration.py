@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.answers.answer_text import words
-from rag_assets.answers.prediction_files import read_answers
+from rag_assets.answers.predictions import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.statistics.calibration import (
     Estimate,

@@ -285,12 +285,10 @@ PASSAGES = TableSchema(
 
 PASSAGE_LISTS = TableSchema(
     "passage_lists",
-    "what a retriever hands over for one query at one cut-off, in all",
-    ("query_id", "top_k"),
-    query_id=Column(TEXT, "the query"),
+    "what a retriever hands over for all queries at one cut-off",
+    ("top_k",),
     top_k=Column(INT, "cut-off"),
-    n_passages=Column(COUNT, "units, at most top_k"),
-    n_tokens=Column(COUNT, "tokens of their texts"),
+    n_passages=Column(COUNT, "units; those of a query, and their tokens, are in passages"),
     digest=Column(TEXT, "hash of the units, their places, their texts and their order"),
 )
 

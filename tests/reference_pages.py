@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 import click
 
 from rag_assets import schemas
-from rag_assets.answers.generators import GENERATOR_TYPES, Generator
+from rag_assets.answers.answerers import (
+    GENERATOR_TYPES,
+    AnswererOptions,
+    AnswerMetricsOptions,
+    Generator,
+)
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
-from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.cli import main as program
@@ -29,7 +33,7 @@ from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConf
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.findings import FINDINGS
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.page import environment as glossary

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from rag_assets.experiment.config import ChecksConfig, DriftConfig
-from rag_assets.labels.question_generation import REASONS
+from rag_assets.labels.questions_stage import REASONS
 from rag_assets.sources import FORMATS
 from rag_assets.sources.writers import WRITERS
 from tests import weighting_plots as plots

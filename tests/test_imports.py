@@ -58,7 +58,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".cli", ".definitions", ".llm.models", ".labels.question_generation"]
+    "module", ["", ".cli", ".definitions", ".llm.models", ".labels.questions_stage"]
 )
 def test_import_loads_no_heavy_library(module: str) -> None:
     loaded = modules_after(IMPORTED, f"rag_assets{module}")
@@ -190,9 +190,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report*",),
     (
         "checks*",
-        "judges.people",
         "judges.check",
         "labels.experiment_pool",
+        "labels.page*",
         "retrieval.ask",
     ),
     ("pipeline*",),

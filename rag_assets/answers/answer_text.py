@@ -40,8 +40,8 @@ def words(text: str, language: Language = "standard") -> list[str]:
     if language == "standard":
         return _ARTICLES.sub(" ", text.lower().translate(_ASCII_PUNCTUATION)).split()
     wide = unicodedata.normalize("NFKC", text).lower()
-    kept = "".join(c for c in wide if not unicodedata.category(c).startswith("P"))
-    return WITHOUT_BLANKS.sub(r" \1 ", kept.translate(_ASCII_PUNCTUATION)).split()
+    letters = "".join(c for c in wide if not unicodedata.category(c).startswith("P"))
+    return WITHOUT_BLANKS.sub(r" \1 ", letters.translate(_ASCII_PUNCTUATION)).split()
 
 
 def normal_form(text: str, language: Language = "standard") -> str:

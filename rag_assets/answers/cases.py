@@ -65,7 +65,7 @@ def evidence_ids_in(evidence: Iterable[Evidence], passages: Sequence[Passage]) -
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Gold:
     """What is right for one question.
 
     Attributes:
@@ -106,7 +106,7 @@ class Case:
         language: how texts become words.
     """
 
-    question: Question
+    question: Gold
     answer: Mapping[str, Any] | None
     context: Sequence[Unit] | None = None
     cites: bool = False
@@ -177,7 +177,7 @@ def _copied(unit: Unit | None, start: int, end: int) -> Passage | None:
 
 
 def cases_of(
-    answers: pa.Table, questions: Iterable[Question], contexts: Contexts | None, language: Language
+    answers: pa.Table, questions: Iterable[Gold], contexts: Contexts | None, language: Language
 ) -> list[Case]:
     """Return a case for every question, sorted by query id; the answers are those stored."""
     columns = ["query_id", "answer", "abstained", "cited", "spans"]

@@ -9,7 +9,8 @@ long context least (Liu et al., "Lost in the Middle", TACL 12, 2024).
 Dagster maps cells of retriever x top_k to partitions of one dimension only where that is one of the
 two. So an answerer, whose partition is ``name@k``, reads ``passage_lists[retriever]``, which says
 what the cells ``passages[retriever x top_k]`` of the retriever hold; its recipe names the one cell
-that it is made of. Judges read them in the same way.
+that it is made of. Judges read them in the same way. One asset for both was tried: the runs of a
+family have the retrievers of that family, which Dagster maps to no dimension with all of them.
 """
 
 from __future__ import annotations
@@ -25,14 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.answers.answerers import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.answers.cases import Contexts, Passage
 from rag_assets.answers.cases import Unit as TextUnit
-from rag_assets.answers.options import GOLD, NONE, RANDOM, AnswererOptions
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.errors import ConfigError
 from rag_assets.evaluation.contexts_stage import (
     contexts_key,
     document_texts,
@@ -44,10 +44,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES
-from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES, column_values
+from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.canonical import fingerprint
 
 Unit = dict[str, Any]
 """A row of a table of units: its id, its place, its tokens and the digest of its text."""
@@ -85,12 +84,12 @@ class Passages(Stage):
 
 
 class PassageLists(Stage):
-    """How many units and tokens a retriever hands over for each query."""
+    """How much a retriever hands over at each cut-off, with its digest."""
 
     name = "passage_lists"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = PASSAGE_LISTS
-    row = "One query at one cut-off: how many units and tokens are handed over, and their hash."
+    row = "One cut-off: how many units are handed over for all queries, and their digest."
     group = "answers"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -98,19 +97,15 @@ class PassageLists(Stage):
         return [passage_lists_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        cells = [
-            Input(f"top_k_{k}", passages_key(key["retriever"], k))
-            for k in experiment.passage_cutoffs
-        ]
-        return [*cells, Input("queries", QUERIES_KEY, "ids")]
+        name = key["retriever"]
+        return [Input(f"top_k_{k}", passages_key(name, k)) for k in experiment.passage_cutoffs]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        query_ids = context.artifact(QUERIES_KEY).table()["query_id"].to_pylist()
-        cells = {
-            k: context.artifact(passages_key(key["retriever"], k)).table()
-            for k in context.experiment.passage_cutoffs
-        }
-        return TableProduct(passage_lists(cells, query_ids))
+        rows: list[dict[str, object]] = []
+        for k in context.experiment.passage_cutoffs:
+            cell = context.artifact(passages_key(key["retriever"], k)).manifest
+            rows.append({"top_k": k, "n_passages": cell.rows, "digest": cell.digests["all"]})
+        return TableProduct(PASSAGE_LISTS.from_rows(rows))
 
 
 class AnswerContexts(Stage):
@@ -222,12 +217,10 @@ def check_budget(
     sizes = (unit["n_tokens"] for units in candidates.values() for unit in units)
     smallest = min(sizes, default=0)
     if options.budget is not None and options.budget < smallest:
-        name = experiment.answer_cells[key["answerer"]].name
-        file, location = experiment.source, ("answers", name, "budget")
+        location = ("answers", experiment.answer_cells[key["answerer"]].name, "budget")
         problem = f"no unit fits into {options.budget} tokens: the smallest has {smallest}"
-        line = read_yaml(file).line_of(location)
-        allowed = f"allowed: {smallest} or more"
-        raise ConfigError(f"{problem}; {allowed}", file=file, line=line, key=".".join(location))
+        problem += f"; allowed: {smallest} or more"
+        raise read_yaml(experiment.source).error(location, problem)
 
 
 def answerer_of(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptions, int]:
@@ -270,7 +263,7 @@ def passages_key(retriever: str, top_k: int) -> ArtifactKey:
 
 
 def passage_lists_key(retriever: str) -> ArtifactKey:
-    """Return the sizes and hashes of all that a retriever hands over."""
+    """Return the sizes and digests of all that a retriever hands over."""
     return ArtifactKey.of("passage_lists", retriever=retriever)
 
 
@@ -290,31 +283,12 @@ def passages(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
     return PASSAGES.check(table.cast(PASSAGES.arrow()).combine_chunks())
 
 
-def passage_lists(cells: Mapping[int, pa.Table], query_ids: Sequence[str]) -> pa.Table:
-    """Return how much is handed over for each query at each cut-off, and a hash of it."""
-    rows: list[dict[str, object]] = []
-    for top_k, table in cells.items():
-        by_query = units_by_query(table)
-        for query_id in query_ids:
-            units = by_query.get(query_id, [])
-            rows.append(
-                {
-                    "query_id": query_id,
-                    "top_k": top_k,
-                    "n_passages": len(units),
-                    "n_tokens": sum(unit["n_tokens"] for unit in units),
-                    "digest": fingerprint(units),
-                }
-            )
-    return PASSAGE_LISTS.from_rows(sorted(rows, key=lambda row: (row["query_id"], row["top_k"])))
-
-
 def units_by_query(table: pa.Table) -> dict[str, list[Unit]]:
     """Return query id -> its rows, without the id, in the order of the table."""
     rows = table.to_pylist()
     return {
-        query_id: [{name: v for name, v in row.items() if name != "query_id"} for row in own]
-        for query_id, own in groupby(rows, key=lambda row: row["query_id"])
+        query_id: [{name: v for name, v in row.items() if name != "query_id"} for row in of_query]
+        for query_id, of_query in groupby(rows, key=lambda row: row["query_id"])
     }
 
 
@@ -351,9 +325,9 @@ def gold_units(relevant: pa.Table, units: pa.Table) -> dict[str, list[Unit]]:
     """Return the units that hold evidence of positive grade, by document and place."""
     by_id = {unit["unit_id"]: {"rank": None, **unit} for unit in units.to_pylist()}
     is_good = pc.and_(pc.greater(relevant["grade"], 0), pc.is_valid(relevant["unit_id"]))
-    good = relevant.filter(is_good).select(["query_id", "unit_id"])
+    good = relevant.filter(is_good)
     gold: dict[str, dict[str, Unit]] = {}
-    for query_id, unit_id in zip(*(column.to_pylist() for column in good.columns), strict=True):
+    for query_id, unit_id in column_values(good, "query_id", "unit_id"):
         gold.setdefault(query_id, {})[unit_id] = by_id[unit_id]
     place = itemgetter("document_id", "start", "end", "unit_id")
     return {query_id: sorted(of_query.values(), key=place) for query_id, of_query in gold.items()}

@@ -10,27 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.answers.answerers import GOLD, AnswerCell
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.metrics_stage import answer_metrics_key, metric_names
-from rag_assets.answers.options import GOLD, AnswerCell
+from rag_assets.answers.stage import answer_metrics_key, metric_names
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
-from rag_assets.evaluation.query_facts_stage import (
-    COUNTING_INPUT,
-    counting_of,
-    resampling_of,
-)
+from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_SUMMARY, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import all_pairs, comparisons
-from rag_assets.statistics.intervals import (
-    bounded_intervals,
-    largest_value,
-    number_or_none,
-)
+from rag_assets.statistics.intervals import bounded_intervals, largest_value, number_or_none
 from rag_assets.statistics.stage import SHARED
 from rag_assets.statistics.units import (
     Counted,
@@ -103,8 +95,8 @@ class AnswerComparisons(_OfAll):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
-        own = {SHARED: _shares_documents(experiment), "gold": _golds(experiment)}
-        return {**super().config(context, key), **own}
+        rules = {SHARED: _shares_documents(experiment), "gold": _golds(experiment)}
+        return {**super().config(context, key), **rules}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
@@ -189,14 +181,14 @@ def answer_comparisons(
     by_key = {
         cell.key: comparable(table, reads_gold=cell.name in golds) for cell, table in tables.items()
     }
-    found = [ANSWER_COMPARISONS.empty()]
+    compared = [ANSWER_COMPARISONS.empty()]
     names_here = {"retriever_a": "answerer_a", "retriever_b": "answerer_b"}
     for name in (name for name in names if METRICS[name].is_mean):
         table = comparisons(by_key, counting, (name, 0), resampling, all_pairs(list(by_key)))
         table = table.drop_columns(["top_k"]).rename_columns(names_here)
         # Where a metric is defined for none of the two, nothing is compared.
-        found.append(ANSWER_COMPARISONS.check(table.filter(pc.greater(table["n"], 0))))
-    return pa.concat_tables(found).combine_chunks()
+        compared.append(ANSWER_COMPARISONS.check(table.filter(pc.greater(table["n"], 0))))
+    return pa.concat_tables(compared).combine_chunks()
 
 
 def comparable(metrics: pa.Table, *, reads_gold: bool = False) -> pa.Table:
@@ -218,8 +210,7 @@ def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[
     """Yield the questions of each group of each split that has any."""
     answerable: dict[str, bool | None] = {}
     for table in tables:
-        columns = (table[name].to_pylist() for name in ("query_id", "answerable"))
-        answerable.update(zip(*columns, strict=True))
+        answerable.update(column_values(table, "query_id", "answerable"))
     counted: dict[tuple[str, str], Counted] = {}
     for group in GROUPS:
         chosen = {

@@ -31,14 +31,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.answers.cases import ANSWER_METRICS, Contexts, Question, evidence_ids_in
+from rag_assets.answers.cases import ANSWER_METRICS, Contexts, Gold, evidence_ids_in
 from rag_assets.answers.contexts_stage import (
     answerer_of,
     context_input,
     contexts_with_texts,
     passage_lists_key,
 )
-from rag_assets.answers.metrics_stage import answer_metrics_key, golds_in, metric_names
+from rag_assets.answers.stage import answer_metrics_key, golds_in, metric_names
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -112,7 +112,7 @@ class AnswerWaterfall(Stage):
         return [waterfall_key(key) for key in experiment.answer_cells if measured]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        found = [
+        inputs = [
             Input("metrics", answer_metrics_key(key["answerer"])),
             Input("golds", QUERY_FACTS_KEY, "answers"),
             Input("qrels", QRELS_KEY),
@@ -121,12 +121,12 @@ class AnswerWaterfall(Stage):
         ]
         retriever, _ = _ranked_by(experiment, key)
         if retriever is None:
-            return found
+            return inputs
         # A partition of one dimension can depend on cells by this one alone; what is read of them
         # are rankings.
         names = (retriever, *experiment.inputs(retriever))
         lists = [Input(f"run_{n}", passage_lists_key(name)) for n, name in enumerate(names)]
-        return [*found, Input("relevant_units", relevant_units_key(retriever)), *lists]
+        return [*inputs, Input("relevant_units", relevant_units_key(retriever)), *lists]
 
     def input_digests(
         self, context: StageContext, key: ArtifactKey
@@ -147,8 +147,8 @@ class AnswerWaterfall(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
         retriever, k = _ranked_by(experiment, key)
-        own = {"k": k, "family": experiment.retrievers[retriever].family} if retriever else {}
-        return {"right": experiment.config.answer_metrics.right, "judge": experiment.judge, **own}
+        by = {"k": k, "family": experiment.retrievers[retriever].family} if retriever else {}
+        return {"right": experiment.config.answer_metrics.right, "judge": experiment.judge, **by}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, contexts = context.experiment, contexts_with_texts(context, key)
@@ -175,7 +175,7 @@ def waterfall_key(answerer: str) -> ArtifactKey:
 
 def waterfall(
     metrics: pa.Table,
-    golds: Iterable[Question],
+    golds: Iterable[Gold],
     contexts: Contexts | None,
     attributions: pa.Table | None,
     *,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.answers.cases import ANSWER_METRICS
-from rag_assets.answers.metrics_stage import metric_names
+from rag_assets.answers.stage import metric_names
 from rag_assets.answers.summary_stage import GROUPS, answer_summary
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise

@@ -22,7 +22,7 @@ from rag_assets.engine.recipe import SERVED_MODELS
 from rag_assets.engine.stage import Stage
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.check import stored_check
-from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.registry import LlmJudge
 from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.labels.duplicates import duplicate_documents, duplicate_queries
 from rag_assets.labels.findings import (

@@ -12,8 +12,8 @@ from rag_assets.cli.terminal import print_line, print_message
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import host_notes, llm_client
-from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.labels.question_tables import (
+from rag_assets.labels.questions import (
+    QuestionOptions,
     check_free,
     read_review,
     review_sheet,

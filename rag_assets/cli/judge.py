@@ -23,27 +23,27 @@ from rag_assets.judges.answer_labels import (
     sheet_rows,
     sheet_text,
 )
-from rag_assets.judges.check import (
-    Rules,
-    check_judge,
-    export_verdicts,
-    judges_to_check,
-)
-from rag_assets.judges.people import (
+from rag_assets.judges.calibration_stage import (
     asked_answers,
     asked_passages,
     chosen_clusters,
     clusters_by_split,
     probabilities,
 )
+from rag_assets.judges.check import (
+    Rules,
+    check_judge,
+    export_verdicts,
+    judges_to_check,
+)
+from rag_assets.labels.experiment_pool import read_sheet as read_passage_sheet
+from rag_assets.labels.experiment_pool import sheet_text as passage_sheet_text
 from rag_assets.labels.logs import (
     HIGHEST_GRADE,
     LoggedJudgment,
     append_lines,
     read_judgments,
 )
-from rag_assets.labels.passage_sheets import read_sheet as read_passage_sheet
-from rag_assets.labels.passage_sheets import sheet_text as passage_sheet_text
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.formats import as_json
 from rag_assets.report.judged import check_sheets

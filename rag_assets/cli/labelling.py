@@ -16,10 +16,16 @@ from rag_assets.cli.terminal import output, print_data, print_line, print_messag
 from rag_assets.errors import MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.labels.experiment_pool import (
+    EVIDENCE,
     evaluated_retrievers,
+    is_sample_sheet,
     labelling_pipeline,
+    new_judgments,
+    next_units,
+    read_sheet,
     run_pool,
     sampled_pool,
+    sheet_text,
 )
 from rag_assets.labels.label_import import Added, add_judgments, read_feedback
 from rag_assets.labels.logs import (
@@ -28,14 +34,6 @@ from rag_assets.labels.logs import (
     design_file,
     lock_file,
     read_judgments,
-)
-from rag_assets.labels.passage_sheets import (
-    EVIDENCE,
-    is_sample_sheet,
-    new_judgments,
-    next_units,
-    read_sheet,
-    sheet_text,
 )
 from rag_assets.labels.pool import (
     PooledUnit,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_assets.answers.prediction_files import read_answers, read_na_probs
+from rag_assets.answers.predictions import read_answers, read_na_probs
 from rag_assets.cli.data_commands import DEFAULT_METRICS, SQUAD
 from rag_assets.cli.terminal import print_data, print_line, print_message, print_rows
 from rag_assets.errors import UsageError, allowed_names

@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rag_assets.answers.generators import LlmGenerator
-from rag_assets.answers.options import GOLD, AnswererOptions
+from rag_assets.answers.answerers import GOLD, AnswererOptions, LlmGenerator
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.chunking.index_texts import IndexText, template_of
 from rag_assets.errors import UsageError, allowed_names
@@ -30,8 +29,8 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.retriever_rules import check_retrievers
 from rag_assets.input_files import missing_file
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
-from rag_assets.judges.llm import LlmJudge
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.judges.registry import LlmJudge
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever

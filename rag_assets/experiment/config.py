@@ -14,15 +14,19 @@ from pydantic import (
     model_validator,
 )
 
-from rag_assets.answers.generators import GENERATOR_TYPES, Generator
-from rag_assets.answers.options import AnswererOptions, AnswerMetricsOptions
+from rag_assets.answers.answerers import (
+    GENERATOR_TYPES,
+    AnswererOptions,
+    AnswerMetricsOptions,
+    Generator,
+)
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.compute.compute import ComputeConfig
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name
 from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Options
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES, QuerySet

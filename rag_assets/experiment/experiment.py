@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.options import AnswerCell, AnswererOptions, answer_cells
+from rag_assets.answers.answerers import AnswerCell, AnswererOptions, answer_cells
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -32,7 +32,7 @@ from rag_assets.labels.logs import (
     read_marks,
     with_left_out,
 )
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
 from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, DerivedRetriever

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rag_assets.answers.generators import LlmGenerator
+from rag_assets.answers.answerers import LlmGenerator
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
-from rag_assets.judges.llm import LlmJudge, model_name
-from rag_assets.labels.question_tables import question_authors
+from rag_assets.judges.registry import LlmJudge, model_name
+from rag_assets.labels.questions import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever

@@ -27,7 +27,7 @@ from rag_assets.experiment.retriever_rules import (
 )
 from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml
 from rag_assets.input_files import unusable
-from rag_assets.labels.question_tables import SOURCE_DOCUMENT
+from rag_assets.labels.questions import SOURCE_DOCUMENT
 from rag_assets.labels.sampling.label_sample import is_wholly_graded
 from rag_assets.options import KeyProblem
 from rag_assets.plain_text import shortened

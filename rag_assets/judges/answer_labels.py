@@ -25,7 +25,7 @@ from rag_assets.judges.base import CorrectnessItem
 from rag_assets.labels.logs import LogLine, Name, read_log
 from rag_assets.labels.sheets import Cells, CsvSheet, cut_note
 from rag_assets.plain_text import fitting, is_shown_as
-from rag_assets.schemas import ANSWER_LABELS
+from rag_assets.schemas import ANSWER_LABELS, column_values
 from rag_assets.sources.fields import Chance, Place, Text, shown
 from rag_assets.store.canonical import permanent_hash
 
@@ -37,7 +37,7 @@ _ID_DIGITS = 16
 
 def answer_id(item: CorrectnessItem) -> str:
     """Return what finds an answer again, whatever a spreadsheet program does to its text."""
-    text = json.dumps([item.query_id, item.answer])
+    text = json.dumps([item.query_id, item.text])
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
@@ -84,11 +84,11 @@ def needs_person(answer: str | None) -> bool:
     return answer is not None and bool(answer.strip())
 
 
-def sheet_rows(asked: Iterable[CorrectnessItem], labels: pa.Table) -> list[CorrectnessItem]:
+def sheet_rows(items: Iterable[CorrectnessItem], labels: pa.Table) -> list[CorrectnessItem]:
     """Return what is still to be labelled, question by question, blind within one."""
-    labelled = set(zip(*(labels[c].to_pylist() for c in ("query_id", "answer")), strict=True))
+    labelled = set(column_values(labels, "query_id", "answer"))
     of_question: dict[str, dict[str, CorrectnessItem]] = {}
-    for item in asked:
+    for item in items:
         if item.place not in labelled:
             of_question.setdefault(item.query_id, {})[answer_id(item)] = item
     return [rows[name] for rows in of_question.values() for name in sorted(rows)]
@@ -96,32 +96,32 @@ def sheet_rows(asked: Iterable[CorrectnessItem], labels: pa.Table) -> list[Corre
 
 def sheet_text(rows: Iterable[CorrectnessItem]) -> str:
     """Return the sheet as CSV, with an empty column ``correct``."""
-    texts = ((answer_id(r), r.question, " | ".join(r.golds), r.answer) for r in rows)
+    texts = ((answer_id(r), r.question, " | ".join(r.golds), r.text) for r in rows)
     return SHEET.text(
         (name, *(fitting(text, cut_note) for text in rest), "") for name, *rest in texts
     )
 
 
-def read_sheet(file: Path, asked: Iterable[CorrectnessItem]) -> tuple[list[AnswerLabel], int]:
+def read_sheet(file: Path, items: Iterable[CorrectnessItem]) -> tuple[list[AnswerLabel], int]:
     """Return the labels of a sheet on some answers, and how many rows have none.
 
     Raises:
         DataError: a column is missing, a row is of an answer that nobody gave, its text was edited,
             or ``correct`` says something else than yes, no or ?; names file and line.
     """
-    by_id = {answer_id(item): item for item in asked}
+    by_id = {answer_id(item): item for item in items}
 
     def read(cells: Cells, place: Place) -> AnswerLabel:
         answer = by_id.get(cells["id"].strip())
         if answer is None:
             problem = f"{shown(cells['id'])} is of no answer to a drawn question"
             raise place.error(f"{problem}; the answers changed, write a new sheet", "id")
-        if not is_shown_as(cells["answer"], answer.answer):
+        if not is_shown_as(cells["answer"], answer.text):
             raise place.error(f"{shown(cells['answer'])} is not the stored answer", "answer")
         word = cells["correct"].strip().lower()
         if word not in _CORRECT:
             raise place.error(f"is {shown(cells['correct'])}; must be yes, no or ?", "correct")
-        return AnswerLabel(answer.query_id, answer.answer, _CORRECT[word])
+        return AnswerLabel(answer.query_id, answer.text, _CORRECT[word])
 
     rows, n_open = SHEET.filled(file, read, lambda row: ((row.query_id, row.answer), row.correct))
     return [row for row, _ in rows], n_open

@@ -47,7 +47,7 @@ class RelevanceItem(NamedTuple):
     document_id: str
     start: int
     end: int
-    passage: str
+    text: str
 
     @property
     def kind(self) -> Kind:
@@ -60,18 +60,9 @@ class RelevanceItem(NamedTuple):
         return (self.query_id, self.document_id, self.start, self.end)
 
     @property
-    def text(self) -> str:
-        """The text that is judged."""
-        return self.passage
-
-    def with_text(self, text: str) -> RelevanceItem:
-        """Return the same with another text."""
-        return self._replace(passage=text)
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """All that a verdict depends on."""
-        return (self.question, self.passage)
+        return (self.question, self.text)
 
 
 class CorrectnessItem(NamedTuple):
@@ -79,7 +70,7 @@ class CorrectnessItem(NamedTuple):
 
     query_id: str
     question: str
-    answer: str
+    text: str
     golds: tuple[str, ...]
 
     @property
@@ -90,21 +81,12 @@ class CorrectnessItem(NamedTuple):
     @property
     def place(self) -> tuple[str | int, ...]:
         """What finds its verdict: the key of ``schemas.ANSWER_VERDICTS``."""
-        return (self.query_id, self.answer)
-
-    @property
-    def text(self) -> str:
-        """The text that is judged."""
-        return self.answer
-
-    def with_text(self, text: str) -> CorrectnessItem:
-        """Return the same with another text."""
-        return self._replace(answer=text)
+        return (self.query_id, self.text)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All that a verdict depends on."""
-        return (self.question, self.answer, *self.golds)
+        return (self.question, self.text, *self.golds)
 
 
 Item = RelevanceItem | CorrectnessItem

@@ -31,13 +31,10 @@ import pyarrow as pa
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.judges.answer_labels import (
-    drawn_so_far,
-    needs_person,
-)
+from rag_assets.judges.answer_labels import drawn_so_far, needs_person
 from rag_assets.labels.logs import LoggedJudgment
 from rag_assets.labels.pool import LabelPool, PooledUnit, SamePassages, units_in
-from rag_assets.schemas import RELEVANT_UNITS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS, RUNS, column_values
 from rag_assets.statistics.calibration import (
     Estimate,
     calibrated_difference,
@@ -87,34 +84,30 @@ class Sample:
 
     def only(self, chosen: Flags) -> Sample:
         """Return the same of some of the questions."""
-        own = self.counted
         ids, clusters = (
             tuple(name for name, use in zip(names, chosen, strict=True) if use)
-            for names in (own.query_ids, own.clusters)
+            for names in (self.counted.query_ids, self.counted.clusters)
         )
-        return Sample(Counted(own.split, ids, own.weights[chosen], clusters), self.drawn[chosen])
+        weights = self.counted.weights[chosen]
+        return Sample(Counted(self.counted.split, ids, weights, clusters), self.drawn[chosen])
 
 
 def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> pa.Table:
     """Put beside each answer of one answerer what a judge and people say of it: :data:`JUDGED`."""
     judged, labelled = _by_answer(verdicts), _by_answer(labels)
     rows = []
-    for key in _columns(answers, "query_id", "answer"):
-        asked = needs_person(key[1])
-        values = (judged.get(key), labelled.get(key)) if asked else (0, 0)
+    for key in column_values(answers, "query_id", "answer"):
+        is_said = needs_person(key[1])
+        values = (judged.get(key), labelled.get(key)) if is_said else (0, 0)
         numbers = [None if value is None else float(value) for value in values]
-        row = (key[0], 1, key[1], *numbers, float(asked and key not in labelled))
+        row = (key[0], 1, key[1], *numbers, float(is_said and key not in labelled))
         rows.append(dict(zip(JUDGED.names, row, strict=True)))
     return pa.Table.from_pylist(rows, JUDGED)
 
 
 def _by_answer(table: pa.Table) -> dict[tuple[str, str], Any]:
-    rows = _columns(table, "query_id", "answer", "correct")
+    rows = column_values(table, "query_id", "answer", "correct")
     return {(query_id, answer): correct for query_id, answer, correct in rows}
-
-
-def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
 def samples(
@@ -192,7 +185,7 @@ def difference_row(
 
 def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
     """Return for each question of a sample whether two tables of :data:`JUDGED` agree on it."""
-    answers = [dict(_columns(table, "query_id", "answer")) for table in (a, b)]
+    answers = [dict(column_values(table, "query_id", "answer")) for table in (a, b)]
     ids = sample.counted.query_ids
     pairs = [tuple(one.get(query_id) for one in answers) for query_id in ids]
     return np.array([before == after for before, after in pairs], dtype=np.bool_)
@@ -279,7 +272,7 @@ def _lacking(n_open: int, *, of_passages: bool) -> str:
 
 def questions_with_golds(facts: pa.Table) -> frozenset[str]:
     """Return the questions whose answers can be judged: those with a right answer."""
-    rows = _columns(facts, "query_id", "answers")
+    rows = column_values(facts, "query_id", "answers")
     return frozenset(query_id for query_id, golds in rows if golds)
 
 
@@ -380,8 +373,7 @@ def _values(
     for name in pool.systems:
         for metric in metrics:
             table = metric_tables[name, metric.cutoff or 0]
-            columns = (table[c].to_pylist() for c in ("query_id", metric.column))
-            by_query = dict(zip(*columns, strict=True))
+            by_query = dict(column_values(table, "query_id", metric.column))
             numbers = [by_query[query_id] or 0.0 for query_id in pool.question_ids]
             values[name, metric] = np.array(numbers, np.float64)
     return values

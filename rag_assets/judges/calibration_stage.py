@@ -1,9 +1,12 @@
-"""Verdicts beside labels of people: ``answer_labels`` and the three ``calibrated_...`` tables."""
+"""Verdicts beside labels of people: ``answer_labels`` and the three ``calibrated_...`` tables.
+
+And what people are asked for them: which questions, answers and passages.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -15,15 +18,13 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
-from rag_assets.evaluation.query_facts_stage import (
-    COUNTING_INPUT,
-    QUERY_FACTS_KEY,
-    counting_of,
-)
+from rag_assets.evaluation.query_facts import TEST
+from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.answer_labels import labelled_questions, read_answer_labels
-from rag_assets.judges.base import CORRECTNESS, RELEVANCE
+from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, read_answer_labels
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE, CorrectnessItem
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     Row,
@@ -38,17 +39,17 @@ from rag_assets.judges.calibration import (
     samples,
     verdict_grades,
 )
-from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
-from rag_assets.labels.logs import read_judgments
-from rag_assets.labels.pool import label_pool
-from rag_assets.package_versions import version
-from rag_assets.schemas import (
-    ANSWER_LABELS,
-    CALIBRATED_DIFFERENCES,
-    CALIBRATED_MEANS,
-    TableSchema,
+from rag_assets.judges.verdicts_stage import (
+    answer_verdicts_key,
+    answers_in_words,
+    relevance_verdicts_key,
 )
+from rag_assets.labels.logs import read_judgments
+from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
+from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS, TableSchema
+from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import permanent_hash
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
 
@@ -179,6 +180,7 @@ class CalibratedRankings(Stage):
     schema = CALIBRATED_MEANS
     row = "One metric of a retriever by a judge's verdicts: as it is, calibrated, its interval."
     group = "judges"
+    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         is_labelled = LABELS in experiment.passage_label_files
@@ -201,15 +203,13 @@ class CalibratedRankings(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         digest = context.file_digest(context.experiment.passage_label_files[LABELS])
-        packages = {name: version(name) for name in ("numpy", "scipy")}
-        return {f"file.{LABELS}": digest, **packages}
+        return {f"file.{LABELS}": digest, **super().versions(context, key)}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda one: context.artifact(one).table())
         k = cutoff_of(experiment, key["judge"])
-        ids = sorted(counting["query_id"].to_pylist())
-        pool = label_pool(judged_passages(context, k), ids, k)
+        pool = judged_pool(context, counting, k)
         verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
         judgments = read_judgments(experiment.passage_label_files[LABELS])
         lines = [line for line in judgments if not line.is_hint]
@@ -240,15 +240,15 @@ def _ratios(experiment: Experiment, judge: str) -> list[Metric]:
     return [metric for metric in metrics if metric.measure in RATIOS]
 
 
-def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
-    """Return retriever -> its first ``k`` passages of each query."""
+def judged_pool(context: StageContext, counting: pa.Table, k: int) -> LabelPool:
+    """Return the pool of the first ``k`` passages of all retrievers for each query."""
     deep = [one for one in context.experiment.judged_cutoffs if one >= k]
     cutoff = min(deep) if deep else max(context.experiment.judged_cutoffs)
     tables = {}
     for name in context.experiment.retrievers:
         table = context.artifact(passages_key(name, cutoff)).table()
         tables[name] = table.filter(pc.less_equal(table["rank"], k))
-    return tables
+    return label_pool(tables, sorted(counting["query_id"].to_pylist()), k)
 
 
 def judged_tables(context: StageContext, judge: str) -> Tables:
@@ -259,3 +259,83 @@ def judged_tables(context: StageContext, judge: str) -> Tables:
         name: judged_answers(context.artifact(answers_key(name)).table(), verdicts, labels)
         for name in context.experiment.answer_cells
     }
+
+
+def clusters_by_split(
+    context: StageContext, *, passages: bool = False
+) -> dict[str, dict[str, str]]:
+    """Return split -> question -> its cluster, of the questions that can be judged.
+
+    Passages of all questions are judged; answers, where a right one is known.
+
+    Raises:
+        NotEvaluated: no question has a right answer.
+    """
+    facts = context.artifact(QUERY_FACTS_KEY).table()
+    judged = set(facts["query_id"].to_pylist()) if passages else questions_with_golds(facts)
+    splits = {
+        counted.split: dict(zip(counted.query_ids, counted.clusters, strict=True))
+        for counted in splits_counted(counting_of(lambda key: facts), judged)
+    }
+    if not splits:
+        raise NotEvaluated("no question has a right answer, so no answer can be judged")
+    return splits
+
+
+def chosen_clusters(
+    context: StageContext, split: str | None, *, passages: bool = False
+) -> dict[str, str]:
+    """Return question -> cluster of one split: test where there is one, when none is named.
+
+    Raises:
+        UsageError: there is no such split.
+        NotEvaluated: no question has a right answer.
+    """
+    splits = clusters_by_split(context, passages=passages)
+    chosen = split or (TEST if TEST in splits else min(splits))
+    if chosen not in splits:
+        raise UsageError(f"unknown split {allowed_names(chosen, splits)}")
+    return splits[chosen]
+
+
+def probabilities(
+    splits: Mapping[str, Mapping[str, str]], labelled: Collection[str]
+) -> dict[str, float]:
+    """Return question -> the chance with which it was drawn, of those drawn so far.
+
+    ``splits`` are those of :func:`clusters_by_split`, ``labelled`` the questions with labels.
+    """
+    chances: dict[str, float] = {}
+    for clusters in splits.values():
+        drawn = drawn_so_far(clusters, labelled)
+        share = len({clusters[name] for name in drawn}) / len(set(clusters.values()))
+        chances |= dict.fromkeys(drawn, share)
+    return chances
+
+
+def asked_answers(context: StageContext, questions: Collection[str]) -> list[CorrectnessItem]:
+    """Return the different answers of all answerers to some questions, question by question."""
+    place = {query_id: number for number, query_id in enumerate(questions)}
+    items = (item for item in answers_in_words(context) if item.query_id in place)
+    return sorted(items, key=lambda item: place[item.query_id])
+
+
+def asked_passages(context: StageContext, questions: Sequence[str]) -> list[PooledUnit]:
+    """Return the merged passages of some questions, of all retrievers, as deep as is judged.
+
+    Raises:
+        UsageError: no judge judges passages.
+        MissingArtifact: a retriever is not up to date.
+    """
+    experiment = context.experiment
+    judges = experiment.judges_of(RELEVANCE)
+    if not judges:
+        raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
+    k = max(cutoff_of(experiment, name) for name in judges)
+    items = judged_pool(context, context.artifact(QUERY_FACTS_KEY).table(), k).items
+    place = {query_id: number for number, query_id in enumerate(questions)}
+    return sorted(
+        (item for item in items if item.query_id in place),
+        # by a hash, so that nothing tells who found a passage
+        key=lambda item: (place[item[0]], permanent_hash(*item)),
+    )

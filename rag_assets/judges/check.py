@@ -12,7 +12,7 @@ recorded`` reads them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -56,6 +56,7 @@ from rag_assets.judges.verdicts_stage import (
     current_verdicts,
     judge_fingerprint,
     judged_items,
+    question_texts,
     relevance_items,
 )
 from rag_assets.labels.logs import read_judgments
@@ -63,7 +64,7 @@ from rag_assets.labels.pool import units_in
 from rag_assets.llm.completions import ModelSession
 from rag_assets.llm.replies import reply_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
+from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS, column_values
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.statistics.agreement import agreement
 from rag_assets.store.artifacts import ArtifactKey
@@ -128,8 +129,8 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> Row:
     queries = pipeline.artifact(QUERIES_KEY).table()
     keys = list(current_verdicts(pipeline, judge))
     kinds = [_check_kind(pipeline, key, rules) for key in keys]
-    found = (circular_uses(pipeline.experiment, key, queries) for key in keys)
-    circles = list(dict.fromkeys(circle for uses in found for circle in uses))
+    uses_of_keys = (circular_uses(pipeline.experiment, key, queries) for key in keys)
+    circles = list(dict.fromkeys(circle for uses in uses_of_keys for circle in uses))
     was_tried = (
         kind["youden"] is not None or any(row["passed"] is not None for row in kind["trials"])
         for kind in kinds
@@ -171,8 +172,9 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> Row:
         nothing), ``youden`` (sensitivity + specificity - 1), and the names of what ``failed``.
     """
     results = _results(pipeline, key, rules)
-    compare = beside_passage_labels if KINDS[key.asset] == RELEVANCE else beside_labels
-    agreement, youden = compare(pipeline, key)
+    labelled = _labelled_passages if KINDS[key.asset] == RELEVANCE else _labelled_answers
+    level = pipeline.experiment.statistics.confidence
+    agreement, youden = _agreement(labelled(pipeline, key), level)
     changes = [row for row in results if row["name"] not in UNCHANGED]
     failed = [row["name"] for row in results if row["passed"] is False]
     return {
@@ -195,7 +197,8 @@ def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Row]:
     texts = _passages(pipeline, key) if kind == RELEVANCE else _answers(pipeline)
     planned = trials(kind, Texts(*(drawn(items, rules.seed) for items in texts)), rules.items)
     if isinstance(judge, RecordedJudge):
-        return [result_row(trial.name, reason=NO_OTHER_TEXTS) for trial in planned]
+        untried = (trial._replace(pairs=(), reason=NO_OTHER_TEXTS) for trial in planned)
+        return [result(kind, trial, {}, {}, rules.at_least) for trial in untried]
     once = list(dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair))
     same = (trial for trial in planned if trial.name == SAME_TWICE)
     twice = list(dict.fromkeys(first for trial in same for first, _ in trial.pairs))
@@ -206,7 +209,7 @@ def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Row]:
     grades = pipeline.artifact(key).table()["grade"].drop_null() if kind == RELEVANCE else ()
     if len(grades) and pc.max(grades).as_py() < POSITIVE[RELEVANCE]:
         reason, n = f"it finds none of {len(grades)} passages relevant", len(grades)
-        results.insert(0, result_row(RIGHT, n, n, passed=False, reason=reason))
+        results.insert(0, result_row(RIGHT, (n, n, 0), passed=False, reason=reason))
     return results
 
 
@@ -224,103 +227,95 @@ def _passages(pipeline: Pipeline, key: ArtifactKey) -> Texts:
 
 def _answers(pipeline: Pipeline) -> Texts:
     """Return answers that people call correct, else those of the data; and some that are not."""
-    queries = pipeline.artifact(QUERIES_KEY).table()
-    texts = dict(zip(*(queries[c].to_pylist() for c in ("query_id", "text")), strict=True))
+    texts = question_texts(pipeline)
     facts = pipeline.artifact(QUERY_FACTS_KEY).table()
-    columns = (facts[name].to_pylist() for name in ("query_id", "answers"))
     of_data = {
         query_id: CorrectnessItem(query_id, texts[query_id], golds[0], tuple(golds))
-        for query_id, golds in zip(*columns, strict=True)
+        for query_id, golds in column_values(facts, "query_id", "answers")
         if golds and golds[0].strip()
     }
     right = dict(of_data)
     labels = pipeline.current(ANSWER_LABELS_KEY) if pipeline.experiment.has_answer_labels else None
     for row in reversed(labels.table().to_pylist() if labels is not None else []):
         if row["correct"] and row["answer"].strip() and row["query_id"] in of_data:
-            right[row["query_id"]] = of_data[row["query_id"]]._replace(answer=row["answer"])
+            right[row["query_id"]] = of_data[row["query_id"]]._replace(text=row["answer"])
     return Texts(list(right.values()), wrong_answers(of_data.values()))
 
 
-BesidePeople = tuple[Row | None, float | None]
-"""The agreement of a judge's grades with people's (None without a label), and Youden's J.
-
-J is sensitivity + specificity - 1: 0 for who guesses or says one thing only; None where people call
-all positive, or all negative.
-"""
+Labelled = tuple[Sequence[tuple[float, float | None]], int, int]
+"""People's grades with those of a judge, how many grades there are, and the lowest positive one."""
 
 
-def beside_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
-    """Compare with the labels of answers."""
-    experiment = pipeline.experiment
-    if not experiment.has_answer_labels:
-        return None, None
-    tables = judged_tables(pipeline, key["judge"])
+def _labelled_answers(pipeline: Pipeline, key: ArtifactKey) -> Labelled:
+    if not pipeline.experiment.has_answer_labels:
+        return (), 2, 1
     pairs = {
         (row["query_id"], row["answer"]): (row[LABEL], row[VERDICT])
-        for table in tables.values()
+        for table in judged_tables(pipeline, key["judge"]).values()
         for row in table.to_pylist()
         if needs_person(row["answer"]) and row[LABEL] is not None
     }
-    return _beside(list(pairs.values()), 2, 1, experiment.statistics.confidence)
+    return list(pairs.values()), 2, 1
 
 
-def beside_passage_labels(pipeline: Pipeline, key: ArtifactKey) -> BesidePeople:
-    """Compare with what people say of documents: labels of passages if there are, else qrels."""
-    labels = _document_labels(pipeline)
-    if not labels:
-        return None, None
-    verdicts: dict[Place, int | None] = {}
-    for row in pipeline.artifact(key).table().to_pylist():
-        place = (row["query_id"], row["document_id"])
-        grades = [grade for grade in (verdicts.get(place), row["grade"]) if grade is not None]
-        verdicts[place] = max(grades, default=None)
-    # Where people only say 0 and 1, the judge's 2 and 3 count as 1.
-    positive = POSITIVE[RELEVANCE]
-    is_graded = max(labels.values()) > 1
-    highest, lowest = (HIGHEST[RELEVANCE], positive) if is_graded else (1, 1)
-    pairs = [
-        (
-            min(max(labels[place], 0), highest),
-            grade if is_graded or grade is None else int(grade >= positive),
-        )
-        for place, grade in verdicts.items()
-        if place in labels
-    ]
-    return _beside(pairs, highest + 1, lowest, pipeline.experiment.statistics.confidence)
-
-
-def _beside(
-    pairs: Sequence[tuple[float, float | None]], n_grades: int, positive: int, level: float
-) -> BesidePeople:
-    """Return the agreement as a row, and Youden's J."""
-    if not pairs:
-        return None, None
-    labels, verdicts = np.array(pairs, np.float64).T  # None is NaN
-    found = agreement(labels, verdicts, n_grades=n_grades, positive_from=positive, level=level)
-    shares = {name: getattr(found, name) for name in ("agreed", "sensitivity", "specificity")}
-    plain = {name: share._asdict() for name, share in shares.items()}
-    row = {**found._asdict(), "table": found.table.tolist(), **plain}
-    sensitivity, specificity = found.sensitivity.value, found.specificity.value
-    if sensitivity is None or specificity is None:
-        return row, None
-    return row, sensitivity + specificity - 1
-
-
-def _document_labels(pipeline: Pipeline) -> dict[Place, int]:
-    experiment = pipeline.experiment
-    grades: list[tuple[Place, int]] = [
+def _labelled_passages(pipeline: Pipeline, key: ArtifactKey) -> Labelled:
+    """Return what is said of documents: by people, labels of passages if there are, else qrels."""
+    experiment, positive = pipeline.experiment, POSITIVE[RELEVANCE]
+    grades: list[tuple[Place, int | None]] = [
         ((line.query_id, line.document_id), line.grade)
         for file in experiment.passage_label_files.values()
         for line in read_judgments(file)
         if line.grade is not None and not line.is_hint
     ]
     if not grades and experiment.has_qrels:
-        rows = pipeline.artifact(QRELS_KEY).table().to_pylist()
-        grades = [((row["query_id"], row["document_id"]), row["grade"]) for row in rows]
-    labels: dict[Place, int] = {}
+        grades = _document_grades(pipeline, QRELS_KEY)
+    labels, verdicts = _highest(grades), _highest(_document_grades(pipeline, key))
+    # Where people only say 0 and 1, the judge's 2 and 3 count as 1.
+    is_graded = max(filter(None, labels.values()), default=0) > 1
+    highest, lowest = (HIGHEST[RELEVANCE], positive) if is_graded else (1, 1)
+    pairs = [
+        (
+            min(max(labels[place] or 0, 0), highest),
+            grade if is_graded or grade is None else int(grade >= positive),
+        )
+        for place, grade in verdicts.items()
+        if place in labels
+    ]
+    return pairs, highest + 1, lowest
+
+
+def _document_grades(pipeline: Pipeline, key: ArtifactKey) -> list[tuple[Place, int | None]]:
+    rows = column_values(pipeline.artifact(key).table(), "query_id", "document_id", "grade")
+    return [((query_id, document_id), grade) for query_id, document_id, grade in rows]
+
+
+def _highest(grades: Iterable[tuple[Place, int | None]]) -> dict[Place, int | None]:
+    """Return the highest grade of each place; None where no passage of it has one."""
+    highest: dict[Place, int | None] = {}
     for place, grade in grades:
-        labels[place] = max(labels.get(place, 0), grade)
-    return labels
+        of_place = [one for one in (highest.get(place), grade) if one is not None]
+        highest[place] = max(of_place, default=None)
+    return highest
+
+
+def _agreement(labelled: Labelled, level: float) -> tuple[Row | None, float | None]:
+    """Return how far they agree (None without a label), and Youden's J.
+
+    J is sensitivity + specificity - 1: 0 for who guesses or says one thing only; None where people
+    call all positive, or all negative.
+    """
+    pairs, n_grades, positive = labelled
+    if not pairs:
+        return None, None
+    labels, verdicts = np.array(pairs, np.float64).T  # None is NaN
+    beside = agreement(labels, verdicts, n_grades=n_grades, positive_from=positive, level=level)
+    shares = {name: getattr(beside, name) for name in ("agreed", "sensitivity", "specificity")}
+    plain = {name: share._asdict() for name, share in shares.items()}
+    row = {**beside._asdict(), "table": beside.table.tolist(), **plain}
+    sensitivity, specificity = beside.sensitivity.value, beside.specificity.value
+    if sensitivity is None or specificity is None:
+        return row, None
+    return row, sensitivity + specificity - 1
 
 
 def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
@@ -361,10 +356,10 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
 
 def _replies(pipeline: Pipeline, key: ArtifactKey, items: Sequence[Item]) -> Mapping[str, str]:
     """Return the raw replies about items by their keys; none where no model was asked."""
-    asked = asked_model(pipeline.experiment, key)
-    if asked is None:
+    judge_and_model = asked_model(pipeline.experiment, key)
+    if judge_and_model is None:
         return {}
-    identity = asked[1].identity()
-    requests = [one for again in (False, True) for one in asked[0].requests(items, again=again)]
+    judge, identity = judge_and_model[0], judge_and_model[1].identity()
+    requests = [one for again in (False, True) for one in judge.requests(items, again=again)]
     pairs = zip(requests, pipeline.replies.get(identity, requests), strict=True)
     return {reply_key(identity, request): reply.text for request, reply in pairs if reply}

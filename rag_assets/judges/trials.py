@@ -90,7 +90,7 @@ def wrong_answers(items: Iterable[CorrectnessItem]) -> list[CorrectnessItem]:
         others = ((other.golds[0], set(words(other.golds[0]))) for other in following)
         answer = next((gold for gold, bag in others if bag and not bag & right), None)
         if answer is not None:
-            wrong.append(item._replace(answer=answer))
+            wrong.append(item._replace(text=answer))
     return wrong
 
 
@@ -103,7 +103,7 @@ def wrong_passages(items: Sequence[RelevanceItem]) -> list[RelevanceItem]:
     near: dict[str, set[str]] = {}
     for item in items:
         near.setdefault(item.query_id, set()).add(item.document_id)
-    texts = {(item.document_id, item.start, item.end): item.passage for item in items}
+    texts = {(item.document_id, item.start, item.end): item.text for item in items}
     places = sorted(texts, key=lambda place: permanent_hash(*place))[:MAX_CANDIDATES]
     bags = {place: set(words(texts[place])) for place in places}
     wrong = []
@@ -158,7 +158,7 @@ def _trial(
     for item in items:
         text = change(item.text, item, len(pairs)) if len(pairs) < n else None
         if text is not None:
-            pairs.append((item, item.with_text(text)))
+            pairs.append((item, item._replace(text=text)))
     return Trial(name, tuple(pairs), truth, expected, None if pairs else reason)
 
 
@@ -192,29 +192,23 @@ def result(
     if not n and trial.pairs:
         reason = f"the judge sees none of the {len(trial.pairs)} as they are before the change"
     passed = n_noticed / n >= at_least if n else None
-    return result_row(trial.name, len(trial.pairs), n, n_noticed, passed=passed, reason=reason)
+    return result_row(trial.name, (len(trial.pairs), n, n_noticed), passed, reason)
 
 
 def result_row(
-    name: str,
-    n: int = 0,
-    tried: int = 0,
-    noticed: int = 0,
-    *,
-    passed: bool | None = None,
-    reason: str | None = None,
+    name: str, numbers: tuple[int, int, int], passed: bool | None, reason: str | None
 ) -> dict[str, Any]:
     """Return what came of a trial.
 
     Args:
         name: of the trial.
-        n: how many texts were to be tried.
-        tried: of these, how many the judge saw as they are before the change.
-        noticed: of these, how many it saw as they are after it; the bounds of this share are
-            Wilson's, 0 and 1 where nothing was tried.
+        numbers: how many texts were to be tried; of these, how many the judge saw as they are
+            before the change; and of these, how many it saw as they are after it. The bounds of
+            this last share are Wilson's, 0 and 1 where nothing was tried.
         passed: None: not tried, and ``reason`` says why.
         reason: also of a trial that failed without being tried.
     """
+    n, tried, noticed = numbers
     low, high = wilson(noticed / tried, tried) if tried else (0.0, 1.0)
     counts = {"n": n, "tried": tried, "noticed": noticed, "low": low, "high": high}
     return {"name": name, **counts, "passed": passed, "reason": reason}

@@ -48,10 +48,10 @@ from rag_assets.judges.base import (
     RelevanceItem,
     Verdict,
 )
-from rag_assets.judges.llm import LlmJudge
+from rag_assets.judges.registry import LlmJudge
 from rag_assets.llm.completions import ModelSession
 from rag_assets.retrieval.runs_stage import depth_at_most, has_one_ranking
-from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS
+from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS, TableSchema, column_values
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint
@@ -64,6 +64,8 @@ class _VerdictsStage(Stage):
     """One partition a judge."""
 
     kind: ClassVar[Kind]
+    grade: ClassVar[str]
+    schema: ClassVar[TableSchema]
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     group = "judges"
 
@@ -79,8 +81,8 @@ class _VerdictsStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         described = dict(context.experiment.judges[key["judge"]].described(self.kind))
-        asked = asked_model(context.experiment, key)
-        model = {LLM: dict(asked[1].identity())} if asked is not None else {}
+        judge_and_model = asked_model(context.experiment, key)
+        model = {LLM: dict(judge_and_model[1].identity())} if judge_and_model is not None else {}
         return {JUDGE: described, **model}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -88,11 +90,23 @@ class _VerdictsStage(Stage):
         files = {} if isinstance(judge, LlmJudge) else judge.files()  # prompts are in the config
         return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
 
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        judged = judged_items(context, key)
+        verdicts, facts = _judged(context, key, judged)
+        of_item = dict(zip(judged, verdicts, strict=True))
+        rows: list[dict[str, object]] = []
+        for item in _items(context, key):
+            verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
+            place = dict(zip(self.schema.key, item.place, strict=True))
+            reply = {"problem": verdict.problem, "reply": verdict.reply}
+            rows.append({**place, self.grade: verdict.grade, **reply})
+        return TableProduct(self.schema.from_rows(rows), facts)
+
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
-        experiment, asked = context.experiment, asked_model(context.experiment, key)
-        if asked is None:
+        experiment, judge_and_model = context.experiment, asked_model(context.experiment, key)
+        if judge_and_model is None:
             return NO_WORK
-        (judge, llm), queries = asked, context.current(QUERIES_KEY)
+        (judge, llm), queries = judge_and_model, context.current(QUERIES_KEY)
         line, n_of_passages = llm_line(experiment, judge.llm), int(self.kind == RELEVANCE)
         if line is None or queries is None:
             return llm_work([line] if line is not None else [])
@@ -121,7 +135,7 @@ class RelevanceVerdicts(_VerdictsStage):
     """
 
     name = "relevance_verdicts"
-    kind = RELEVANCE
+    kind, grade = RELEVANCE, "grade"
     schema = RELEVANCE_VERDICTS
     row = "One text that a retriever hands over for one query: how relevant it is to this judge."
 
@@ -133,15 +147,6 @@ class RelevanceVerdicts(_VerdictsStage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         depth = context.experiment.judges[key["judge"]].depth
         return {**super().config(context, key), "depth": depth}
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        items = relevance_items(context, key)
-        verdicts, facts = _judged(context, key, items)
-        names = RELEVANCE_VERDICTS.arrow().names
-        pairs = zip(items, verdicts, strict=True)
-        both = ({**item._asdict(), **verdict._asdict()} for item, verdict in pairs)
-        rows = [{name: row[name] for name in names} for row in both]
-        return TableProduct(RELEVANCE_VERDICTS.from_rows(rows), facts)
 
     def _most_items(self, context: StageContext, judge: Judge) -> int:
         most = 0
@@ -156,7 +161,7 @@ class AnswerVerdicts(_VerdictsStage):
     """Which answers a judge takes for right."""
 
     name = "answer_verdicts"
-    kind = CORRECTNESS
+    kind, grade = CORRECTNESS, "correct"
     schema = ANSWER_VERDICTS
     row = "One answer to one question: whether this judge takes it for right."
 
@@ -165,17 +170,6 @@ class AnswerVerdicts(_VerdictsStage):
         read = [Input(f"answers_{number}", answers_key(name)) for number, name in cells]
         golds = Input("golds", QUERY_FACTS_KEY, "answers")
         return [Input("questions", QUERIES_KEY, "text"), golds, *read]
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        items, asked = correctness_items(context), answers_in_words(context)
-        verdicts, facts = _judged(context, key, asked)
-        of_item = dict(zip(asked, verdicts, strict=True))
-        rows: list[dict[str, object]] = []
-        for item in items:
-            verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
-            said = {"correct": verdict.grade, "problem": verdict.problem, "reply": verdict.reply}
-            rows.append({"query_id": item.query_id, "answer": item.answer, **said})
-        return TableProduct(ANSWER_VERDICTS.from_rows(rows), facts)
 
     def _most_items(self, context: StageContext, judge: Judge) -> int:
         return len(context.experiment.answer_cells)
@@ -204,13 +198,12 @@ def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]
 def relevance_items(context: StageContext, key: ArtifactKey) -> list[RelevanceItem]:
     """Return what a judge of passages judges, by question and place; a text of a query once."""
     depth = context.experiment.judges[key["judge"]].depth
-    questions, documents = _questions(context), document_texts(context)
+    questions, documents = question_texts(context), document_texts(context)
     spans: set[tuple[str, str, int, int]] = set()
     for name, k in product(context.experiment.retrievers, context.experiment.judged_cutoffs):
         table = context.artifact(passages_key(name, k)).table()
         table = table.filter(pc.less_equal(table["rank"], depth))
-        columns = (table[column].to_pylist() for column in RELEVANCE_VERDICTS.key)
-        spans.update(zip(*columns, strict=True))
+        spans.update(column_values(table, *RELEVANCE_VERDICTS.key))
     return [
         RelevanceItem(query_id, questions[query_id], document_id, start, end, text)
         for query_id, document_id, start, end in sorted(spans)
@@ -223,14 +216,16 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
 
     An answer that failed has no text, and a question without a right answer no standard.
     """
-    questions = _questions(context)
-    facts = context.artifact(QUERY_FACTS_KEY).table().select(["query_id", "answers"]).to_pylist()
-    golds = {row["query_id"]: tuple(row["answers"]) for row in facts if row["answers"]}
+    questions = question_texts(context)
+    facts = context.artifact(QUERY_FACTS_KEY).table()
+    golds = {one: tuple(texts) for one, texts in column_values(facts, "query_id", "answers")}
     pairs = {
-        (row["query_id"], row["answer"])
+        (query_id, answer)
         for name in context.experiment.answer_cells
-        for row in context.artifact(answers_key(name)).table().to_pylist()
-        if row["answer"] is not None and row["query_id"] in golds
+        for query_id, answer in column_values(
+            context.artifact(answers_key(name)).table(), "query_id", "answer"
+        )
+        if answer is not None and golds.get(query_id)
     }
     return [
         CorrectnessItem(query_id, questions[query_id], answer, golds[query_id])
@@ -240,14 +235,17 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
 
 def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
     """Return those of :func:`correctness_items` that say anything; the others are wrong."""
-    return [item for item in correctness_items(context) if item.answer.strip()]
+    return [item for item in correctness_items(context) if item.text.strip()]
 
 
 def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
     """Return what the judge of a partition of either stage is handed; its inputs are current."""
-    if key.asset == RelevanceVerdicts.name:
-        return list(relevance_items(context, key))
-    return list(answers_in_words(context))
+    return [one for one in _items(context, key) if one.kind == RELEVANCE or one.text.strip()]
+
+
+def _items(context: StageContext, key: ArtifactKey) -> Sequence[Item]:
+    is_relevance = key.asset == "relevance_verdicts"
+    return relevance_items(context, key) if is_relevance else correctness_items(context)
 
 
 def asked_model(experiment: Experiment, key: ArtifactKey) -> tuple[LlmJudge, LlmConfig] | None:
@@ -266,9 +264,9 @@ def judge_fingerprint(manifest: Manifest) -> str:
     return fingerprint([parts, dict(manifest.versions)])
 
 
-def _questions(context: StageContext) -> dict[str, str]:
-    table = context.artifact(QUERIES_KEY).table()
-    return dict(zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+def question_texts(context: StageContext) -> dict[str, str]:
+    """Return the text of every question by its id."""
+    return dict(column_values(context.artifact(QUERIES_KEY).table(), "query_id", "text"))
 
 
 def _judged(

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.labels.findings import WARNING, Finding
+from rag_assets.schemas import column_values
 from rag_assets.sources.fields import shown
 
 THRESHOLD = 0.8
@@ -87,12 +88,12 @@ def _buckets(sets: Mapping[int, np.ndarray], threshold: float) -> Iterator[list[
         return
     every = np.concatenate(list(sets.values()))
     _, numbers, counts = np.unique(every, return_inverse=True, return_counts=True)
-    edges = np.cumsum([len(own) for own in sets.values()])[:-1]
+    edges = np.cumsum([len(hashes) for hashes in sets.values()])[:-1]
     prefixes = []
-    for own, frequency in zip(sets.values(), np.split(counts[numbers], edges), strict=True):
-        n = len(own) - math.ceil(threshold * len(own) - 1e-9) + 1
+    for hashes, frequency in zip(sets.values(), np.split(counts[numbers], edges), strict=True):
+        n = len(hashes) - math.ceil(threshold * len(hashes) - 1e-9) + 1
         rarest = np.argsort(frequency, kind="stable")[:n]
-        prefixes.append(own[rarest[frequency[rarest] > 1]])
+        prefixes.append(hashes[rarest[frequency[rarest] > 1]])
     keys = np.concatenate(prefixes)
     rows = np.repeat(list(sets), [len(prefix) for prefix in prefixes])
     order = np.argsort(keys, kind="stable")
@@ -198,8 +199,7 @@ def duplicate_queries(queries: pa.Table, qrels: pa.Table) -> list[Finding]:
     ``conflicting_queries``: their judgments differ, so no ranking can satisfy both.
     """
     groups: dict[str, list[str]] = defaultdict(list)
-    ids, texts = queries.column("query_id").to_pylist(), queries.column("text").to_pylist()
-    for query_id, text in zip(ids, texts, strict=True):
+    for query_id, text in column_values(queries, "query_id", "text"):
         groups[" ".join(text.split()).casefold()].append(query_id)
     judged, findings = _judgments(qrels), list[Finding]()
     for text, (first, *others) in groups.items():
@@ -216,6 +216,6 @@ def _judgments(qrels: pa.Table) -> dict[str, frozenset[frozenset[tuple[object, .
     """Return the evidences of each query, whatever they are called."""
     by_query: dict[str, dict[str, set[tuple[object, ...]]]] = defaultdict(lambda: defaultdict(set))
     names = ("query_id", "evidence_id", "document_id", "start", "end", "grade")
-    for query, evidence, *rest in zip(*(qrels.column(n).to_pylist() for n in names), strict=True):
+    for query, evidence, *rest in column_values(qrels, *names):
         by_query[query][evidence].add(tuple(rest))
     return {query: frozenset(map(frozenset, rows.values())) for query, rows in by_query.items()}

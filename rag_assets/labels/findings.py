@@ -19,7 +19,7 @@ from rag_assets.evaluation.query_facts import (
     filter_of,
     metadata_of,
 )
-from rag_assets.schemas import COUNT, TEXT, Column, TableSchema
+from rag_assets.schemas import COUNT, TEXT, Column, TableSchema, column_values
 from rag_assets.sources.dataset import EMPTY, UNKNOWN_ID, RowError
 from rag_assets.sources.tables import KnownIds
 
@@ -66,12 +66,8 @@ def reading_problems(problems: Iterable[DataError]) -> list[Finding]:
     A table that is empty because its rows were refused is left out.
     """
     different = {str(problem): problem for problem in problems}
-    causes = [cause for cause in different.values() if _check(cause) != EMPTY]
-    return [_finding(cause) for cause in causes or different.values()]
-
-
-def _check(problem: DataError) -> str:
-    return problem.check if isinstance(problem, RowError) else UNREADABLE
+    findings = [_finding(problem) for problem in different.values()]
+    return [finding for finding in findings if finding.check != EMPTY] or findings
 
 
 def _finding(error: DataError) -> Finding:
@@ -131,7 +127,7 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> list[Finding
     A query that is meant to have none says so, and is no finding: it has the tag ``unanswerable``,
     or its metadata ``is_impossible: true``, as in SQuAD.
     """
-    grades = list(zip(*(qrels[name].to_pylist() for name in ("query_id", "grade")), strict=True))
+    grades = list(column_values(qrels, "query_id", "grade"))
     judged = {query_id for query_id, grade in grades if grade >= 0}
     answerable = {query_id for query_id, grade in grades if grade > 0}
     explained = answerable | declared_unanswerable(queries)

@@ -206,10 +206,6 @@ def add_judgments(
     return Added(file, len(chosen), n_known, len(new) - len(chosen), len(conflicts))
 
 
-def _key(unit: PooledUnit, whole: bool) -> Key:
-    return (*unit[:2], None, None) if whole else unit
-
-
 def key_of(row: Mapping[str, Any]) -> Key:
     """Return what a row of qrels is about."""
     return (row["query_id"], row["document_id"], row["start"], row["end"])
@@ -219,7 +215,7 @@ def by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
     """Return one judgment a key: the one with the highest grade, the first of several."""
     by_key: dict[Key, Judgment] = {}
     for judgment in judgments:
-        key = _key(judgment.unit, whole)
+        key: Key = (*judgment.unit[:2], None, None) if whole else judgment.unit
         if key not in by_key or judgment.grade > by_key[key].grade:
             by_key[key] = judgment
     return by_key

@@ -30,6 +30,7 @@ import pyarrow as pa
 from rag_assets.chunking.chunker import trimmed
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.schemas import column_values
 from rag_assets.store.canonical import permanent_hash
 
 Spans = Mapping[str, tuple[str, int, int]]
@@ -92,13 +93,12 @@ class SamePassages:
 
 def units_in(table: pa.Table) -> list[PooledUnit]:
     """Return the unit of each row of a table with the columns :data:`PLACE`."""
-    return list(map(PooledUnit, *(table[name].to_pylist() for name in PLACE)))
+    return [PooledUnit(*place) for place in column_values(table, *PLACE)]
 
 
 def texts_of(documents: pa.Table) -> dict[str, str]:
     """Return document -> its text; ``documents`` is a table of ``schemas.DOCUMENTS``."""
-    ids, texts = (documents[name].to_pylist() for name in ("document_id", "text"))
-    return dict(zip(ids, texts, strict=True))
+    return dict(column_values(documents, "document_id", "text"))
 
 
 def without_outer_blanks(pooled: Iterable[PooledUnit], documents: pa.Table) -> set[PooledUnit]:
@@ -152,9 +152,8 @@ def in_blind_order(
 
 def spans_of(units: pa.Table) -> Spans:
     """Return the spans of a table with ``unit_id``, ``document_id``, ``start`` and ``end``."""
-    names = ("unit_id", "document_id", "start", "end")
-    columns = (units.column(name).to_pylist() for name in names)
-    return {item: (name, start, end) for item, name, start, end in zip(*columns, strict=True)}
+    rows = column_values(units, "unit_id", "document_id", "start", "end")
+    return {unit_id: (document_id, start, end) for unit_id, document_id, start, end in rows}
 
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -268,7 +267,7 @@ def label_pool(
     rows = [
         (number, PooledUnit(*place), rank)
         for number, table in enumerate(passages.values())
-        for rank, *place in zip(*(table[c].to_pylist() for c in ("rank", *PLACE)), strict=True)
+        for rank, *place in column_values(table, "rank", *PLACE)
         if rank <= depth and place[0] in number_of
     ]
     spans = {passage for _, passage, _ in rows}

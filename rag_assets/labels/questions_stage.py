@@ -1,11 +1,18 @@
-"""``generated_questions``: what a language model asks about chunks, in front of the queries."""
+"""``generated_questions``: what a language model asks about chunks, each with its chunk's span.
+
+A question that is not worth a person's time is dropped, with one reason. Of questions that ask
+nearly the same the earliest is kept. Similarity is Jaccard's of their sets of words; questions
+about other numbers ("in 1999", "in 2001") are never alike.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,16 +31,229 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.question_generation import (
-    QUESTIONS,
-    GeneratedQuestions,
-    generate_questions,
-    question_requests,
-)
-from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.llm.completions import Estimate
+from rag_assets.labels.questions import QUESTIONS, QuestionOptions
+from rag_assets.llm.client import Answer, ChatRequest, Failed
+from rag_assets.llm.completions import Completions, Estimate
+from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
+from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
+from rag_assets.schemas import column_values
 from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import permanent_hash
+
+TOO_SHORT = "too_short"
+NOT_A_QUESTION = "not_a_question"
+ABOUT_THE_PASSAGE = "about_the_passage"
+COPIED = "copied_from_the_chunk"
+ANSWER_INSIDE = "answer_in_the_question"
+NEAR_DUPLICATE = "near_duplicate"
+REASONS = (TOO_SHORT, NOT_A_QUESTION, ABOUT_THE_PASSAGE, COPIED, ANSWER_INSIDE, NEAR_DUPLICATE)
+_PLAIN_ANSWERS = ("yes", "no", "true", "false")  # "no" inside a question gives nothing away
+
+# Latin, full-width, Arabic, Greek (which looks like a semicolon), Armenian, Ethiopic
+_QUESTION_MARK = re.compile("[?\uff1f\u061f\u037e\u055e\u1367][\"'\u201d\u2019\u300d)\\s]*$")
+_SOURCE = "passage|excerpt|snippet|extract"
+_ALSO = "text|document|article|paragraph|section|context|chapter|author|information"
+
+_ABOUT = re.compile(
+    rf"\b(?:(?:the|this|that|these|above|given|provided|following) (?:{_SOURCE})s?\b"
+    rf"|(?:this|above|given|provided|following|(?:according|referring) to the|based on the"
+    rf"|(?:mentioned|described|discussed|stated|provided|given|presented|written) (?:in|by) the"
+    rf"|does the|did the|is the|in the|by the|of the) "
+    rf"(?:(?:above|given|provided|following) )?(?:{_ALSO})s?(?=\s*(?:[?,.;:]|$"
+    r"|mentions?|says?|said|states?|describes?|discuss(?:es)?|provides?|provided|above|given)))",
+    re.IGNORECASE,
+)
+
+_ABOUT_CJK = re.compile(
+    "\u672c\u6587|\u4e0a\u6587|\u6587\u4e2d|\u6587\u7ae0|\u8be5\u6587|\u8fd9\u6bb5|\u8be5\u6bb5"
+    "|\u6bb5\u843d|\u4e0a\u8ff0(?:\u6587\u672c|\u5185\u5bb9)|\u7ed9\u5b9a\u7684?\u6587\u672c"
+    "|\u672c\u6bb5|\u3053\u306e\u6587\u7ae0"
+)
+COPIED_WORDS = 4
+"""Length of the runs of words by which a copy is found."""
+
+_OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
+_KEYS = ("question", "query")
+
+
+class GeneratedQuestions(NamedTuple):
+    """What a model made of the chunks.
+
+    Attributes:
+        questions: table of :data:`QUESTIONS`, in the order of the chunks.
+        failures: chunk id -> why there is no question of it.
+        counts: reason -> how many questions were dropped.
+        n_unanswered: chunks of which the model said nothing, not even that it refuses.
+    """
+
+    questions: pa.Table
+    failures: dict[str, str]
+    counts: Mapping[str, int]
+    n_unanswered: int = 0
+
+
+def question_requests(chunks: pa.Table, options: QuestionOptions) -> list[ChatRequest]:
+    """Return what would be asked, one request a chunk: for an estimate."""
+    template = options.question_prompt()
+    values = {"n": options.n, "language": options.language}
+    sampling = (options.temperature, options.seed, options.max_tokens, template.label)
+    return [
+        ChatRequest(template.filled({**values, "title": title, "text": text}), *sampling)
+        for title, text in column_values(chunks, "title", "text")
+    ]
+
+
+def generate_questions(
+    chunks: pa.Table, options: QuestionOptions, completions: Completions
+) -> GeneratedQuestions:
+    """Ask for questions about every chunk and drop those that are no use.
+
+    Raises:
+        BudgetReached: the limits allow no more; what was answered is in the cache.
+        ModelUnavailable: the endpoint refuses everything, or does not serve; likewise.
+    """
+    answers = completions.answer(question_requests(chunks, options))
+    model = dict(completions.model.identity).get("model", "")
+    source = f"{model} {options.question_prompt().label}".strip()
+    failures: dict[str, str] = {}
+    rows: list[dict[str, object]] = []
+    dropped: Counter[str] = Counter()
+    places = chunks.select(["chunk_id", "document_id", "start", "end"]).to_pylist()
+    for place, text, answer in zip(places, chunks["text"].to_pylist(), answers, strict=True):
+        questions = parsed_questions(answer, options.n)
+        if isinstance(questions, Unusable):
+            failures[place["chunk_id"]] = questions.reason
+            continue
+        words = question_words(text)
+        for question in questions:
+            reason = fault(question.text, question.answer, words, options)
+            if reason is not None:
+                dropped[reason] += 1
+                continue
+            query_id = f"gen-{permanent_hash(question.text, place['chunk_id']).hex()[:16]}"
+            rows.append({"query_id": query_id, **place, **question._asdict(), "source": source})
+    bags = [frozenset(question_words(str(row["text"]))) for row in rows]
+    alike = near_earlier(bags, options.near_duplicate)
+    if alike:
+        dropped[NEAR_DUPLICATE] = len(alike)
+    different = [row for number, row in enumerate(rows) if number not in alike]
+    n_unanswered = sum(isinstance(answer, Failed) for answer in answers)
+    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, n_unanswered)
+
+
+class Question(NamedTuple):
+    """A question and, where the model gave one, its answer."""
+
+    text: str
+    answer: str | None
+
+
+def parsed_questions(answer: Answer, at_most: int) -> list[Question] | Unusable:
+    """Return the questions of an answer: JSON objects, also one a line, or any list of texts.
+
+    Objects are read one by one, so a broken or half one costs only itself.
+    """
+    text = usable_text(answer)
+    if isinstance(text, Unusable):
+        return text
+    questions = [question for part in _OBJECT.findall(text) if (question := _question(part))]
+    if not questions and "{" not in text:
+        listed = parsed_list(answer, "", at_most)
+        if isinstance(listed, Unusable):
+            return listed
+        questions = [Question(item, None) for item in listed]
+    return questions[:at_most] or Unusable("the answer holds no question")
+
+
+def _question(part: str) -> Question | None:
+    try:
+        value = json.loads(part, strict=False)
+    except ValueError:
+        return None
+    question = next((value[key] for key in _KEYS if isinstance(value.get(key), str)), "")
+    text = " ".join(question.split())
+    answer = value.get("answer")
+    plain = " ".join(answer.split()) if isinstance(answer, str) else ""
+    return Question(text, plain or None) if text else None
+
+
+def fault(
+    question: str, answer: str | None, chunk: list[str], options: QuestionOptions
+) -> str | None:
+    """Return why a question is dropped, the first of :data:`REASONS` that holds; None: it is kept.
+
+    Near duplicates are found among all questions, by :func:`near_earlier`. ``chunk`` are the words
+    of the chunk that it was made from; each CJK character is one. A question is a copy, which any
+    lexical search finds, where the chunk holds more than ``max_copied`` of its runs of words too.
+    """
+    words = question_words(question)
+    if len(words) < options.min_words:
+        return TOO_SHORT
+    if not _QUESTION_MARK.search(question):
+        return NOT_A_QUESTION
+    if _ABOUT.search(question) or _ABOUT_CJK.search(question):
+        return ABOUT_THE_PASSAGE
+    if copied_share(words, chunk, COPIED_WORDS) > options.max_copied:
+        return COPIED
+    if (answer or "").casefold().strip(". ") in _PLAIN_ANSWERS:
+        return None
+    if contains_words(words, question_words(answer or "")):
+        return ANSWER_INSIDE
+    return None
+
+
+def near_earlier(questions: Sequence[frozenset[str]], threshold: float) -> dict[int, int]:
+    """Return for each question that is to be dropped the earlier one that it is like.
+
+    A question is compared with those before it that are kept themselves.
+
+    Args:
+        questions: the words of each; one without words is like none.
+        threshold: lowest similarity of a near duplicate, above 0, at most 1.
+    """
+    distinct: list[int] = []
+    dropped: dict[int, int] = {}
+    for number, question in enumerate(questions):
+        like = (c for c in distinct if _alike(question, questions[c], threshold))
+        first = next(like, None) if question else None
+        if first is not None:
+            dropped[number] = first
+        elif question:
+            distinct.append(number)
+    return dropped
+
+
+def _alike(a: frozenset[str], b: frozenset[str], threshold: float) -> bool:
+    shared = len(a & b)
+    if shared < threshold * (len(a) + len(b) - shared):
+        return False
+    return not any(character.isdigit() for word in a ^ b for character in word)
+
+
+def question_words(text: str) -> list[str]:
+    """Return the words of a text in order, lower-cased; each CJK character is a word."""
+    return [part for word in words(text) for part in split_cjk(word)]
+
+
+def copied_share(question: list[str], text: list[str], n: int) -> float:
+    """Return the share of the question's runs of ``n`` words that stand in the text as well.
+
+    0 for a question of fewer words.
+    """
+    grams = [tuple(question[start : start + n]) for start in range(len(question) - n + 1)]
+    if not grams:
+        return 0.0
+    text_grams = {tuple(text[start : start + n]) for start in range(len(text) - n + 1)}
+    return sum(gram in text_grams for gram in grams) / len(grams)
+
+
+def contains_words(text: list[str], part: list[str]) -> bool:
+    """Return whether ``part``, not empty, stands in ``text`` as one run of words."""
+    size = len(part)
+    starts = range(len(text) - size + 1)
+    return bool(part) and any(text[start : start + size] == part for start in starts)
+
 
 MAX_REASONS = 5
 """Reasons why chunks have no question that are told, those of most chunks."""
@@ -58,8 +278,8 @@ class GeneratedQuestionsStage(Stage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
-        asked = asked_config(context.experiment, options.llm, options.question_prompt())
-        return {**options.recipe_options(), **asked}
+        model = asked_config(context.experiment, options.llm, options.question_prompt())
+        return {**options.recipe_options(), **model}
 
     def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
         return [_options(experiment).llm]

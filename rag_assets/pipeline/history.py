@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint

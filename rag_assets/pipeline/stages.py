@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from rag_assets.answers.contexts_stage import AnswerContexts, PassageLists, Passages
-from rag_assets.answers.metrics_stage import AnswerMetricsStage
-from rag_assets.answers.stage import Answers
+from rag_assets.answers.stage import AnswerMetricsStage, Answers
 from rag_assets.answers.summary_stage import AnswerComparisons, AnswerSummary
 from rag_assets.answers.waterfall_stage import AnswerWaterfall
 from rag_assets.chunking.stage import Chunks, IndexTexts

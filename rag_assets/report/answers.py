@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.answers.waterfall_stage import RIGHT_F1
 from rag_assets.evaluation.leaderboard import is_tied

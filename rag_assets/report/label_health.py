@@ -23,9 +23,9 @@ from rag_assets.labels.logs import (
     source_counts,
 )
 from rag_assets.labels.pool import LINEAR, sampled_metrics
-from rag_assets.labels.question_tables import authors_note
+from rag_assets.labels.questions import authors_note
 from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.labels.sampling.standing import (
+from rag_assets.labels.sampling.sample_stage import (
     ITEMS,
     PRICE,
     QUESTIONS,
@@ -198,7 +198,7 @@ def label_status(
         judged; drawn and without a grade; with a label of the dataset), ``n_questions``, ``level``
         of each interval, ``notes``, ``question_marks`` (mark -> questions), ``sources`` (source ->
         lines), ``estimates`` of all metrics, and what
-        :func:`rag_assets.labels.sampling.standing.sample_status` has of the one that is decided.
+        :func:`~rag_assets.labels.sampling.sample_stage.sample_status` has of the one that decides.
     """
     level = experiment.statistics.confidence
     counted, judged = sample.pool.counted, sample.judged

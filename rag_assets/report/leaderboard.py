@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rag_assets.evaluation.query_facts import ALL, TEST
-from rag_assets.labels.question_tables import authors_note
+from rag_assets.labels.questions import authors_note
 from rag_assets.pipeline.selection import Selection
 from rag_assets.report.answers import answer_sheets
 from rag_assets.report.formats import interval_name

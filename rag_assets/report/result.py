@@ -10,7 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.options import GOLD
+from rag_assets.answers.answerers import GOLD
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of

@@ -19,12 +19,14 @@ from rag_assets.labels.pool import estimable_metric
 from rag_assets.labels.sampling.estimates import Estimator, no_interval_text
 from rag_assets.labels.sampling.label_sample import OPEN, stored_sample
 from rag_assets.labels.sampling.sample_stage import (
+    ITEMS,
+    QUESTIONS,
     SAMPLED_ESTIMATES_KEY,
     SAMPLED_LABELS_KEY,
     SAMPLED_PASSAGES_KEY,
+    finite,
     passages_of,
 )
-from rag_assets.labels.sampling.standing import ITEMS, QUESTIONS, finite
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import (
     EstimatedSource,

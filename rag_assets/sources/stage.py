@@ -18,7 +18,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.logs import acting, marked_queries
-from rag_assets.labels.question_tables import qrels_of, queries_of
+from rag_assets.labels.questions import qrels_of, queries_of
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_files import engine_versions, reader_code

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from rag_assets.answers.answer_text import Language
-from rag_assets.answers.cases import Evidence, Passage, Question
+from rag_assets.answers.cases import Evidence, Gold, Passage
 from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.metrics_stage import answer_metrics
+from rag_assets.answers.stage import answer_metrics
 from rag_assets.schemas import ANSWERS
 
 Place = tuple[str, str, int | None, int | None]
@@ -39,10 +39,10 @@ def gold_table(
     answers: Mapping[str, Sequence[str]],
     evidence: Mapping[str, Sequence[Place]] | None = None,
     unanswerable: Sequence[str] = (),
-) -> list[Question]:
+) -> list[Gold]:
     """Query -> right answers; and its evidence."""
     return [
-        Question(
+        Gold(
             query_id,
             query_id not in unanswerable,
             tuple(texts),

@@ -25,10 +25,10 @@ from rag_assets.answers.answer_text import (
     without_markers,
     words,
 )
+from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.cases import Evidence, Passage
 from rag_assets.answers.metrics import METRICS, token_f1
-from rag_assets.answers.metrics_stage import answer_metrics, golds_of
-from rag_assets.answers.options import AnswerCell
+from rag_assets.answers.stage import answer_metrics, golds_of
 from rag_assets.answers.summary_stage import answer_summary
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import facts_table

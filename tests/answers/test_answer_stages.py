@@ -18,7 +18,7 @@ from rag_assets.answers.contexts_stage import (
     answer_contexts_key,
     gold_units,
     ordered,
-    passage_lists,
+    passage_lists_key,
     passages,
     passages_key,
     random_units,
@@ -26,9 +26,8 @@ from rag_assets.answers.contexts_stage import (
     within,
 )
 from rag_assets.answers.metrics import METRICS
-from rag_assets.answers.metrics_stage import answer_metrics_key
-from rag_assets.answers.prediction_files import read_answers
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.predictions import read_answers
+from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.answers.waterfall_stage import (
     CLASSES,
@@ -97,6 +96,14 @@ def test_other_predictions_change_answers_and_what_is_below(answering: Tiny) -> 
     table = answering.pipeline().artifact(answer_metrics_key("official@-")).table()
     assert table["answer_em"].to_pylist() == [1.0] * 7
     assert not any(table["failed"].to_pylist())
+
+
+def test_a_list_says_what_each_cell_holds(master: Tiny) -> None:
+    pipeline = master.pipeline()
+    for row in pipeline.artifact(passage_lists_key("bm25")).table().to_pylist():
+        cell = pipeline.artifact(passages_key("bm25", row["top_k"]))
+        sizes = cell.manifest.rows, cell.manifest.digests["all"]
+        assert (row["n_passages"], row["digest"]) == sizes
 
 
 def test_contexts_of_units_drawn_and_of_none(master: Tiny) -> None:
@@ -312,22 +319,6 @@ def test_passages_are_the_texts_of_the_units_of_a_run() -> None:
     table = passages(RUNS.from_rows(rows), RETRIEVER_CONTEXTS.from_rows(contexts), "chunk_id")
     assert table["unit_id"].to_pylist() == ["b", "a"]
     assert table["n_tokens"].to_pylist() == [ord("b"), ord("a")]
-
-
-def test_lists_have_a_row_for_every_query_and_cutoff_and_tell_changes() -> None:
-    cells = {1: handed_over(q=[3]), 2: handed_over(q=[3, 5], r=[4])}
-    rows = passage_lists(cells, ["q", "r"]).to_pylist()
-    found = {(row["query_id"], row["top_k"]): row for row in rows}
-    assert [(row["n_passages"], row["n_tokens"]) for row in rows] == [
-        (1, 3),
-        (2, 8),
-        (0, 0),
-        (1, 4),
-    ]
-    assert found["q", 1]["digest"] != found["q", 2]["digest"]
-    moved = cells[1].set_column(3, "document_id", pa.array(["e"]))
-    again = passage_lists({1: moved}, ["q"]).to_pylist()
-    assert again[0]["digest"] != found["q", 1]["digest"]
 
 
 def test_gold_is_all_evidence_by_document_and_place() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_assets.answers.answerers import ExtractiveGenerator, Question
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.extractive import (
     MAX_ANSWER_TOKENS,
@@ -20,10 +21,8 @@ from rag_assets.answers.extractive import (
     _best_span,
     best_sentence,
 )
-from rag_assets.answers.generators import ExtractiveGenerator, Question
-from rag_assets.answers.metrics_stage import answer_metrics_key
-from rag_assets.answers.prediction_files import read_answers, read_na_probs, read_predictions
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.predictions import read_answers, read_na_probs, read_predictions
+from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.evaluation.units import text_of
 from rag_assets.llm.completions import ModelSession

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_assets.answers.metrics_stage import answer_metrics_key
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.answers.metrics_stage import answer_metrics
+from rag_assets.answers.stage import answer_metrics
 from rag_assets.answers.waterfall_stage import (
     CLASSES,
     STAGES,

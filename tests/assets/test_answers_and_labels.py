@@ -10,8 +10,7 @@ import dagster as dg
 import duckdb
 import pytest
 
-from rag_assets.answers.metrics_stage import answer_metrics_key
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import asset_key
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key

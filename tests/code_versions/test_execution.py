@@ -146,7 +146,7 @@ def test_questions_that_a_model_writes(tmp_path: Path) -> None:
             tiny.run()
     own = ("generated_questions", "queries", "qrels")
     assert set(own) <= tracer.executed.keys()
-    assert ("labels/question_tables.py") in {f for f, _ in tracer.executed["qrels"]}
+    assert ("labels/questions.py") in {f for f, _ in tracer.executed["qrels"]}
     assert missing(tracer, tiny.pipeline()) == {}
 
 

@@ -435,7 +435,7 @@ def test_a_sheet_asks_once_for_what_has_no_label_and_tells_no_system() -> None:
         [{"query_id": "q2", "answer": "no", "correct": None, "probability": 0.5}]
     )
     rows = sheet_rows(given, labels)
-    assert [(row.query_id, row.answer) for row in rows] == [("q2", "maybe"), ("q1", "=1+1")]
+    assert [(row.query_id, row.text) for row in rows] == [("q2", "maybe"), ("q1", "=1+1")]
     text = sheet_text(rows)
     cells = csv_rows(text)
     assert [cell["answer"] for cell in cells] == ["maybe", "'=1+1"]

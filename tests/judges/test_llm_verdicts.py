@@ -18,10 +18,9 @@ from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.hosts import circle_warnings
-from rag_assets.judges import llm as llm_judge
+from rag_assets.judges import registry as llm_judge
 from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem, parse
-from rag_assets.judges.llm import LlmJudge
-from rag_assets.judges.registry import JUDGE_TYPES
+from rag_assets.judges.registry import JUDGE_TYPES, LlmJudge
 from rag_assets.judges.verdicts_stage import (
     answer_verdicts_key,
     judge_fingerprint,
@@ -209,7 +208,7 @@ def test_texts_stand_between_marks_that_none_of_them_can_write() -> None:
         for mark in own:
             assert not any(mark in one for one in item.texts)
     first = judge.requests([answer])[0].messages[-1].content
-    other = judge.requests([answer._replace(answer="11")])[0].messages[-1].content
+    other = judge.requests([answer._replace(text="11")])[0].messages[-1].content
     assert re.findall(r"<(\w{32})> \[1\]", first)[0] != re.findall(r"<(\w{32})> \[1\]", other)[0]
 
 

@@ -71,7 +71,7 @@ def test_replies_and_grades_that_are_read_again(tmp_path: Path) -> None:
 
 def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
     judge = recorded(tmp_path, of_dog(grade=3, digest=item_digest(DOG)))
-    edited = DOG._replace(passage="A dog costs 12 crowns.")
+    edited = DOG._replace(text="A dog costs 12 crowns.")
     assert judged(judge, DOG) == [Verdict(3)]
     assert judged(judge, edited) == [Verdict(None, EDITED)]
     assert judged(judge, DOG._replace(question="and a cat?")) == [Verdict(None, EDITED)]
@@ -85,10 +85,10 @@ def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
         ({"query_id": "q1"}, "`document_id`: is missing, and so is `answer`"),
         (of_dog(), "`reply`: is missing, and so is `grade`"),
         ({"query_id": "q1", "answer": "x"}, "`reply`: is missing, and so is `correct`"),
-        (of_dog(grade=4), "`grade`: is 4; must be a whole number from 0 to 3, or null"),
-        (of_dog(grade=True), "`grade`: is a boolean; must be a whole number from 0 to 3"),
-        (of_dog(grade=0, start=-1), "`start`: is -1; must be a whole number of 0 or more"),
-        (of_dog(grade=0, end=None), "`end`: is null; must be a whole number of 0 or more"),
+        (of_dog(grade=4), "`grade`: is 4; must be an integer from 0 to 3, or null"),
+        (of_dog(grade=True), "`grade`: is a boolean; must be an integer from 0 to 3"),
+        (of_dog(grade=0, start=-1), "`start`: is -1; must be an integer from 0 on"),
+        (of_dog(grade=0, end=None), "`end`: is null; must be an integer from 0 on"),
         (of_dog(grade=0, start=21), "`end`: is 20, before its start 21"),
         ({"query_id": "q1", "answer": "x", "correct": 1}, "must be true, false or null"),
         ({"query_id": "q1", "answer": 3, "correct": True}, "`answer`: is 3; must be a string"),

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.labels.experiment_pool import EVIDENCE, SHEET, read_sheet, sheet_text
 from rag_assets.labels.label_import import without_covered
-from rag_assets.labels.passage_sheets import EVIDENCE, SHEET, read_sheet, sheet_text
 from rag_assets.labels.pool import (
     MAX_UNION_CHARACTERS,
     PLACE,

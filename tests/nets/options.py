@@ -22,7 +22,7 @@ import yaml
 from click.testing import CliRunner
 
 from rag_assets import llm
-from rag_assets.answers.generators import GENERATOR_TYPES
+from rag_assets.answers.answerers import GENERATOR_TYPES
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.cli import main as command_line
 from rag_assets.errors import RagAssetsError

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rag_assets.answers.generators import Generator
+from rag_assets.answers.answerers import Generator
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.judges.base import Judge
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions
 from rag_assets.pipeline import history as history_module
 from rag_assets.pipeline.evaluation_names import EvaluationNames

@@ -349,14 +349,14 @@ def test_a_metric_that_is_no_sum_is_said_not_to_be_estimated(experiment: Experim
 def test_an_estimate_outside_of_its_interval_is_told(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rag_assets.labels.sampling import standing
+    from rag_assets.labels.sampling import sample_stage
     from rag_assets.labels.sampling.confidence_sequence import decisions
 
     def shifted(*args: object, **named: object) -> object:
         found = decisions(*args, **named)  # type: ignore[arg-type]
         return {pair: one._replace(value=one.high + 1) for pair, one in found.items()}
 
-    monkeypatch.setattr(standing, "decisions", shifted)
+    monkeypatch.setattr(sample_stage, "decisions", shifted)
     text = " ".join(shown(experiment, 4 * N).split())
     assert "the estimate lies outside the interval that earlier looks allow: s0 - s1" in text
 

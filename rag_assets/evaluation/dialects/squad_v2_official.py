@@ -17,7 +17,7 @@ dropped; without any, the empty answer is gold. Means are in percent.
 - The walk starts with all unanswerable questions of the data, and divides by those that have a
   prediction: it can exceed 100.
 
-(Ours: :mod:`rag_assets.answers.thresholds`.)
+(Ours: :mod:`rag_assets.answers.predictions`.)
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ from rag_assets.labels.logs import (
 )
 from rag_assets.labels.pool import Flags, PooledUnit
 from rag_assets.labels.sampling.label_sample import LabelSample, SampledPool
-from rag_assets.labels.sampling.standing import ITEMS, PRICE, QUESTIONS, sample_status
+from rag_assets.labels.sampling.sample_stage import ITEMS, PRICE, QUESTIONS, sample_status
+from rag_assets.schemas import column_values
 from rag_assets.sources.fields import Position, Text, shown
 from rag_assets.store.locks import locked
 
@@ -54,8 +55,7 @@ class Passages:
         self._ids = documents.column("document_id").to_pylist()
         self._rows = {name: row for row, name in enumerate(self._ids)}
         self._lengths = pc.utf8_length(self._texts).to_pylist()
-        columns = (queries.column(name).to_pylist() for name in ("query_id", "text"))
-        self._questions: dict[str, str] = dict(zip(*columns, strict=True))
+        self._questions: dict[str, str] = dict(column_values(queries, "query_id", "text"))
 
     def question(self, query_id: str) -> str:
         """Return the text of a question.
@@ -72,12 +72,14 @@ class Passages:
         length = self._lengths[self._rows[item.document_id]] if item[1] in self._rows else 0
         return item.query_id in self._questions and item.start < item.end <= length
 
-    def place(self, item: PooledUnit) -> dict[str, Any]:
-        """Return where a passage stands: title, heading above it, line, length of the document."""
+    def task(self, item: PooledUnit) -> dict[str, Any]:
+        """Return a question, its passage, and where that stands, as a page shows them."""
         row = self._rows[item.document_id]
         text = self._texts[row].as_py()
         headings = _HEADING.findall(text[max(0, item.start - WINDOW) : item.start])
         return {
+            "query_id": item.query_id,
+            "question": self.question(item.query_id)[:WINDOW],
             "document_id": item.document_id,
             "title": self._titles[row].as_py()[:1000],
             "heading": headings[-1] if headings else "",
@@ -85,13 +87,8 @@ class Passages:
             "length": len(text),
             "start": item.start,
             "end": item.end,
+            "text": self.text(*item[1:]),
         }
-
-    def task(self, item: PooledUnit) -> dict[str, Any]:
-        """Return a question and its passage as a page shows them."""
-        question = self.question(item.query_id)[:WINDOW]
-        lead = {"query_id": item.query_id, "question": question}
-        return {**lead, **self.place(item), "text": self.text(*item[1:])}
 
     def text(self, document_id: str, start: int, end: int) -> dict[str, Any]:
         """Return at most :data:`WINDOW` characters of a span.

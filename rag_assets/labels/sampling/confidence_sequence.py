@@ -38,19 +38,8 @@ import numpy as np
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import HIGHEST_GRADE
-from rag_assets.labels.pool import (
-    POOL_RECALL,
-    Flags,
-    Floats,
-    Integers,
-    gains,
-)
-from rag_assets.labels.sampling.estimates import (
-    Estimator,
-    WorkingValues,
-    features,
-    fitted,
-)
+from rag_assets.labels.pool import POOL_RECALL, Flags, Floats, Integers, gains
+from rag_assets.labels.sampling.estimates import Estimator, WorkingValues, features, fitted
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 BEST_AT = 2.0
@@ -128,12 +117,12 @@ def decisions(
     values, errors = np.array([one[:2] for one in estimates]).reshape(-1, 2).T
     sizes = np.abs(values) + errors, np.maximum(np.abs(values) - errors, 0.0)
     more = zip(*(_forecast(sample, contrasts, course, s, 1 - level) for s in sizes), strict=True)
-    known = course.is_known
+    is_exact = course.is_known
     columns = (
-        np.where(known, course.exact, values),
-        np.where(known, course.exact, course.lows.max(axis=1)),
-        np.where(known, course.exact, course.highs.min(axis=1)),
-        known,
+        np.where(is_exact, course.exact, values),
+        np.where(is_exact, course.exact, course.lows.max(axis=1)),
+        np.where(is_exact, course.exact, course.highs.min(axis=1)),
+        is_exact,
     )
     decisions = {}
     for pair, (value, low, high, is_known), left in zip(
@@ -173,7 +162,7 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     order = sample.design.order()
     steps = order[(sample.asked & sample.pool.counted)[order]]
     judged = ~np.isnan(earned[steps])
-    known = features(sample.pool.weights(metric), sample.verdicts.values())
+    traits = features(sample.pool.weights(metric), sample.verdicts.values())
     left = ~sample.certain & sample.pool.counted
     past = contrasts @ np.where(left | np.isnan(earned), 0.0, earned)
     squares = contrasts**2
@@ -190,7 +179,7 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
         if block.start >= FIRST_FIT and len(seen):
             clock = sample.design.arrivals()[steps[block.start]]
             p = sample.design.probabilities(clock)[seen]
-            working = fitted(known[seen], earned[seen], p, known)
+            working = fitted(traits[seen], earned[seen], p, traits)
         here = steps[block]
         both = contrasts, squares
         z, s2 = _block(both, here, judged[block], earned, working, rates, left, past)

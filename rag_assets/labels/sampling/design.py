@@ -134,8 +134,8 @@ class Design:
         if n_old == len(items) and (rates[-1] <= self.rates[-1] + 1e-9).all():
             return self
         rates[-1, :n_old] = np.maximum(rates[-1, :n_old], self.rates[-1])
-        asked = np.array([item in drawn for item in self.items], np.bool_)
-        now = max(float(self.arrivals()[asked].max(initial=0.0)), float(self.starts[-1]))
+        is_drawn = np.array([item in drawn for item in self.items], np.bool_)
+        now = max(float(self.arrivals()[is_drawn].max(initial=0.0)), float(self.starts[-1]))
         return replace(
             self,
             items=tuple(items),

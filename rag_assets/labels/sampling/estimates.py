@@ -46,13 +46,7 @@ import numpy as np
 from rag_assets.errors import NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import HIGHEST_GRADE
-from rag_assets.labels.pool import (
-    POOL_RECALL,
-    Flags,
-    Floats,
-    Integers,
-    gains,
-)
+from rag_assets.labels.pool import POOL_RECALL, Flags, Floats, Integers, gains
 from rag_assets.labels.sampling.label_sample import LabelSample
 
 Target: TypeAlias = Literal["items", "questions"]
@@ -87,20 +81,20 @@ def features(weights: Floats, verdicts: Iterable[Floats] = ()) -> Floats:
             the mean of its source.
     """
     mean = weights.mean(axis=0)
-    known = [np.ones_like(mean), mean, mean**2, (weights > 0).mean(axis=0)]
+    columns = [np.ones_like(mean), mean, mean**2, (weights > 0).mean(axis=0)]
     for row in verdicts:
         if not np.isnan(row).all():
             verdict = np.where(np.isnan(row), np.nanmean(row), row)
-            known += [verdict, verdict * mean]
-    return np.column_stack(known)
+            columns += [verdict, verdict * mean]
+    return np.column_stack(columns)
 
 
 def cross_fitted(
-    known: Floats, earned: Floats, probabilities: Floats, judged: Flags, question: Integers
+    traits: Floats, earned: Floats, probabilities: Floats, judged: Flags, question: Integers
 ) -> WorkingValues:
     """Return working values of all items, each from the labels of other questions.
 
-    ``known`` is what :func:`features` gives; gains and probabilities of items that were not drawn
+    ``traits`` are what :func:`features` gives; gains and probabilities of items that were not drawn
     and judged are not read.
     """
     numbers = np.flatnonzero(judged)
@@ -109,12 +103,12 @@ def cross_fitted(
     for number in range(FOLDS):
         others = numbers[fold[numbers] != number]
         here = fold == number
-        fit = fitted(known[others], earned[others], probabilities[others], known[here])
+        fit = fitted(traits[others], earned[others], probabilities[others], traits[here])
         values[here], variances[here] = fit
     return WorkingValues(values, variances)
 
 
-def fitted(known: Floats, earned: Floats, probabilities: Floats, others: Floats) -> WorkingValues:
+def fitted(traits: Floats, earned: Floats, probabilities: Floats, others: Floats) -> WorkingValues:
     """Return working values of other items, from labels of some.
 
     The variance is that of the gains around their values. It is at least that of one more label
@@ -124,8 +118,8 @@ def fitted(known: Floats, earned: Floats, probabilities: Floats, others: Floats)
         return WorkingValues(np.zeros(len(others)), np.ones(len(others)))
     weights = 1.0 / probabilities
     weights = weights / weights.mean()
-    weighted = known * weights[:, None]
-    ridge = weighted.T @ known + PSEUDO_LABELS * np.eye(known.shape[1])
+    weighted = traits * weights[:, None]
+    ridge = weighted.T @ traits + PSEUDO_LABELS * np.eye(traits.shape[1])
     both = np.column_stack([earned, earned**2])
     first, second = others @ np.linalg.solve(ridge, weighted.T @ both).T[:, :, None]
     highest = max(float(earned.max()), 1.0)
@@ -212,9 +206,9 @@ class Estimator:
         self._gains = gains(self.metric, sample.grades)
         self._probabilities = sample.probabilities()
         self._judged = sample.judged
-        known = features(self.weights[: self.n_known], sample.verdicts.values())
+        traits = features(self.weights[: self.n_known], sample.verdicts.values())
         self.working = cross_fitted(
-            known, self._gains, self._probabilities, self._judged, sample.pool.question
+            traits, self._gains, self._probabilities, self._judged, sample.pool.question
         )
         certain = sample.certain
         expected = np.where(certain, self._gains, self.working.values)
@@ -358,13 +352,13 @@ class Estimator:
         p = self._probabilities[unsure]
         # As judged items they would also raise the share that was judged.
         share = self._judged.sum() / (self._judged.sum() + unsure.sum())
-        kept = self._filled.copy()
-        kept[self._drawn] -= self._residuals * (1.0 - share)
+        filled = self._filled.copy()
+        filled[self._drawn] -= self._residuals * (1.0 - share)
         weights = (contrasts @ self.weights)[:, unsure] / (p / share)
         expected = self.working.values[unsure]
         steps = np.minimum(weights * -expected, weights * (highest - expected))
         most = np.maximum(weights * -expected, weights * (highest - expected))
-        middle = contrasts @ (self.weights @ kept)
+        middle = contrasts @ (self.weights @ filled)
         denominator = self._denominator()
         return (middle + steps.sum(1)) / denominator, (middle + most.sum(1)) / denominator
 

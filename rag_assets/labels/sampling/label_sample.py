@@ -110,8 +110,8 @@ class LabelSample:
 
     def probabilities(self) -> Floats:
         """Return with what probability each item was asked and judged; 1 for certain ones."""
-        asked = self.asked & self.pool.counted
-        response = self.judged.sum() / max(int(asked.sum()), 1)
+        counted = self.asked & self.pool.counted
+        response = self.judged.sum() / max(int(counted.sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
     @property

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.answers.metrics_stage import answer_metrics
-from rag_assets.answers.prediction_files import read_predictions
+from rag_assets.answers.predictions import read_predictions
+from rag_assets.answers.stage import answer_metrics
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from tests.answers.made_answers import answer_table, gold_table
 

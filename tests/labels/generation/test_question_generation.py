@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels import question_generation as filters
-from rag_assets.labels.question_generation import (
-    QUESTIONS,
+from rag_assets.labels import questions_stage as filters
+from rag_assets.labels.questions import QUESTIONS, QuestionOptions, read_review, review_sheet
+from rag_assets.labels.questions_stage import (
     GeneratedQuestions,
     Question,
     contains_words,
@@ -25,8 +25,6 @@ from rag_assets.labels.question_generation import (
     question_requests,
     question_words,
 )
-from rag_assets.labels.question_options import QuestionOptions
-from rag_assets.labels.question_tables import read_review, review_sheet
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore

@@ -26,7 +26,7 @@ from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
-from rag_assets.labels.question_options import QuestionOptions
+from rag_assets.labels.questions import QuestionOptions
 from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline

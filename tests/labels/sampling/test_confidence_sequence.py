@@ -28,7 +28,7 @@ from rag_assets.labels.sampling.design import (
     write_design,
 )
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.standing import minutes
+from rag_assets.labels.sampling.sample_stage import minutes
 from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of, item
 
 POOL, LABELS = collection()

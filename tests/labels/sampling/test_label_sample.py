@@ -15,7 +15,7 @@ from rag_assets.labels.pool import estimable_metric, gains, label_pool
 from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
-from rag_assets.labels.sampling.standing import estimate_rows, sample_status
+from rag_assets.labels.sampling.sample_stage import estimate_rows, sample_status
 from rag_assets.report.sampled import sampled_notes
 from rag_assets.schemas import SAMPLED_PASSAGES
 from tests.labels.sampling.made_pool import (

@@ -11,6 +11,7 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.labels.experiment_pool import new_judgments, next_units, read_sheet, sheet_text
 from rag_assets.labels.logs import (
     CANNOT_TELL,
     JUDGED,
@@ -19,7 +20,6 @@ from rag_assets.labels.logs import (
     append_lines,
     read_judgments,
 )
-from rag_assets.labels.passage_sheets import new_judgments, next_units, read_sheet, sheet_text
 from rag_assets.labels.pool import LabelPool
 from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
