@@ -224,15 +224,8 @@ EXTERNAL_HITS = TableSchema(
     start=Column(COUNT, "first character of the chunk; 0 where it was not located"),
     end=Column(COUNT, "character after the last one; 0 where it was not located"),
     located=Column(TEXT, "id, span, exact, normalised, ambiguous or missing"),
-    text=Column(TEXT, "the returned text where it was not located; else null", True),
-)
-
-RERANKING_TEXTS = TableSchema(
-    "reranking_texts",
-    "one table of texts that a reranker reads",
-    ("texts",),
-    texts=Column(TEXT, "what it is to the reranker: queries, or chunks of an input"),
-    digest=Column(TEXT, "digest of the texts"),
+    title=Column(TEXT, "the document's title", True),
+    text=Column(TEXT, "of a chunk that no chunking has: its text, or the returned one", True),
 )
 
 QUERY_VECTORS = TableSchema(
@@ -250,15 +243,6 @@ _CONTEXT = dict(
     end=Column(COUNT, "character after the last one"),
     n_tokens=Column(COUNT, "tokens of the returned text, special ones not counted"),
     text_digest=Column(TEXT, "hash of the returned text"),
-)
-
-CONTEXTS = TableSchema(
-    "contexts",
-    "what is returned for one chunk of one chunking, and what it costs",
-    ("chunk_id",),
-    chunk_id=Column(TEXT, "the chunk that is searched"),
-    unit_id=Column(TEXT, "id of what is returned: the chunk's parent, else the chunk"),
-    **_CONTEXT,
 )
 
 RETRIEVER_CONTEXTS = TableSchema(

@@ -34,7 +34,7 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import (
-    contexts_key,
+    chunking_contexts,
     document_texts,
     retriever_contexts_key,
 )
@@ -42,10 +42,11 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import context_column, text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
+from rag_assets.models.model_names import tokenizer_versions
 from rag_assets.package_versions import version
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES, column_values
-from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 Unit = dict[str, Any]
@@ -132,11 +133,12 @@ class AnswerContexts(Stage):
         options, _ = answerer_of(experiment, key)
         # An edge of the graph exists for all partitions or for none.
         gold = any(one.context == GOLD for one in experiment.answerers.values())
-        labels = [Input("qrels", QRELS_KEY, is_read=options.context == GOLD)] if gold else []
-        if options.context == GOLD:
-            chunking = options.chunking or ""
-            units = Input("units", contexts_key(chunking))
-            return [*labels, Input("chunks", chunks_key(chunking), "spans"), units]
+        is_gold, labels = options.context == GOLD, list[Input]()
+        if gold:
+            labels.append(Input("qrels", QRELS_KEY, is_read=is_gold))
+            labels.append(Input("documents", DOCUMENTS_KEY, "text", is_read=is_gold))
+        if is_gold:
+            return [*labels, Input("chunks", chunks_key(options.chunking or ""))]
         if options.retriever is None:
             return labels
         lists = Input("passages", passage_lists_key(options.retriever))
@@ -167,8 +169,10 @@ class AnswerContexts(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         options, _ = answerer_of(context.experiment, key)
-        uses = {GOLD: "duckdb", RANDOM: "numpy"}.get(options.context or "")
-        return {uses: version(uses)} if uses else {}
+        if options.context == GOLD:
+            tokenizer = context.experiment.config.context.tokenizer
+            return {"duckdb": version("duckdb"), **tokenizer_versions(tokenizer)}
+        return {"numpy": version("numpy")} if options.context == RANDOM else {}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options, top_k = answerer_of(context.experiment, key)
@@ -191,7 +195,7 @@ def _candidates(
         return {}, {}
     if options.context == GOLD:
         chunks = context.artifact(chunks_key(options.chunking or "")).table()
-        units = context.artifact(contexts_key(options.chunking or "")).table()
+        units = chunking_contexts(context, options.chunking or "")
         # By spans where there are any, whatever is judged: a whole document is evidence without.
         relevant = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
         return gold_units(relevant, units.drop_columns(["chunk_id"])), {}

@@ -106,9 +106,9 @@ def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:
 
     Who wins is shown with the leaderboard, and is known from the comparisons.
     """
-    inputs = [item.key for item in STAGES[key.asset].inputs(experiment, key)]
+    inputs = [item.edge or item.key for item in STAGES[key.asset].inputs(experiment, key)]
     shown = STAGES["comparisons"].keys(experiment) if key.asset == "leaderboard" else []
-    return [*inputs, *shown]
+    return list(dict.fromkeys([*inputs, *shown]))
 
 
 def _read(file: Path) -> Mapping[str, str | None]:

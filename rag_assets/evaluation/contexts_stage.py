@@ -1,4 +1,4 @@
-"""``contexts`` and ``retriever_contexts``: what is returned for a chunk, and its tokens.
+"""``retriever_contexts``: what is returned for a chunk, and its tokens.
 
 A retriever searches chunks and returns the parent of a chunk that has one, else the chunk. What is
 returned is text of the document, ``text[start:end]``; titles and headings, which are indexed with
@@ -34,43 +34,11 @@ from rag_assets.evaluation.units import (
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.model_names import named_tokenizer, tokenizer_versions
 from rag_assets.models.token_counts import counts_by
-from rag_assets.retrieval.external.stage import units_key
-from rag_assets.retrieval.external.units import returned_spans, texts_not_located
-from rag_assets.schemas import CONTEXTS, RETRIEVER_CONTEXTS, column_values
+from rag_assets.retrieval.external.units import chunks_of, returned_spans, texts_not_located
+from rag_assets.retrieval.runs_stage import hits_key
+from rag_assets.schemas import RETRIEVER_CONTEXTS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
-
-
-class Contexts(Stage):
-    """What is returned for each chunk of a chunking, and how many tokens it has."""
-
-    name = "contexts"
-    dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
-    schema = CONTEXTS
-    row = "One chunk: the span that is returned for it, and the tokens of its text."
-    group = "chunks"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.chunkings if experiment.measures_texts else ()
-        return [contexts_key(name) for name in names]
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        # Only a parent's text is not in the chunks; without parents the documents' ids are named
-        # all the same, because an edge of the graph exists for all partitions or for none.
-        has_parents = experiment.chunkings[key["chunking"]].has_parents
-        return [
-            Input("chunks", chunks_key(key["chunking"])),
-            Input("documents", DOCUMENTS_KEY, "text" if has_parents else "ids"),
-        ]
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return tokenizer_versions(context.experiment.config.context.tokenizer)
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        has_parents = context.experiment.chunkings[key["chunking"]].has_parents
-        documents = document_texts(context) if has_parents else {}
-        chunks = context.artifact(chunks_key(key["chunking"])).table()
-        return TableProduct(contexts(chunks, documents, partial(_count_tokens, context, key)))
 
 
 class RetrieverContexts(Stage):
@@ -90,12 +58,12 @@ class RetrieverContexts(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
         located = experiment.located_of(key["retriever"])
-        inputs = [Input(f"contexts_{n}", contexts_key(name)) for n, name in enumerate(chunkings)]
-        inputs += [Input(f"units_{n}", units_key(name)) for n, name in enumerate(located)]
+        inputs = [Input(f"chunks_{n}", chunks_key(name)) for n, name in enumerate(chunkings)]
+        inputs += [Input(f"units_{n}", hits_key(name), "units") for n, name in enumerate(located)]
         # An edge of the graph exists for all partitions or for none.
-        if any(config.neighbours is not None for config in experiment.retrievers.values()):
-            expands = experiment.retrievers[key["retriever"]].neighbours is not None
-            inputs.append(Input("documents", DOCUMENTS_KEY, "text" if expands else "ids"))
+        if any(_reads_documents(experiment, name) for name in experiment.retrievers):
+            is_read = _reads_documents(experiment, key["retriever"])
+            inputs.append(Input("documents", DOCUMENTS_KEY, "text", is_read=is_read))
         return inputs
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -104,22 +72,34 @@ class RetrieverContexts(Stage):
         return {"judge": context.experiment.judge, **expanded}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        experiment, name = context.experiment, key["retriever"]
-        counts = experiment.retrievers[name].neighbours or experiment.located_of(name)
-        return tokenizer_versions(context.experiment.config.context.tokenizer) if counts else {}
+        return tokenizer_versions(context.experiment.config.context.tokenizer)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, name = context.experiment, key["retriever"]
-        count = partial(_count_tokens, context, key)
-        tables = [context.artifact(contexts_key(c)).table() for c in experiment.chunkings_of(name)]
+        tables = [chunking_contexts(context, c) for c in experiment.chunkings_of(name)]
         for located in experiment.located_of(name):
-            units = returned_spans(context.artifact(units_key(located)).table())
-            tables.append(contexts(units, {}, count))
+            units = returned_spans(chunks_of(context.artifact(hits_key(located))))
+            tables.append(contexts(units, {}, partial(_count_tokens, context, located)))
         expand = experiment.retrievers[name].neighbours
         if expand is not None:
-            documents = document_texts(context)
+            documents, count = document_texts(context), partial(_count_tokens, context, name)
             tables = [expanded_contexts(table, expand.chunks, documents, count) for table in tables]
         return TableProduct(of_retriever(tables, experiment.judge))
+
+
+def _reads_documents(experiment: Experiment, retriever: str) -> bool:
+    """Return whether it returns what no chunk holds: a parent, or neighbours with it."""
+    chunkings = (experiment.chunkings[name] for name in experiment.chunkings_of(retriever))
+    expands = experiment.retrievers[retriever].neighbours is not None
+    return expands or any(chunking.has_parents for chunking in chunkings)
+
+
+def chunking_contexts(context: StageContext, chunking: str) -> pa.Table:
+    """Return what is returned for every chunk of a chunking, see :func:`contexts`."""
+    has_parents = context.experiment.chunkings[chunking].has_parents
+    documents = document_texts(context) if has_parents else {}
+    chunks = context.artifact(chunks_key(chunking)).table()
+    return contexts(chunks, documents, partial(_count_tokens, context, chunking))
 
 
 def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens) -> pa.Table:
@@ -162,9 +142,9 @@ def _counted(spans: pa.Table, texts: Mapping[Span, str], count: CountTokens) -> 
     """Return spans with the tokens and the digest of the text of each."""
     tokens = dict(zip(texts, count(list(texts.values())), strict=True))
     columns = {name: spans[name] for name in spans.column_names}
-    columns["n_tokens"] = [tokens[span] for span in _spans(spans)]
-    columns["text_digest"] = [text_digest(texts[span]) for span in _spans(spans)]
-    return CONTEXTS.check(pa.table(columns, schema=CONTEXTS.arrow()).combine_chunks())
+    columns["n_tokens"] = pa.array([tokens[span] for span in _spans(spans)], pa.int64())
+    digests = [text_digest(texts[span]) for span in _spans(spans)]
+    return pa.table({**columns, "text_digest": pa.array(digests, pa.string())})
 
 
 def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
@@ -189,24 +169,18 @@ def document_texts(context: StageContext) -> dict[str, str]:
     table = context.artifact(DOCUMENTS_KEY).table()
     texts: dict[str, str] = dict(column_values(table, "document_id", "text"))
     for name in context.experiment.retrievers:
-        units = context.current(units_key(name)) if context.experiment.locates(name) else None
-        texts |= texts_not_located(units.table()) if units is not None else {}
+        hits = context.current(hits_key(name)) if context.experiment.locates(name) else None
+        texts |= texts_not_located(chunks_of(hits)) if hits is not None else {}
     return texts
 
 
-def _count_tokens(context: StageContext, key: ArtifactKey, texts: Sequence[str]) -> list[int]:
+def _count_tokens(context: StageContext, name: str, texts: Sequence[str]) -> list[int]:
     """Count tokens; those of a text that was counted before are in a cache."""
     file = named_tokenizer(context.experiment.config.context.tokenizer)
     cache = context.cache_folder("token_counts")
-    _, name = key.partition[0]
     with context.progress(f"count tokens of {name}", len(texts)) as advance:
         counts = counts_by(file, texts, cache, special=False, progress=advance)
     return list(counts.tolist())
-
-
-def contexts_key(chunking: str) -> ArtifactKey:
-    """Return the contexts of one chunking."""
-    return ArtifactKey.of("contexts", chunking=chunking)
 
 
 def retriever_contexts_key(retriever: str) -> ArtifactKey:

@@ -27,7 +27,13 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.retrieval.base import UNCHUNKED
 from rag_assets.retrieval.reranking.diversity import MMR
-from rag_assets.retrieval.reranking.stage import FAMILY, SECOND_FAMILY, texts_by_chunk, texts_key
+from rag_assets.retrieval.reranking.stage import (
+    FAMILY,
+    SECOND_FAMILY,
+    indexed_of,
+    text_inputs,
+    texts_by_chunk,
+)
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import LIST_SIMILARITIES, OVERLAPS, column_values
 from rag_assets.store.artifacts import ArtifactKey
@@ -146,7 +152,6 @@ class ListSimilarities(Stage):
     """
 
     name = "list_similarities"
-    family: ClassVar[str] = FAMILY
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = LIST_SIMILARITIES
     row = "One query: how alike the results of a reranker, and of its input, are."
@@ -158,7 +163,8 @@ class ListSimilarities(Stage):
             return []
         return [
             ArtifactKey.of(self.name, retriever=name, top_k=top_k)
-            for name in experiment.of_family(self.family)
+            for family in (FAMILY, SECOND_FAMILY)
+            for name in experiment.of_family(family)
             for top_k in experiment.top_k
             if top_k > 1
         ]
@@ -171,39 +177,30 @@ class ListSimilarities(Stage):
         return [
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("input_run", run_key(experiment, before, key["top_k"])),
-            Input("texts", texts_key(experiment, key["retriever"])),
+            *text_inputs(experiment, key),
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        return {"vectors": _config(context.experiment, key["retriever"]).describe()["document"]}
+        experiment = context.experiment
+        vectors = _config(experiment, key["retriever"]).describe()["document"]
+        return {"vectors": vectors, "indexed": indexed_of(experiment, key)}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return _config(context.experiment, key["retriever"]).versions()
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        inputs = self.inputs(context.experiment, key)
-        run, before, _ = (context.artifact(item.key) for item in inputs)
+        run, before, *_ = self.inputs(context.experiment, key)
+        ranked = context.artifact(run.key)
         values = {
-            name: _similarities(context, key["retriever"], ranking.table())
-            for name, ranking in (("similarity", run), ("input_similarity", before))
+            name: _similarities(context, key["retriever"], context.artifact(item.key).table())
+            for name, item in (("similarity", run), ("input_similarity", before))
         }
-        query_ids = set().union(*values.values()) - run.manifest.failures.keys()
+        query_ids = set().union(*values.values()) - ranked.manifest.failures.keys()
         rows: list[dict[str, object]] = [
             {"query_id": query_id, **{n: by_query.get(query_id) for n, by_query in values.items()}}
             for query_id in sorted(query_ids)
         ]
         return TableProduct(LIST_SIMILARITIES.from_rows(rows))
-
-
-class SecondListSimilarities(ListSimilarities):
-    """How alike the results are of a reranker that reads a reranker."""
-
-    name = "second_list_similarities"
-    family = SECOND_FAMILY
-
-
-SIMILARITIES = (ListSimilarities.name, SecondListSimilarities.name)
-"""All assets of this kind."""
 
 
 def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[str, float | None]:

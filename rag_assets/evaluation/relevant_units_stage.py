@@ -22,7 +22,8 @@ from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.units import unit_spans, with_neighbours
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.retrieval.external.stage import chunk_keys
+from rag_assets.retrieval.external.units import chunks_of
+from rag_assets.retrieval.runs_stage import chunk_keys
 from rag_assets.schemas import RELEVANT_UNITS, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -113,8 +114,8 @@ class RelevantUnits(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, name, units = context.experiment, key["retriever"], None
         qrels = context.artifact(QRELS_KEY).table()
-        spans = Chunks.projections["spans"]
-        chunks = [context.artifact(each).table(spans) for each in chunk_keys(experiment, name)]
+        tables = [chunks_of(context.artifact(each)) for each in chunk_keys(experiment, name)]
+        chunks = [table.select(Chunks.projections["spans"]) for table in tables]
         expand = experiment.retrievers[name].neighbours
         if expand is not None:  # neighbours are of the same chunking
             expanded = (with_neighbours(unit_spans(table), expand.chunks) for table in chunks)

@@ -197,7 +197,7 @@ class _PlannedPipeline(Pipeline):
 
 
 SOURCES = ("documents", "queries", "qrels")
-_READABLE = (*SOURCES, "query_facts", "document_fields")
+_READABLE = (*SOURCES, "query_facts")
 """Assets that are read from files in a moment, and so for a plan too."""
 
 
@@ -275,7 +275,7 @@ def _read_source(
     """
     experiment = pipeline.experiment
     asking = {"queries"} if all_clients(experiment) else set()
-    asking |= {"documents", "document_fields"} if reads_fields(experiment) else set()
+    asking |= {"documents"} if reads_fields(experiment) else set()
     asking |= {"documents", "chunks"} if _sent_chunkings(experiment) else set()
     if stored is None and stage.name not in asking:
         return None

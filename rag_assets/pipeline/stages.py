@@ -12,13 +12,8 @@ from rag_assets.chunking.stage import Chunks, IndexTexts
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.answerability_stage import Answerability
 from rag_assets.evaluation.attributions_stage import Attributions, cutoffs_read
-from rag_assets.evaluation.contexts_stage import Contexts, RetrieverContexts
-from rag_assets.evaluation.likeness_stage import (
-    SIMILARITIES,
-    ListSimilarities,
-    Overlaps,
-    SecondListSimilarities,
-)
+from rag_assets.evaluation.contexts_stage import RetrieverContexts
+from rag_assets.evaluation.likeness_stage import ListSimilarities, Overlaps
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
@@ -37,14 +32,12 @@ from rag_assets.labels.sampling.sample_stage import (
     SampledPassages,
 )
 from rag_assets.pipeline.selection import Selection
-from rag_assets.query_sets.stage import DocumentFields, QuerySetAnswers, QuerySets
+from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
 from rag_assets.retrieval.external.stage import (
     ExternalHits,
     ExternalRankings,
     ExternalRuns,
-    ExternalUnits,
-    chunk_keys,
 )
 from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns, Tuning
 from rag_assets.retrieval.lexical.stage import (
@@ -53,13 +46,8 @@ from rag_assets.retrieval.lexical.stage import (
     LexicalRuns,
     TermCounts,
 )
-from rag_assets.retrieval.reranking.stage import (
-    RerankedRuns,
-    RerankingTexts,
-    SecondRerankedRuns,
-    SecondRerankingTexts,
-)
-from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.reranking.stage import RerankedRuns, SecondRerankedRuns
+from rag_assets.retrieval.runs_stage import chunk_keys, run_key
 from rag_assets.retrieval.search_steps_stage import QueryFilters, RecencyFactors
 from rag_assets.sources.stage import Documents, Qrels, Queries
 from rag_assets.statistics.stage import Comparisons, Intervals
@@ -89,7 +77,6 @@ STAGES: Mapping[str, Stage] = {
         RecencyFactors(),
         Chunks(),
         IndexTexts(),
-        DocumentFields(),
         QuerySetAnswers(),
         QuerySets(),
         TermCounts(),
@@ -100,9 +87,7 @@ STAGES: Mapping[str, Stage] = {
         EmbeddingQueries(),
         ExternalRankings(),
         ExternalHits(),
-        ExternalUnits(),
         RelevantUnits(),
-        Contexts(),
         RetrieverContexts(),
         _LEXICAL_RUNS,
         _EMBEDDING_RUNS,
@@ -110,13 +95,10 @@ STAGES: Mapping[str, Stage] = {
         DevRelevantUnits(),
         Tuning(_BASE_RUNS),
         _FUSED_RUNS,
-        RerankingTexts(),
         _RERANKED_RUNS,
         _SECOND_FUSED_RUNS,
-        SecondRerankingTexts(),
         _SECOND_RERANKED_RUNS,
         ListSimilarities(),
-        SecondListSimilarities(),
         Metrics(),
         MetricsSummary(),
         Intervals(),
@@ -170,8 +152,7 @@ def required_partitions(experiment: Experiment, selection: Selection) -> Partiti
     is_whole = set(retrievers) == set(experiment.retrievers)
     ends = [
         key
-        for asset in SIMILARITIES
-        for key in _keys(experiment, asset)
+        for key in _keys(experiment, ListSimilarities.name)
         if key["retriever"] in retrievers and int(key["top_k"]) in cutoffs
     ]
     ends += _answered(experiment, retrievers, cutoffs, is_whole=is_whole)

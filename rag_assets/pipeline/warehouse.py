@@ -25,7 +25,6 @@ import duckdb
 
 from rag_assets.engine.measurements import CHECKSUM, MEASURED_FILES
 from rag_assets.errors import StoreError
-from rag_assets.evaluation.likeness_stage import SIMILARITIES
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     HISTORY_DIR,
@@ -57,7 +56,7 @@ _TABLES = {
     "answerability": ("answerability",),
     "run_overlaps": ("overlaps",),
     "attributions": ("attributions",),
-    "list_similarities": SIMILARITIES,
+    "list_similarities": ("list_similarities",),
     "tuning": ("tuning",),
 }
 """Table -> the assets whose partitions it unites; OVERLAPS is a reserved word in SQL."""

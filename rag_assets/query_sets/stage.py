@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import keep_part, kept_part
@@ -24,7 +26,7 @@ from rag_assets.engine.outgoing import (
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
-from rag_assets.evaluation.query_facts import DOCUMENT_FIELDS, document_fields
+from rag_assets.evaluation.query_facts import document_fields
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.llm.completions import taken
 from rag_assets.query_sets.query_set import (
@@ -41,12 +43,7 @@ from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
-from rag_assets.store.artifacts import ArtifactKey
-
-DOCUMENT_FIELDS_KEY = ArtifactKey.of("document_fields")
-
-FIELDS = "fields"
-"""The role of the documents' fields among the inputs of answers."""
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 WRITE = "write"
 
@@ -54,24 +51,6 @@ _REJECTED = (
     "query stays as it was asked: documents have not what the model wrote",
     "queries stay as they were asked: documents have not what the model wrote",
 )
-
-
-class DocumentFields(Stage):
-    """The metadata values of the documents, for a model that writes filters."""
-
-    name = "document_fields"
-    schema = DOCUMENT_FIELDS
-    row = "One value of one field of the documents, which a language model may filter by."
-    group = "search"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [DOCUMENT_FIELDS_KEY] if reads_fields(experiment) else []
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        return [Input("documents", DOCUMENTS_KEY)]
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        return TableProduct(document_fields(context.artifact(DOCUMENTS_KEY).table()))
 
 
 class QuerySetAnswers(Stage):
@@ -94,7 +73,7 @@ class QuerySetAnswers(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         queries = Input("queries", QUERIES_KEY, "text")
         is_read = _prompted(experiment, key["query_set"]).reads_fields
-        fields = Input(FIELDS, DOCUMENT_FIELDS_KEY, is_read=is_read)
+        fields = Input("fields", DOCUMENTS_KEY, "metadata", is_read=is_read)
         return [queries, fields] if reads_fields(experiment) else [queries]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -115,12 +94,12 @@ class QuerySetAnswers(Stage):
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         config = _prompted(context.experiment, key["query_set"])
         line, queries = llm_line(context.experiment, config.llm), context.current(QUERIES_KEY)
-        fields = context.current(DOCUMENT_FIELDS_KEY) if config.reads_fields else None
+        documents = context.current(DOCUMENTS_KEY) if config.reads_fields else None
         if line is None:
             return NO_WORK
-        if queries is None or (config.reads_fields and fields is None):
+        if queries is None or (config.reads_fields and documents is None):
             return llm_work([replace(line, passages=0)])
-        strategy = config.prompted_for(fields.table() if fields is not None else None)
+        strategy = config.prompted_for(_fields(documents))
         needs = needed(context, config.llm, requests_for(queries.table(), strategy))
         n_asked = min(needs.calls, queries.manifest.rows)
         return llm_work([line.needing(needs, questions=n_asked, passages=0)])
@@ -207,8 +186,9 @@ def writer_code(strategy: type[QuerySet] | None) -> list[Root]:
 def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = context.artifact(QUERIES_KEY).table()
     config = _prompted(context.experiment, query_set)
-    fields = context.artifact(DOCUMENT_FIELDS_KEY).table() if config.reads_fields else None
-    strategy, label = config.prompted_for(fields), f"ask for {query_set}"
+    documents = context.artifact(DOCUMENTS_KEY) if config.reads_fields else None
+    strategy = config.prompted_for(_fields(documents))
+    label = f"ask for {query_set}"
     with context.completions(label, queries.num_rows, config.llm) as completions:
         usages: list[RequestUsage] = []
         with counted_requests(completions.budget, usages):
@@ -222,6 +202,10 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
             keep_part(context, WRITE, recipe.fingerprint, part, asset=key.asset)
             keep_usage(context, key, usages)
         return answers
+
+
+def _fields(documents: Artifact | None) -> pa.Table | None:
+    return document_fields(documents.table()) if documents is not None else None
 
 
 def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:

@@ -228,8 +228,9 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> Iterator[str]:
     authors = authors_note(result.queries)
     if authors is not None:
         yield authors
-    entries = result.evaluation.entries_of("external_units")
-    own_chunks = {entry.partition["retriever"] for entry in entries}
+    entries = result.evaluation.entries_of("external_hits")
+    searches = {entry.partition["retriever"]: result.manifest_of(entry) for entry in entries}
+    own_chunks = {name for name, hits in searches.items() if hits and "own" not in hits.config}
     for row in rows:
         name = row["retriever"]
         if CHOSEN_WEIGHTS.name in row:

@@ -446,10 +446,7 @@ class EvaluationResult:
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
-        assets = {entry.asset for entry in self.evaluation.entries}
-        chosen = [asset for asset in assets if asset.endswith("list_similarities")]
-        tables = (self._by(asset, "retriever", top_k) for asset in chosen)
-        return {name: table for of_asset in tables for name, table in of_asset.items()}
+        return self._by("list_similarities", "retriever", top_k)
 
     @property
     def attributed_top_k(self) -> int:

@@ -28,8 +28,8 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection, by_cost
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.external.base import ImportedRetriever
-from rag_assets.retrieval.external.stage import chunk_keys
-from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.external.units import chunks_of
+from rag_assets.retrieval.runs_stage import chunk_keys, run_key
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
@@ -205,7 +205,7 @@ class _QuestionPipeline(Pipeline):
 
     def _read(self, retriever: str, run: pa.Table) -> tuple[Hit, ...]:
         keys = chunk_keys(self.experiment, retriever)
-        spans = spans_of(pa.concat_tables([unit_spans(self.artifact(k).table()) for k in keys]))
+        spans = spans_of(pa.concat_tables([unit_spans(chunks_of(self.artifact(k))) for k in keys]))
         units = [spans[unit] for unit in run["unit_id"].to_pylist()]
         documents = self._base.artifact(DOCUMENTS_KEY).table(["document_id", "title", "text"])
         ids = pa.array({document for document, _, _ in units}, pa.string())

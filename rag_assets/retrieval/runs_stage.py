@@ -17,7 +17,7 @@ from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.retrieval.base import BaseRetriever, DerivedRetriever
+from rag_assets.retrieval.base import RERANKED, BaseRetriever, DerivedRetriever
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -145,21 +145,37 @@ class RunsStage(RetrieverStage):
         return not depths or stored(self, retriever, top_k, max(depths)) is not None
 
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
-        """Return a version that also tells of the ranks below the cut that a fusion reads.
+        """Return a version that also tells of what derived retrievers read besides the cut.
 
-        A fused cell at top_k 10 may depend on the hundredth candidate: its parents must look
-        changed whenever what it reads has changed.
+        A fused cell at top_k 10 may depend on the hundredth candidate, and a reranked one depends
+        on the texts: its parents must look changed whenever what it reads has changed.
         """
         retriever, top_k = key["retriever"], int(key["top_k"])
-        depths = sorted(context.experiment.candidate_depths(retriever, top_k))
-        below = [context.rankings.digest(self, retriever, top_k, depth) for depth in depths]
-        return fingerprint([digest, *below]) if below else digest
+        experiment = context.experiment
+        depths = sorted(experiment.candidate_depths(retriever, top_k))
+        read = [context.rankings.digest(self, retriever, top_k, depth) for depth in depths]
+        consumers = (c for c in experiment.retrievers.values() if retriever in c.input_names)
+        if any(config.level == RERANKED for config in consumers):
+            tables = map(context.current, chunk_keys(experiment, retriever))
+            read += [table.manifest.digests["indexed"] for table in tables if table is not None]
+        return fingerprint([digest, *read]) if read else digest
 
 
 def run_key(experiment: Experiment, retriever: str, top_k: int | str) -> ArtifactKey:
     """Return the cell of a retriever at a cut-off."""
     asset = f"{experiment.family(retriever)}_runs"
     return ArtifactKey.of(asset, retriever=retriever, top_k=top_k)
+
+
+def hits_key(retriever: str) -> ArtifactKey:
+    """Return the located hits of a search, with its own chunks among them."""
+    return ArtifactKey.of("external_hits", retriever=retriever)
+
+
+def chunk_keys(experiment: Experiment, retriever: str) -> list[ArtifactKey]:
+    """Return the tables of all chunks that can be in a retriever's runs, see ``chunks_of``."""
+    chunkings = [chunks_key(name) for name in experiment.chunkings_of(retriever)]
+    return chunkings + [hits_key(name) for name in experiment.located_of(retriever)]
 
 
 def has_one_ranking(experiment: Experiment, retriever: str) -> bool:

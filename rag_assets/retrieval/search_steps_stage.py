@@ -27,12 +27,13 @@ from rag_assets.evaluation.query_facts import (
     QUERY_FILTERS,
     Fail,
     Filter,
+    document_fields,
     filter_table,
     filters_by_hand,
     without_documents,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.query_sets.stage import DOCUMENT_FIELDS_KEY, answers_key
+from rag_assets.query_sets.stage import answers_key
 from rag_assets.query_sets.strategies import SelfQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.fusion.base import FusedRetriever
@@ -93,7 +94,6 @@ class QueryFilters(Stage):
         return [
             *(by_hand if BY_HAND in _filter_sets(experiment) else []),
             *answers,
-            *([Input("fields", DOCUMENT_FIELDS_KEY)] if names else []),
             Input("documents", DOCUMENTS_KEY),
         ]
 
@@ -104,13 +104,12 @@ class QueryFilters(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, fail = context.experiment, _fail(context.experiment)
         filters: dict[str, Mapping[str, Filter]] = {}
+        documents, notes = context.artifact(DOCUMENTS_KEY).table(), list[str]()
         if BY_HAND in _filter_sets(experiment):
             filters[BY_HAND] = filters_by_hand(context.artifact(QUERIES_KEY).table(), fail)
         for name, query_set in _self_queries(experiment).items():
-            fields = context.artifact(DOCUMENT_FIELDS_KEY).table()
             answers = context.artifact(answers_key(name)).table()
-            filters[name] = query_set.written(answers, fields)
-        documents, notes = context.artifact(DOCUMENTS_KEY).table(), list[str]()
+            filters[name] = query_set.written(answers, document_fields(documents))
         tables = {name: filter_table(name, own, documents, fail) for name, own in filters.items()}
         for name, table in tables.items():
             lines = note(*NO_MATCH_NOTE, without_documents(table))

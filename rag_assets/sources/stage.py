@@ -76,6 +76,7 @@ class Documents(_SourceStage):
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "text": ("document_id", "title", "text"),
         "ids": ("document_id",),
+        "metadata": ("metadata",),
     }
 
     def read_by_type(self, experiment: Experiment) -> list[Path]:

@@ -28,6 +28,8 @@ from tests.dagster_state import (
 )
 from tests.tiny_experiment import DOCUMENTS, Tiny, matching
 
+BM25_RUN = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
+
 Change = Callable[[Tiny], object]
 Upgrade = Callable[[Tiny, pytest.MonkeyPatch], object]
 
@@ -67,7 +69,7 @@ CHANGES: dict[str, Told] = {
     "front matter": Told(
         lambda tiny: tiny.write_document("crew.md", f"---\nowner: a\n---\n{DOCUMENTS['crew.md']}"),
         ("documents",),
-        ("qrels", "chunks/*", "contexts/*", "attributions/*"),
+        ("qrels", "chunks/*", "attributions/*"),
     ),
     "the folder's name": Told(rename_folder),
     "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
@@ -124,6 +126,23 @@ def test_exactly_what_a_change_reaches_is_told_and_nothing_is_stale(
         **dict.fromkeys(reused, True),
     }
     assert tiny.settings.warehouse.is_file()
+    assert not_fresh(tiny) == {}
+
+
+def test_a_reranker_is_told_of_texts_by_the_cells_that_it_reads(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path / "tiny")
+    retrievers = {"bm25": tiny.config["retrievers"]["bm25"]}
+    retrievers["late"] = {"type": "maxsim", "input": "bm25", "candidates": 5}
+    tiny.config |= {"retrievers": retrievers, "top_k": [3], "primary": "ndcg@3"}
+    del tiny.config["chunking"]["whole"]
+    evaluate_now(tiny.write())
+    before, ranked = versions(tiny), tiny.pipeline().artifact(BM25_RUN)
+    tiny.write_document("crew.md", DOCUMENTS["crew.md"].replace("ferry.", "ferry!"))
+    assert evaluate_now(tiny).computed  # the same words, at the same places
+    again = tiny.pipeline().artifact(BM25_RUN)
+    assert again.manifest.digests == ranked.manifest.digests
+    (name,) = (name for name in before if name.startswith("lexical_runs/"))
+    assert versions(tiny)[name] != before[name]
     assert not_fresh(tiny) == {}
 
 

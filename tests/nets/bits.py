@@ -224,7 +224,6 @@ _NOT_NEEDED = (
     "overlaps",
     "attributions",
     "list_similarities",
-    "second_list_similarities",
 )
 
 

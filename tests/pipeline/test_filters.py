@@ -338,8 +338,8 @@ def test_the_text_of_a_parent_is_of_the_documents(family: Tiny) -> None:
     family.replace("crew.md", "\n\nThe mate", " \nThe mate")
     computed = family.run()
     assert family.pipeline().artifact(chunks_key("inside")).manifest.digests == before
-    assert "contexts/inside" in computed
-    assert not {"contexts/small", "retriever_contexts/alone"} & computed
+    assert {"retriever_contexts/parents", "retriever_contexts/both"} <= computed
+    assert "retriever_contexts/alone" not in computed
 
 
 def test_answerability_in_the_warehouse(tiny: Tiny) -> None:

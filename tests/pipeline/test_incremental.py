@@ -38,9 +38,8 @@ Change = Callable[[Tiny], object]
 
 SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
 NUMBERS = (*SUMMARIES, "comparisons")
-CONTEXTS = ("contexts/*", "retriever_contexts/*")
 
-N_PARTITIONS = 76
+N_PARTITIONS = 74
 
 
 def add_top_k(tiny: Tiny) -> None:
@@ -68,7 +67,6 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "term_counts/whole:english",
             "relevant_units/bm25-whole",
             "relevant_units/hybrid",
-            "contexts/whole",
             "retriever_contexts/bm25-whole",
             "retriever_contexts/hybrid",
         ),
@@ -109,7 +107,7 @@ def test_where_answers_are_measured_a_text_or_an_answer_changes_the_metrics_only
         "term_counts/*",
         "lexical_index/*",
         "lexical_runs/*",
-        *CONTEXTS,
+        "retriever_contexts/*",
     )
     assert tiny.run() == matching(tiny.pipeline(), *changed, "metrics/*")
 
@@ -292,8 +290,8 @@ def test_going_back_costs_nothing(tiny: Tiny) -> None:
 
 Texts = dict[str, str]
 TEXTS = {f"d{number:03d}": f"Text {number}. It has words.\n\nAnd more." for number in range(240)}
-TABLES = ("documents", "chunks", "contexts")
-ASSETS = ("documents", "queries", "qrels", "chunks", "contexts", "term_counts", "lexical_index")
+TABLES = ("documents", "chunks")
+ASSETS = ("documents", "queries", "qrels", "chunks", "term_counts", "lexical_index")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from rag_assets.chunking.stage import chunks_key, index_texts_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
-from rag_assets.evaluation.contexts_stage import contexts_key, retriever_contexts_key
+from rag_assets.evaluation.contexts_stage import chunking_contexts, retriever_contexts_key
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.llm.completions import BudgetReached
@@ -69,9 +69,8 @@ def test_what_is_returned_is_the_chunk_itself(tmp_path: Path) -> None:
     with_texts(tiny, texts, plain={**BM25_OPTIONS, "chunking": "plain"}, nested=nested)
     tiny.run()
     pipeline = tiny.pipeline()
-    keys = (contexts_key("parts"), contexts_key("plain"))
-    own, plain = (pipeline.artifact(key).table() for key in keys)
-    assert own.equals(plain)
+    first, second = (chunking_contexts(pipeline, name) for name in ("parts", "plain"))
+    assert first.equals(second)
     tokens = [
         pipeline.artifact(retriever_contexts_key(n)).table()["n_tokens"] for n in ("bm25", "plain")
     ]

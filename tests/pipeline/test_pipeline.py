@@ -142,7 +142,6 @@ class TestSelection:
             "qrels",
             "query_facts",
             "chunks/*",
-            "contexts/*",
             "retriever_contexts/hybrid",
             "query_sets/*",
             "term_counts/*:english",

@@ -97,7 +97,7 @@ def test_history_and_measurements(tiny: Tiny) -> None:
     assert [row["is_current"] for row in rows] == [False, True]
     assert rows[-1]["evaluation_id"] == current.evaluation_id
     assert rows[-1]["complete"]
-    assert rows[-1]["n_artifacts"] == 76
+    assert rows[-1]["n_artifacts"] == 74
     measured = ask(warehouse, "SELECT what, count(*) AS n FROM measurements GROUP BY ALL")
     assert {"what": "metrics", "n": 15} in measured
     (built,) = ask(
@@ -192,7 +192,7 @@ def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:
         runs = "runs" if entry.asset.endswith("_runs") else None
         name = named or indexes or runs or entry.asset
         counts[name] = counts.get(name, 0) + entry.rows
-    assert {"indexes", "query_sets", "lexical_queries", "contexts"} <= counts.keys()
+    assert {"indexes", "query_sets", "lexical_queries", "retriever_contexts"} <= counts.keys()
     for name, rows in counts.items():
         assert ask(warehouse, f"SELECT count(*) AS n FROM {name}") == [{"n": rows}], name
     (first, *_) = ask(warehouse, "FROM indexes WHERE retriever = 'okapi' ORDER BY chunk_id LIMIT 1")

@@ -26,8 +26,7 @@ from rag_assets.report.html import render
 from rag_assets.report.overlaps import overlap_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.ask import ask
-from rag_assets.retrieval.external.stage import chunk_keys
-from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.runs_stage import chunk_keys, run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.assets.test_graph import check_edges
 from tests.tiny_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Tiny, materialize
@@ -42,7 +41,6 @@ LABELLED = {
     "comparisons",
     "attributions",
     "answerability",
-    "contexts",
     "retriever_contexts",
     "query_facts",
 }

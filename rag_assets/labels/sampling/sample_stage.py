@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -43,8 +42,8 @@ from rag_assets.labels.sampling.label_sample import (
     stored_sample,
 )
 from rag_assets.package_versions import version
-from rag_assets.retrieval.external.stage import chunk_keys
-from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.external.units import chunks_of
+from rag_assets.retrieval.runs_stage import chunk_keys, run_key
 from rag_assets.schemas import SAMPLED_ESTIMATES, SAMPLED_LABELS, SAMPLED_PASSAGES, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -233,8 +232,7 @@ def _spans(experiment: Experiment, artifact: Artifacts, retriever: str) -> Spans
     if experiment.judge != "evidence":
         texts = texts_of(artifact(DOCUMENTS_KEY).table())
         return {name: (name, 0, len(text)) for name, text in texts.items()}
-    columns = Chunks.projections["spans"]
-    tables = [artifact(key).table(columns) for key in chunk_keys(experiment, retriever)]
+    tables = [chunks_of(artifact(key)) for key in chunk_keys(experiment, retriever)]
     spans = pa.concat_tables([unit_spans(table) for table in tables])
     # A returned text that was not located is no span that anybody could judge.
     return spans_of(spans.filter(pc.greater(spans["end"], 0)))

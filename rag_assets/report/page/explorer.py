@@ -25,6 +25,7 @@ from rag_assets.evaluation.units import unit_spans
 from rag_assets.report.attribution import CLASS_NAMES, LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
 from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.retrieval.external.units import own_units
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -261,9 +262,10 @@ def _spans(result: EvaluationResult, retriever: str, run: pa.Table) -> Iterator[
         )
         return
     known_ids: set[str] = set()
-    for asset in ("chunks", "external_units"):
+    for asset in ("chunks", "external_hits"):
         for entry in result.evaluation.entries_of(asset):
-            spans = unit_spans(result.table(entry.key))
+            table = result.table(entry.key)
+            spans = unit_spans(table if asset == "chunks" else own_units(table))
             spans = spans.filter(pc.is_in(spans["unit_id"], value_set=ids))
             known_ids.update(spans["unit_id"].to_pylist())
             yield from _units_of(spans)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import Chunks, chunks_key
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.latency_sample import BUDGET_SECONDS, keep_part, kept_part, timed_queries
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
@@ -34,9 +34,9 @@ from rag_assets.retrieval.external.base import (
     QueryResult,
 )
 from rag_assets.retrieval.external.called_code import require_allowed
-from rag_assets.retrieval.external.units import located, notes, own_units, unit_run
-from rag_assets.retrieval.runs_stage import RunsStage
-from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
+from rag_assets.retrieval.external.units import located, notes, unit_run
+from rag_assets.retrieval.runs_stage import RunsStage, hits_key
+from rag_assets.schemas import EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -230,6 +230,11 @@ class ExternalHits(_SearchStage):
     schema = EXTERNAL_HITS
     row = "One hit of one query: the chunk or span that it is, and how that was found."
     group = "runs"
+    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "indexed": ("chunk_id", "title", "text"),
+        "spans": ("chunk_id", "document_id", "start", "end"),
+        "units": ("chunk_id", "document_id", "start", "end", "title", "text"),
+    }
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         rankings = Input("rankings", rankings_key(key["retriever"]))
@@ -252,27 +257,6 @@ class ExternalHits(_SearchStage):
         counts = Counter(table.column("located").to_pylist())
         facts = {"located": dict(counts), "notes": list(notes(counts))}
         return TableProduct(table, facts, {**rankings.manifest.failures, **failures})
-
-
-class ExternalUnits(_SearchStage):
-    """The chunks that a search of your own returned and that no chunking has."""
-
-    name = "external_units"
-    schema = CHUNKS
-    row = "One chunk of a search's own that it returned: the span [start, end) of a document."
-    group = "chunks"
-    projections: ClassVar[Mapping[str, tuple[str, ...]]] = Chunks.projections
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [key for key in super().keys(experiment) if experiment.locates(key["retriever"])]
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        hits = Input("hits", hits_key(key["retriever"]))
-        return [hits, *_places(experiment, key["retriever"])]
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        hits = context.artifact(hits_key(key["retriever"])).table()
-        return TableProduct(own_units(hits, *_place_tables(context, key["retriever"])))
 
 
 class ExternalRuns(RunsStage):
@@ -300,22 +284,6 @@ class ExternalRuns(RunsStage):
 def rankings_key(retriever: str) -> ArtifactKey:
     """Return what a search returned."""
     return ArtifactKey.of("external_rankings", retriever=retriever)
-
-
-def hits_key(retriever: str) -> ArtifactKey:
-    """Return the located hits of a search."""
-    return ArtifactKey.of("external_hits", retriever=retriever)
-
-
-def units_key(retriever: str) -> ArtifactKey:
-    """Return the chunks of a search's own."""
-    return ArtifactKey.of("external_units", retriever=retriever)
-
-
-def chunk_keys(experiment: Experiment, retriever: str) -> list[ArtifactKey]:
-    """Return the tables of all chunks that can be in a retriever's runs."""
-    chunkings = [chunks_key(name) for name in experiment.chunkings_of(retriever)]
-    return chunkings + [units_key(name) for name in experiment.located_of(retriever)]
 
 
 def _places(experiment: Experiment, retriever: str) -> list[Input]:

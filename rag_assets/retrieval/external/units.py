@@ -26,6 +26,7 @@ from rag_assets.retrieval.external.locate import (
     locate,
 )
 from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, RUNS
+from rag_assets.store.artifacts import Artifact
 
 ID, SPAN = "id", "span"
 """How a hit that is no text was located."""
@@ -35,7 +36,7 @@ NOT_LOCATED = "not-located"
 
 
 class _Unit(NamedTuple):
-    """What a hit means; ``text`` if it was not located."""
+    """What a hit means; ``text`` is set where no chunking has the unit."""
 
     chunk_id: str
     unit_id: str
@@ -70,6 +71,7 @@ def located(
     """
     texts, titles = (_by_document(documents, name) for name in ("text", "title"))
     by_id = _units_by_id(chunks, texts if has_own else None, judge)
+    cut = set(chunks.column("chunk_id").to_pylist()) if chunks is not None else set()
     hits = [Hit(*values) for values in _rows(rankings, *Hit._fields)]
     quoted = [hit for hit in hits if hit.text is not None]
     places = dict(zip(quoted, locate(quoted, texts, titles), strict=True))
@@ -86,6 +88,10 @@ def located(
             if judge == "chunk" and unit.document_id in by_id:
                 unit = by_id[unit.document_id]._replace(located=unit.located)
             row = {"query_id": query_id, "rank": rank, "score": hit.score, **unit._asdict()}
+            if unit.chunk_id not in cut:
+                row["title"] = titles.get(unit.document_id, "")
+                if unit.text is None:
+                    row["text"] = texts[unit.document_id][unit.start : unit.end]
             rows.append(row)
     return EXTERNAL_HITS.from_rows(rows), failures
 
@@ -143,23 +149,19 @@ def _unit(
     return _Unit(chunk, chunk, document or chunk, 0, 0, how, hit.text)
 
 
-def own_units(hits: pa.Table, documents: pa.Table, chunks: pa.Table | None) -> pa.Table:
+def own_units(hits: pa.Table) -> pa.Table:
     """Return the units that are no chunks of a chunking, each once, as ``CHUNKS`` sorted by id."""
-    cut = set(chunks.column("chunk_id").to_pylist()) if chunks is not None else set()
-    texts, titles = (_by_document(documents, name) for name in ("text", "title"))
-    rows = set(_rows(hits, "chunk_id", "document_id", "start", "end", "text"))
+    names = ("chunk_id", "document_id", "start", "end", "title", "text")
+    rows = set(_rows(hits.filter(pc.is_valid(hits.column("text"))), *names))
     return CHUNKS.from_rows(
-        [
-            {
-                **{"chunk_id": chunk, "document_id": document, "start": start, "end": end},
-                "title": titles.get(document, ""),
-                "text": texts[document][start:end] if text is None else text,
-                "heading_path": "",
-            }
-            for chunk, document, start, end, text in sorted(rows, key=lambda row: row[0])
-            if chunk not in cut
-        ]
+        [{**dict(zip(names, row, strict=True)), "heading_path": ""} for row in sorted(rows)]
     )
+
+
+def chunks_of(artifact: Artifact) -> pa.Table:
+    """Return the chunks of a chunking, or of a search's own among its hits, as ``CHUNKS``."""
+    table = artifact.table()
+    return own_units(table) if artifact.manifest.asset == EXTERNAL_HITS.name else table
 
 
 def _is_located(units: pa.Table) -> pa.ChunkedArray:

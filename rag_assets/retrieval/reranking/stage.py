@@ -23,13 +23,12 @@ from rag_assets.compute.compute import LOCAL
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.outgoing import PAIRS, ExpectedWork, Outgoing, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
-from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
 from rag_assets.retrieval.base_runs_stage import UNITS
-from rag_assets.retrieval.external.stage import chunk_keys, units_key
+from rag_assets.retrieval.external.units import chunks_of
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
     Reranked,
@@ -38,8 +37,13 @@ from rag_assets.retrieval.reranking.candidates import (
     complete_ranking,
     reordered,
 )
-from rag_assets.retrieval.runs_stage import DerivedRuns, depth_at_most, run_key
-from rag_assets.schemas import RERANKING_TEXTS
+from rag_assets.retrieval.runs_stage import (
+    DerivedRuns,
+    chunk_keys,
+    depth_at_most,
+    hits_key,
+    run_key,
+)
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
@@ -51,52 +55,6 @@ RERANKED_RUNS = (f"{FAMILY}_runs", f"{SECOND_FAMILY}_runs")
 RERANK = "rerank"
 
 
-class RerankingTexts(Stage):
-    """Digests of the texts that a reranker reads.
-
-    The texts themselves stay where they are: this table stands between the partitions by chunking
-    and those by retriever, so that lineage is exact.
-    """
-
-    name = "reranking_texts"
-    family: ClassVar[str] = FAMILY
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
-    schema = RERANKING_TEXTS
-    row = "One table of texts that this reranker reads: the queries, or the chunks of a chunking."
-    group = "runs"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [texts_key(experiment, name) for name in experiment.of_family(self.family)]
-
-    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        tables = chunk_keys(experiment, key["retriever"])
-        return [
-            Input("queries", QUERIES_KEY, "text"),
-            *[Input(f"chunks_{number}", one, "indexed") for number, one in enumerate(tables)],
-        ]
-
-    def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        experiment = context.experiment
-        chunkings = experiment.chunkings_of(key["retriever"])
-        return {"indexed": [indexed_fields(experiment, name) for name in chunkings]}
-
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        items = self.inputs(context.experiment, key)
-        manifests = [context.artifact(item.key).manifest for item in items]
-        rows: list[dict[str, object]] = [
-            {"texts": item.role, "digest": manifest.digests[item.projection]}
-            for item, manifest in zip(items, manifests, strict=True)
-        ]
-        return TableProduct(RERANKING_TEXTS.from_rows(rows))
-
-
-class SecondRerankingTexts(RerankingTexts):
-    """Digests of the texts that a reranker of reranked results reads."""
-
-    name = "second_reranking_texts"
-    family = SECOND_FAMILY
-
-
 class RerankedRuns(DerivedRuns):
     """Runs of a reranker: the results of another retriever in a new order."""
 
@@ -105,12 +63,12 @@ class RerankedRuns(DerivedRuns):
     kinds_by: ClassVar[tuple[str, ...]] = ("model_kind",)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        texts = Input("texts", texts_key(experiment, key["retriever"]))
-        return [*super().inputs(experiment, key), texts]
+        queries = Input("queries", QUERIES_KEY, "text")
+        return [*super().inputs(experiment, key), queries, *text_inputs(experiment, key)]
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        config = _reranker(context, key["retriever"])
-        return {**super().ranking_config(context, key), **config.describe()}
+        config, indexed = _reranker(context, key["retriever"]), indexed_of(context.experiment, key)
+        return {**super().ranking_config(context, key), **config.describe(), "indexed": indexed}
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return the recipe with the number of the ranking's latest attempt."""
@@ -273,14 +231,20 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
         indexed = texts_to_index(context.experiment, name, chunks)
         texts.update(zip(chunks.column("chunk_id").to_pylist(), indexed, strict=True))
     for name in context.experiment.located_of(retriever):
-        units = context.artifact(units_key(name)).table()
+        units = chunks_of(context.artifact(hits_key(name)))
         ids = units.column("chunk_id").to_pylist()
         texts.update(zip(ids, indexed_texts(units), strict=True))
     return texts
 
 
-def texts_key(experiment: Experiment, retriever: str) -> ArtifactKey:
-    """Return the texts that a reranker reads."""
-    is_second = experiment.family(retriever) == SECOND_FAMILY
-    stage = SecondRerankingTexts if is_second else RerankingTexts
-    return ArtifactKey.of(stage.name, retriever=retriever)
+def text_inputs(experiment: Experiment, key: ArtifactKey) -> list[Input]:
+    """Return the texts that a cell of a reranker reads; the cell of its input tells of them."""
+    (before,) = experiment.retrievers[key["retriever"]].input_names
+    edge = run_key(experiment, before, key["top_k"])
+    tables = enumerate(chunk_keys(experiment, key["retriever"]))
+    return [Input(f"chunks_{number}", table, "indexed", edge=edge) for number, table in tables]
+
+
+def indexed_of(experiment: Experiment, key: ArtifactKey) -> list[str]:
+    """Return which texts of the chunks a reranker reads, for the recipe of a cell."""
+    return [indexed_fields(experiment, name) for name in experiment.chunkings_of(key["retriever"])]

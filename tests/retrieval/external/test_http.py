@@ -21,7 +21,7 @@ from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external import http
 from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
-from rag_assets.retrieval.external.stage import hits_key
+from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
 from tests.retrieval.external.conftest import rag_assets

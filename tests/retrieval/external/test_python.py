@@ -22,7 +22,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.called_code import Call, load, source_version, version_of_loaded
 from rag_assets.retrieval.external.python import PythonRetriever
-from rag_assets.retrieval.external.stage import hits_key
+from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
 from rag_assets.store.settings import StoreSettings

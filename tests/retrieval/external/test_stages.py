@@ -37,7 +37,9 @@ from rag_assets.retrieval.external.locate import (
     normalised,
     offsets_of,
 )
-from rag_assets.retrieval.external.stage import SINGLE, hits_key, rankings_key, units_key
+from rag_assets.retrieval.external.stage import SINGLE, rankings_key
+from rag_assets.retrieval.external.units import chunks_of
+from rag_assets.retrieval.runs_stage import hits_key
 from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched
 from tests.tiny_experiment import JUDGMENTS, QUERIES
@@ -56,7 +58,7 @@ def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(searched: Searched)
     located = searched.facts(hits_key("mine"))
     assert located["located"] == {"exact": 30}
     assert own["hit_rate"] > 0.8
-    texts = searched.pipeline().artifact(units_key("mine")).table()
+    texts = chunks_of(searched.pipeline().artifact(hits_key("mine")))
     assert "A dog needs a ticket of 10 crowns." in texts["text"].to_pylist()
     # "what does a ticket for a dog cost": the words a, dog, ticket.
     assert searched.ranked("mine", 5)["q1"][0][0] == "fares.md#92-126"
@@ -70,7 +72,7 @@ def test_a_fusion_and_a_reranker_read_it(searched: Searched) -> None:
     searched.configure("maxsim", type="maxsim", input="mine", candidates=5)
     searched.run()
     assert means(searched, "fused")["n_failed"] == 0
-    units = set(searched.pipeline().artifact(units_key("mine")).table()["chunk_id"].to_pylist())
+    units = set(chunks_of(searched.pipeline().artifact(hits_key("mine")))["chunk_id"].to_pylist())
     assert set([unit for unit, _ in searched.ranked("maxsim", 5)["q1"]]) <= units
     # Of what only the search can return nobody knows that no chunk holds it.
     experiment = searched.pipeline().experiment
@@ -101,7 +103,7 @@ def test_an_answerer_reads_chunks_of_its_own(searched: Searched) -> None:
     searched.run()
     pipeline = searched.pipeline()
     rows = pipeline.artifact(answer_contexts_key("read@3")).table().to_pylist()
-    own = pipeline.artifact(units_key("mine")).table()["chunk_id"].to_pylist()
+    own = chunks_of(pipeline.artifact(hits_key("mine")))["chunk_id"].to_pylist()
     assert {row["unit_id"] for row in rows} <= set(own)
     assert {row["position"] for row in rows if row["document_id"].startswith("not-located#")} == {1}
 
@@ -127,7 +129,7 @@ def test_forgetting_finds_what_a_search_returned_of_a_document(searched: Searche
     searched.snapshot()
     found = to_forget(searched.settings, "fares.md")
     assert found is not None
-    assert {"external_rankings", "external_units"} <= {item.kind for item in found.files}
+    assert {"external_rankings", "external_hits"} <= {item.kind for item in found.files}
 
 
 def test_an_edit_asks_again_only_where_it_can_matter(searched: Searched) -> None:

@@ -103,14 +103,14 @@ def test_without_a_chunking_ids_are_those_of_documents() -> None:
 def test_own_units_are_those_that_no_chunking_has() -> None:
     hits = [Hit("a.md#0-14"), Hit(text="One two three."), Hit(text="Seven."), Hit(text="nine")]
     found = of(CUT, q=hits, r=hits)
-    units = own_units(found.table, CORPUS, CUT)
+    units = own_units(found.table)
     ambiguous, missing = found.table["chunk_id"].to_pylist()[2:4]
     # The second hit is a chunk of the chunking, by its characters.
     assert columns(units, "chunk_id", "document_id", "title", "text") == [
         (ambiguous, "b.md", "B.MD", "Seven."),
         (missing, missing, "", "nine"),
     ]
-    alone = own_units(of(q=[Hit(text="One two three.")]).table, CORPUS, None)
+    alone = own_units(of(q=[Hit(text="One two three.")]).table)
     assert columns(alone, "chunk_id", "start", "end", "text") == [
         ("a.md#0-14", 0, 14, "One two three.")
     ]
@@ -118,7 +118,7 @@ def test_own_units_are_those_that_no_chunking_has() -> None:
 
 def test_what_was_not_located_is_returned_as_its_text() -> None:
     found = of(q=[Hit(text="One two"), Hit(text="Seven."), Hit(text="nine ten")])
-    units = own_units(found.table, CORPUS, None)
+    units = own_units(found.table)
     spans = returned_spans(units)
     table = contexts(spans, {}, lambda texts: [len(text.split()) for text in texts])
     by_id = {row["chunk_id"]: row for row in table.to_pylist()}
