@@ -16,7 +16,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import get_args
 
-from rag_assets.retrieval.lexical.bm25 import BM25, TfIdf
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.words import WordIndex
 from tests.retrieval.lexical.index_of_texts import bm25, tfidf
 

@@ -160,8 +160,8 @@ def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
     table = table.rename_columns(names).sort_by(longest).combine_chunks()
     ids = table["context_id"].to_pylist()
     is_first = [place == 0 or ids[place - 1] != name for place, name in enumerate(ids)]
-    kept = table.filter(pa.array(is_first, pa.bool_()))
-    return RETRIEVER_CONTEXTS.check(kept.combine_chunks())
+    by_id = table.filter(pa.array(is_first, pa.bool_()))
+    return RETRIEVER_CONTEXTS.check(by_id.combine_chunks())
 
 
 def document_texts(context: StageContext) -> dict[str, str]:

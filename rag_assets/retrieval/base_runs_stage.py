@@ -92,8 +92,8 @@ class BaseRuns(RunsStage):
 
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         config, index = _config(context, retriever), _index(context, self.family, retriever)
-        asked = context.artifact(queries_key(self.family, retriever))
-        queries = asked.table()
+        searched = context.artifact(queries_key(self.family, retriever))
+        queries = searched.table()
         searcher = self.sharded(context, config.open(index.folder))
         with context.progress(f"search {retriever}", queries.num_rows) as advance:
             ranking = self._ranking(context, retriever, searcher, queries, advance)
@@ -107,7 +107,7 @@ class BaseRuns(RunsStage):
                 table = _fused(config, table, depth if factors is None else MAX_DEPTH)
                 if factors is not None:
                     table = time_weighted_ranking(table, factors, depth)
-        return Ranked(table, asked.manifest.failures)
+        return Ranked(table, searched.manifest.failures)
 
     def searcher(
         self,

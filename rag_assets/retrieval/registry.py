@@ -30,7 +30,7 @@ KIND = Kind("type", "rag_assets.retrievers", FAMILIES, "type")
 
 _OWN = {
     "bm25": "lexical.bm25:BM25",
-    "tfidf": "lexical.bm25:TfIdf",
+    "tfidf": "lexical.tfidf:TfIdf",
     "embedding": "dense.embedding:BiEncoder",
     "rrf": "fusion.methods:RRF",
     "convex": "fusion.methods:Convex",

@@ -36,8 +36,8 @@ class RetrieverStage(Stage):
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
         configs = [experiment.retrievers[name] for name in experiment.of_family(self.family)]
-        found = (getattr(config, name) for config in configs for name in self.kinds_by)
-        return self.kinds | {kind for kind in found if kind is not None}
+        kinds = (getattr(config, name) for config in configs for name in self.kinds_by)
+        return self.kinds | {kind for kind in kinds if kind is not None}
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return retriever_code(experiment, key)

@@ -242,8 +242,8 @@ class ExternalHits(_SearchStage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         # Whether it can return chunks of its own.
-        own = {} if context.experiment.locates(key["retriever"]) else {"own": False}
-        return {"judge": context.experiment.judge, **own}
+        chunks = {} if context.experiment.locates(key["retriever"]) else {"own": False}
+        return {"judge": context.experiment.judge, **chunks}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, retriever = context.experiment, key["retriever"]

@@ -38,28 +38,6 @@ the chunk d, one of the first ``documents`` D of the query q::
 where of ``feedback`` only the ``terms`` largest are kept, scaled to sum to 1. The score stands in
 the place of the query's likelihood, as in Lucene-based systems. Words of equal weight are taken in
 their own order.
-
-``type: tfidf``: lexical retrieval by TF-IDF over analysed words, in four weightings.
-
-With N chunks of which n(t) hold the token t, f(t, d) occurrences of t in d, |d| tokens in d, a
-query q scores a chunk d by the sum, over its tokens, of::
-
-    raw                f(t, d)                  * log10(N / n(t))
-    length_normalised  f(t, d) / |d|            * log10(N / n(t))
-    saturated          f(t, d) / (f(t, d) + k1) * log10(N / n(t))
-
-where a token that is repeated in the query counts as often as it occurs. A token that all chunks
-hold scores 0. ``sklearn`` is the cosine of the vectors that scikit-learn's ``TfidfVectorizer``
-gives with its defaults (``smooth_idf``, ``norm="l2"``, no ``sublinear_tf``); tokens that no chunk
-holds are left out of the query::
-
-    w(t, x) = f(t, x) * (ln((1 + N) / (1 + n(t))) + 1)
-    score   = sum over t of w(t, q) * w(t, d) / (|w(q)| * |w(d)|)
-
-Sources: Sparck Jones: A Statistical Interpretation of Term Specificity (1972) for the idf;
-Robertson and Walker: Some Simple Effective Approximations to the 2-Poisson Model (SIGIR 1994) for
-f / (f + k1), here without a part for the length; scikit-learn's user guide, "Tf-idf term
-weighting".
 """
 
 from __future__ import annotations
@@ -73,7 +51,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
@@ -82,7 +60,7 @@ from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs
-from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
@@ -280,52 +258,3 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         held = {token: weight for token, weight in weights.items() if token in vocabulary}
         scores = index.sums([vocabulary[token] for token in held], list(held.values()))
         return best_above_zero(scores, index.ids_rank, depth)
-
-
-DEFAULT_K1 = 1.2
-
-
-class TfIdf(AnalysedRetriever):
-    """Lexical retrieval: TF-IDF over analysed words.
-
-    ``weighting: raw`` is the frequency times log10(N / df); ``length_normalised`` divides it by the
-    words of the chunk; ``saturated`` takes f / (f + k1) for the frequency f, with ``k1`` 1.2 by
-    default; ``sklearn`` is the cosine of scikit-learn's ``TfidfVectorizer``.
-    """
-
-    search_kind: ClassVar[str | None] = "tfidf"
-    packages: ClassVar[tuple[str, ...]] = ("numpy",)
-
-    type: Literal["tfidf"]
-    weighting: Literal["raw", "length_normalised", "saturated", "sklearn"] = "sklearn"
-    k1: Number | None = Field(default=None, gt=0, validate_default=True)
-
-    @field_validator("k1")
-    @classmethod
-    def _belongs_to_saturated(cls, k1: float | None, info: ValidationInfo) -> float | None:
-        weighting = info.data.get("weighting", "saturated")
-        if weighting == "saturated":
-            return DEFAULT_K1 if k1 is None else k1
-        if k1 is not None:
-            raise ValueError(f"k1 belongs to weighting saturated, not to {weighting}")
-        return k1
-
-    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        counts, lengths = analysed.counts(), analysed.tokens.lengths
-        n_chunks, holding, chunks = lengths.size, counts.holding, counts.indices
-        is_cosine = self.weighting == "sklearn"
-        if is_cosine:
-            idf = np.log((1 + n_chunks) / (1 + holding)) + 1
-        else:
-            idf = np.log10(n_chunks / holding)
-        weights = counts.data.astype(np.float64)
-        if self.weighting == "length_normalised":
-            weights = weights / lengths[chunks]
-        elif self.weighting == "saturated":
-            weights = weights / (weights + (self.k1 or DEFAULT_K1))
-        weights = weights * np.repeat(idf, holding)
-        if is_cosine:
-            norms = np.sqrt(np.bincount(chunks, weights=weights * weights, minlength=n_chunks))
-            weights = weights / norms[chunks]
-        repeats: Repeats = "cosine" if is_cosine else "multiplied"
-        return WordIndex.of(analysed, counts, weights, repeats, idf if is_cosine else None)

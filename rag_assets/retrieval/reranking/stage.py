@@ -174,8 +174,8 @@ def _counted(context: StageContext, key: ArtifactKey, line: Outgoing) -> Outgoin
         return line
     n_candidates = key["top_k"] if config.candidates == "top_k" else config.candidates
     depth, n_queries = depth_at_most(context, name, int(n_candidates)), queries.manifest.rows
-    shown = config.passages_by_request(depth)
-    requests, passages = n_queries * len(shown), n_queries * sum(shown)
+    sizes_sent = config.passages_by_request(depth)
+    requests, passages = n_queries * len(sizes_sent), n_queries * sum(sizes_sent)
     line = replace(line, questions=n_queries, requests=requests, passages=passages)
     # What a search with chunks of its own returns is known when it was asked.
     is_known = not experiment.located_of(name)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_assets.retrieval.lexical.bm25 import BM25, TfIdf
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
 

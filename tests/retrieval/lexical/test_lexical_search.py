@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.lexical.analyzers import analyze
-from rag_assets.retrieval.lexical.bm25 import BM25, TfIdf
+from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from tests.retrieval.lexical.index_of_texts import build_index
