@@ -18,7 +18,7 @@ from tests.pipeline import matrix_experiment as to
 from tests.pipeline.matrix_experiment import DOCUMENTS, JUDGMENTS, QUERIES, Matrix
 from tests.tiny_experiment import is_done, matching, planned, short
 
-N_PARTITIONS = 42
+N_PARTITIONS = 41
 N_TEXTS = 9
 """Five chunks and four queries."""
 
