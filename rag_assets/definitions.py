@@ -44,7 +44,7 @@ def _experiments(settings: StoreSettings) -> Iterator[Experiment]:
         except RagAssetsError as error:
             _logger.warning("experiment left out: %s", error)
             continue
-        other = names.setdefault(plain_name(experiment), experiment)
+        other = names.setdefault(plain_name(experiment.name), experiment)
         if other is experiment:
             yield experiment
         elif not is_source(str(other.source), experiment):

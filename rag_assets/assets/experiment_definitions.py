@@ -44,7 +44,7 @@ def schedules_of(experiment: Experiment, job: dg.JobDefinition) -> list[dg.Sched
     status = dg.DefaultScheduleStatus
     try:
         definition = dg.ScheduleDefinition(
-            name=f"{plain_name(experiment)}_schedule",
+            name=f"{plain_name(experiment.name)}_schedule",
             job=job,
             cron_schedule=schedule.cron,
             execution_timezone=schedule.timezone,
@@ -91,7 +91,7 @@ def sources_sensor(
     """
 
     @dg.sensor(
-        name=f"{plain_name(experiment)}_sources",
+        name=f"{plain_name(experiment.name)}_sources",
         job=job,
         minimum_interval_seconds=sensor_seconds(),
         description=f"Evaluates {experiment.name} when its files or models change in content.",

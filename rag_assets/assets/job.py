@@ -68,7 +68,7 @@ Body = Callable[[dg.OpExecutionContext, EvaluateConfig], Iterator[JobEvent]]
 """The work of the step."""
 
 
-def job_name(experiment: Experiment) -> str:
+def job_name(experiment: str) -> str:
     """Return ``<experiment>_evaluate``."""
     return f"{plain_name(experiment)}_evaluate"
 
@@ -82,7 +82,7 @@ def one_step_job(
     source = markdown(str(experiment.source))
 
     @dg.op(
-        name=f"evaluate_{plain_name(experiment)}",
+        name=f"evaluate_{plain_name(experiment.name)}",
         description="Compute what is not up to date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
@@ -93,7 +93,7 @@ def one_step_job(
         yield from body(context, config)
 
     @dg.job(
-        name=job_name(experiment),
+        name=job_name(experiment.name),
         description=f"Bring up to date what is not:\nas `rag-assets evaluate {source}`.",
         executor_def=dg.in_process_executor,
     )

@@ -23,15 +23,15 @@ def asset_key(experiment: str, asset: str) -> dg.AssetKey:
 
 def group_name(experiment: Experiment, stage: Stage) -> str:
     """Return the group ``<experiment>/<part of the pipeline>``; groups allow fewer characters."""
-    return f"{plain_name(experiment)}/{stage.group}"
+    return f"{plain_name(experiment.name)}/{stage.group}"
 
 
-def plain_name(experiment: Experiment) -> str:
+def plain_name(experiment: str) -> str:
     """Return the experiment's name for groups, jobs, schedules and sensors.
 
     They allow letters, digits and underscores only, so two experiments may have one plain name.
     """
-    return re.sub("[.-]", "_", experiment.name)
+    return re.sub("[.-]", "_", experiment)
 
 
 def partition_key(key: ArtifactKey) -> str | None:

@@ -27,14 +27,14 @@ import hashlib
 import json
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TypedDict, Unpack
 
-from rag_assets.store.artifacts import short
+from rag_assets.store.artifacts import ArtifactKey, short
 from rag_assets.store.atomic import write_text
 
 _log = logging.getLogger(__name__)
@@ -179,6 +179,31 @@ def _read(file: Path) -> Measurement | None:
         _log.warning("%s is damaged; its measurement is not used; delete it", file)
         return None
     return {**_UNKNOWN, **row}
+
+
+def longest_times(
+    folder: Path, experiment: str, keys: Iterable[ArtifactKey]
+) -> dict[ArtifactKey, float]:
+    """Return the most seconds that partitions took in this experiment on this machine.
+
+    Of a new partition those of its asset count. One whose asset was never computed is left out.
+    """
+    rows: dict[str, list[tuple[str | None, float]]] = {}
+    times: dict[ArtifactKey, float] = {}
+    for key in keys:
+        if key.asset not in rows:
+            files = (folder / key.asset).glob(f"*at={machine()}.json")
+            read = (row for file in files if (row := _read(file)) is not None)
+            rows[key.asset] = [
+                (row["retriever"], row["seconds"])
+                for row in read
+                if row["experiment"] == experiment and row["seconds"] is not None
+            ]
+        retriever, every = dict(key.partition).get("retriever"), rows[key.asset]
+        own = [row for row in every if row[0] == retriever] or every
+        if own:
+            times[key] = max(seconds for _, seconds in own)
+    return times
 
 
 def seconds_per_text(folder: Path, model: str) -> float | None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.engine.measurements import longest_times
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, checked, table_manifest
@@ -94,6 +95,7 @@ class Plan:
         searches: retriever -> what an evaluation would run or ask for it, where it is a search that
             is not ours.
         files: which files that the YAML names changed since the last evaluation.
+        times: what is computed or checked -> the most seconds that it took here before, if known.
     """
 
     experiment: str
@@ -102,6 +104,7 @@ class Plan:
     outgoing: tuple[Outgoing, ...] = ()
     searches: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: tuple[Reason, ...] = ()
+    times: Mapping[ArtifactKey, float] = field(default_factory=dict)
 
     @property
     def artifacts(self) -> tuple[Step, ...]:
@@ -140,6 +143,7 @@ def plan(pipeline: Pipeline, selection: Selection) -> Plan:
         summed(line for step in new for line in step.outgoing),
         _searches(experiment, steps),
         _changed_files(planned),
+        longest_times(planned.measurements.folder, experiment.name, (step.key for step in new)),
     )
 
 

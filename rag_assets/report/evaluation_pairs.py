@@ -75,24 +75,27 @@ class Comparability:
 
 
 def comparability(
-    a: EvaluationResult, b: EvaluationResult, *, answers: bool = False
+    a: EvaluationResult, b: EvaluationResult, *, answers: bool = False, sampled: bool = False
 ) -> Comparability:
     """Return what two evaluations share.
 
     Args:
-        a: one; without ``answers`` it must have labels.
+        a: one; without ``answers`` and ``sampled`` it must have labels.
         b: the other.
         answers: answerers are compared: questions without evidence count too.
+        sampled: a sample of labels counts, the newer one for both: questions need the same text.
 
     Raises:
         UsageError: they judge different units, so that no query is comparable.
     """
     _check_judge(a.evaluation, b.evaluation)
     if is_same(a, b, "queries") and is_same(a, b, "qrels"):
-        asset = "queries" if answers else "qrels"
+        asset = "queries" if answers or sampled else "qrels"
         return Comparability(frozenset(b.table_of(asset)["query_id"].to_pylist()), ())
-    quoted = has_documents(a) and has_documents(b)
+    quoted = has_documents(a) and has_documents(b) and not sampled
     old, new = (_labels(one, quoted=quoted) for one in (a, b))
+    if sampled:
+        old, new = ({query: Counter() for query in question_texts(one)} for one in (a, b))
     if answers:
         old, new = (
             {query: labels.get(query, Counter()) + golds for query, golds in _golds(one).items()}
@@ -218,7 +221,7 @@ class EvaluationPair:
     @property
     def split(self) -> str:
         """``all``, ``dev`` or ``test``."""
-        return self.new.split
+        return self.source.split(self.new)
 
     @cached_property
     def resampling(self) -> Resampling:
@@ -399,6 +402,10 @@ class MetricSource(ABC):
         if not self.cells_with(result):
             name = result.evaluation.experiment
             raise NotEvaluated(f"the last evaluation of {name} has no cell of {self.metric}")
+
+    def split(self, result: EvaluationResult) -> str:
+        """Return the split whose questions count."""
+        return result.split
 
     def check_names(self, names: Iterable[str]) -> None:
         """Refuse names that have no value of the metric, whatever an evaluation has.

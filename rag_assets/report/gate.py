@@ -41,6 +41,7 @@ from rag_assets.report.formats import four_places
 from rag_assets.report.metric_sources import chosen_source
 from rag_assets.report.notebook import table_html, table_text
 from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.report.sampled import SampledLabels, sampled_names
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
 from rag_assets.statistics.units import SAME
@@ -232,7 +233,8 @@ def gate(
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
     old = _older(names, new, against, source)
-    both = comparability(old, new, answers=source.is_of_answers)
+    is_sampled = isinstance(source, SampledLabels)
+    both = comparability(old, new, answers=source.is_of_answers, sampled=is_sampled)
     pair = EvaluationPair.between(old, new, source, both.chosen(intersection=intersection))
     look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
     if not source.is_of_answers:
@@ -259,10 +261,14 @@ def _older(
     if not evaluation.complete:
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
-    old = EvaluationResult(new.root, evaluation)
+    old, lacks = EvaluationResult(new.root, evaluation), None
     if source.needs_labels and not old.has_metrics:
-        problem = f"evaluation {evaluation.evaluation_id} had no labels, so it has no metrics"
-        raise UsageError(problem)
+        lacks = "labels, so it has no metrics"
+    elif isinstance(source, SampledLabels) and not sampled_names(old):
+        lacks = "sample of labels, so there is nothing to compare"
+    if lacks is not None:
+        problem = f"evaluation {evaluation.evaluation_id} had no {lacks}"
+        raise UsageError(f"{problem}; `rag-assets anchor PATH` pins one that has")
     return old
 
 
@@ -357,7 +363,9 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
 
     :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
     """
-    cutoff, ids = pair.metric.cutoff or 0, pair.counting["query_id"].to_pylist()
+    cutoff, ids = pair.metric.cutoff or 0, pair.queries
+    if pair.source.needs_labels:
+        ids = pair.counting["query_id"].to_pylist()
     answered = [
         set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
+from rag_assets.engine.measurements import duration_text
 from rag_assets.engine.outgoing import Outgoing
 from rag_assets.pipeline.plan import ACTIONS, CHECK, COMPUTE, REUSE, SEARCHED, Plan, Step
 from rag_assets.report.formats import Row
@@ -119,6 +120,11 @@ def _sums(plan: Plan) -> Iterable[str]:
             yield f"search {name}: {line}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
+    if plan.times:
+        new = {step.key.asset for step in plan.artifacts if step.action != REUSE}
+        unknown = sorted(new - {key.asset for key in plan.times})
+        rest = f"; not measured yet: {', '.join(unknown)}" if unknown else ""
+        yield f"time: at most {duration_text(sum(plan.times.values()))}, as measured here{rest}"
     texts = plan.work("texts")
     if texts is not None:
         yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"

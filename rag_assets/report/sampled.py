@@ -6,13 +6,14 @@ columns are of complete labels. Everything speaks of *questions like these*, unl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
-from typing import NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.labels.logs import SKIPPED
 from rag_assets.labels.pool import estimable_metric
@@ -29,14 +30,22 @@ from rag_assets.labels.sampling.sample_stage import (
 )
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_pairs import (
+    Cells,
+    Drop,
+    Drops,
     EstimatedSource,
     EvaluationPair,
+    detectable_drop,
     pair_sentence,
 )
 from rag_assets.report.judged import by_metric
 from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
+from rag_assets.statistics.comparisons import holm
 from rag_assets.store.artifacts import ArtifactKey
+
+_OLD = "\0old "
+"""Before the name of a retriever: what it returned in the older evaluation."""
 
 HOW = "`rag-assets label` asks for the labels that tell most"
 
@@ -103,23 +112,45 @@ def sampled_notes(rows: Sequence[Row]) -> list[str]:
 class SampledLabels(EstimatedSource):
     """What a sample of labels estimates of retrievers, never mixed with complete labels."""
 
-    def cells(self, result: EvaluationResult) -> NoReturn:
-        """Refuse it: no single question has a value."""
-        self.check_single()
+    measured = ("sampled_passages", "sampled_labels")
 
-    def check_single(self) -> NoReturn:
+    def cells(self, result: EvaluationResult) -> Cells:
+        """Return the retrievers whose passages are sampled; no single question has a value."""
+        required(result, SAMPLED_LABELS_KEY)
+        nothing = pa.table({self.metric.column: pa.array([], pa.float64())})
+        return dict.fromkeys(sampled_names(result), nothing)
+
+    def split(self, result: EvaluationResult) -> str:
+        """Return that all questions count.
+
+        Raises:
+            UsageError: a split is wanted.
+        """
+        if result.asked is not None:
+            problem = f"{self.metric} is over all questions together"
+            raise UsageError(f"{problem}; --split does not apply")
+        return ALL
+
+    def check_single(self) -> None:
         """Refuse it: it is estimated over all questions together."""
         problem = f"{self.metric} is estimated over all questions together, not a question each"
-        raise UsageError(f"{problem}; see `rag-assets compare` and `history`")
+        raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the estimates."""
         rows = history.judged_metric("", str(self.metric).removeprefix(SAMPLED), since)
         return [{**row, "retriever": row["name"], "n_queries": row["n"]} for row in rows]
 
-    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> NoReturn:
-        """Refuse it: a sample is of what one evaluation returned."""
-        self.check_single()
+    def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
+        """Compare what both returned by the sample of the newer one, on questions like these."""
+        estimator = self._estimator(pair.new, pair.queries, pair.old, chosen)
+        drops: list[Drop | str] = [
+            "nobody graded a drawn passage yet; `rag-assets label` asks for them" for _ in chosen
+        ]
+        if estimator.sample.is_estimable:
+            drops = [_drop(estimator, name, len(pair.queries), alpha) for name in chosen]
+        adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
+        return list(zip(drops, adjusted, strict=True))
 
     def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return a row a pair of retrievers, read as "the second minus the first".
@@ -134,14 +165,13 @@ class SampledLabels(EstimatedSource):
             NotEvaluated: the evaluation has no sample of labels.
             UsageError: an unknown retriever, or a split is wanted.
         """
-        if result.asked is not None:
-            problem = f"{self.metric} is over all questions together"
-            raise UsageError(f"{problem}; --split does not apply")
+        self.split(result)
         sampled = sampled_names(result)
         for name in names:
             if name not in sampled:
                 raise UsageError(f"unknown retriever {allowed_names(name, sampled)}")
-        estimator, ids = self._estimator(result, sampled)
+        ids = result.queries["query_id"].to_pylist()
+        estimator = self._estimator(result, ids)
         manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
         level = float(manifest.config["confidence"]) if manifest is not None else 0.95
         pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
@@ -175,20 +205,58 @@ class SampledLabels(EstimatedSource):
         return pair_sentence((a, b), row["difference"], bounds, "is better than", labels, on)
 
     def _estimator(
-        self, result: EvaluationResult, sampled: Sequence[str]
-    ) -> tuple[Estimator, list[str]]:
-        """Return what estimates the metric of all retrievers, and the questions."""
+        self,
+        result: EvaluationResult,
+        questions: Collection[str],
+        older: EvaluationResult | None = None,
+        names: Sequence[str] = (),
+    ) -> Estimator:
+        """Return what estimates the metric of all retrievers by the labels of an evaluation.
+
+        ``names`` are retrievers of an older one, whose names stand after :data:`_OLD`.
+        """
         metric = self.metric._replace(measure=self.metric.measure.removeprefix(SAMPLED))
-        table = required(result, SAMPLED_LABELS_KEY)
-        manifest = result.manifest(SAMPLED_LABELS_KEY)
-        depth = int(manifest.config["depth"]) if manifest is not None else int(metric.cutoff or 0)
-        if int(metric.cutoff or 0) > depth:
+        table, sampled = required(result, SAMPLED_LABELS_KEY), sampled_names(result)
+        passages = passages_of(required(result, SAMPLED_PASSAGES_KEY), sampled)
+        depth = self._depth(result)
+        if older is not None:
+            self._depth(older)
+            tables = passages_of(required(older, SAMPLED_PASSAGES_KEY), names)
+            for name, rows in tables.items():  # the labels of now count
+                unlabelled = rows.drop_columns("label").append_column("label", pa.nulls(len(rows)))
+                passages[_OLD + name] = unlabelled
+        ids = [one for one in result.queries["query_id"].to_pylist() if one in questions]
+        sample = stored_sample(table, passages, ids, depth)
+        return Estimator(sample, metric, _clusters(result, ids), len(sampled))
+
+    def _depth(self, result: EvaluationResult) -> int:
+        cutoff, manifest = int(self.metric.cutoff or 0), result.manifest(SAMPLED_PASSAGES_KEY)
+        depth = int(manifest.config["depth"]) if manifest is not None else cutoff
+        if cutoff > depth:
             problem = f"{self.metric} is deeper than the sample"
             raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
-        passages = passages_of(required(result, SAMPLED_PASSAGES_KEY), sampled)
-        ids = [str(one) for one in result.queries["query_id"].to_pylist()]
-        sample = stored_sample(table, passages, ids, depth)
-        return Estimator(sample, metric, _clusters(result, ids), len(sampled)), ids
+        return depth
+
+
+def _drop(estimator: Estimator, name: str, n: int, alpha: float) -> Drop | str:
+    """Return how an estimate went; the reason where the sample does not hold for both."""
+    from scipy.special import stdtr
+
+    systems, pair = estimator.sample.pool.systems, (name, _OLD + name)
+    values = estimator.estimates()
+    new, old = (values[one] for one in pair)
+    if np.array_equal(*(estimator.weights[systems.index(one)] for one in pair)):
+        return Drop(n, old.value, old.value, 0.0, 0.0, 0.0, None, None)
+    change = estimator.differences("questions", 1 - alpha, [pair])[pair]
+    if old.n_no_chance and not new.n_no_chance:
+        problem = f"of what it returned then, the sample never had {old.n_no_chance} passages"
+        return f"{problem}; `rag-assets anchor PATH` pins an evaluation that it has"
+    if not np.isfinite(change.error):
+        return no_interval_text(change.n_no_chance)
+    p = float(stdtr(change.freedom, change.value / change.error))
+    smallest = detectable_drop(change.error, round(change.freedom) + 1, alpha)
+    means, ends = (old.value, new.value), (change.low, change.high)
+    return Drop(n, *means, change.value, *ends, p, smallest)
 
 
 def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:

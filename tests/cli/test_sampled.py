@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import design_file, read_judgments
@@ -19,7 +21,7 @@ from rag_assets.sources.formats import LABELLING_LOG
 from tests.cli.conftest import Invoke, parsed
 from tests.labels.sampling.made_pool import DCG
 from tests.made_tables import sheet_rows, write_sheet
-from tests.tiny_experiment import JUDGMENTS, Tiny
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
 METRIC = DCG._replace(cutoff=5)
 RELEVANT = {(row["query_id"], row["doc_id"]) for row in JUDGMENTS}
@@ -42,14 +44,16 @@ def evaluated(tiny: Tiny) -> None:
     tiny.snapshot()
 
 
-def judge(tiny: Tiny, invoke: Invoke, n: int) -> None:
-    """Fill in a sheet of the next passages: grade 1 where the dataset's labels have a document."""
+def judge(
+    tiny: Tiny, invoke: Invoke, n: int, relevant: Collection[tuple[str, str]] = RELEVANT
+) -> None:
+    """Fill in a sheet of the next passages: grade 1 where a document is relevant."""
     store, sheet = tiny.settings.store, tiny.root / "sheet.csv"
     out = invoke("pool", tiny.folder, "--sample", n, "--out", sheet, "--store", store)
     assert out.exit_code == 0, out.output
     rows = sheet_rows(sheet)
     for row in rows:
-        row["grade"] = str(int((row["query_id"], row["document_id"]) in RELEVANT))
+        row["grade"] = str(int((row["query_id"], row["document_id"]) in relevant))
     write_sheet(sheet, rows)
     read = invoke("pool", tiny.folder, "--import", sheet, "--by", "ada")
     assert read.exit_code == 0, read.output
@@ -128,11 +132,124 @@ def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
 
 @pytest.mark.parametrize("metric", ["ndcg@5", "recall@5", "mrr@5", "map@5"])
 def test_ratios_are_refused_in_one_line(run: Invoke, metric: str) -> None:
-    for command in (["compare"], ["history"]):
+    for command in (["compare"], ["gate", "--against", "previous"], ["history"]):
         refused = run(*command, "--metric", f"sampled_{metric}")
         assert refused.exit_code == 2, refused.output
         assert "judge whole questions for it" in refused.stderr.replace("\n", " ")
         assert "Traceback" not in refused.stderr
+
+
+def test_the_gate_compares_by_the_newer_sample(tmp_path: Path, invoke: Invoke) -> None:
+    """Both evaluations are estimated by one sample, as two retrievers of one would be."""
+    tiny = made(tmp_path, labels=False)
+    gate = ("gate", tiny.folder, "--store", tiny.settings.store, "--against")
+    evaluated(tiny)
+    judge(tiny, invoke, 12)
+    evaluated(tiny)
+    refused = invoke(*gate, "previous")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    said = " ".join(refused.stderr.split())
+    assert "had no sample of labels, so there is nothing to compare; `rag-assets anchor" in said
+    assert invoke("anchor", tiny.folder, "--store", tiny.settings.store).exit_code == 0
+    same = parsed(invoke(*gate, "anchor", "--format", "json"))
+    assert (same["answer"], same["metric"], same["split"]) == ("pass", "sampled_dcg@5", "all")
+    assert {check["drop"]["change"] for check in same["checks"]} == {0.0}
+    assert same["look"] is None
+    assert "--split does not apply" in invoke(*gate, "anchor", "--split", "test").stderr
+
+    first = dict(tiny.config["retrievers"]["bm25"])
+    tiny.configure("bm25", analyzer="whitespace")
+    tiny.config["retrievers"]["before"] = first  # what the gate remembers, as a retriever of now
+    tiny.write_config()
+    evaluated(tiny)
+    judge(tiny, invoke, 4)
+    evaluated(tiny)
+    asked = invoke(*gate, "anchor", "--format", "json")
+    other = json.loads(asked.stdout)
+    assert (asked.exit_code, other["answer"], other["look"]["number"]) == (4, "cannot tell", 1)
+    by_name = {check["retriever"]: check["drop"] for check in other["checks"]}
+    assert by_name["okapi"]["change"] == 0.0
+    want = estimator(tiny).differences("questions", pairs=[("bm25", "before")])["bm25", "before"]
+    values = {name: one.value for name, one in estimator(tiny).estimates().items()}
+    drop = by_name["bm25"]
+    assert (drop["old"], drop["new"]) == pytest.approx((values["before"], values["bm25"]))
+    assert (drop["change"], drop["low"], drop["high"]) == pytest.approx(
+        (want.value, want.low, want.high)
+    )
+    assert drop["p"] == pytest.approx(stats.t(want.freedom).cdf(want.value / want.error))
+    assert "before is new and has nothing to be compared with" in other["notes"]
+    again = json.loads(invoke(*gate, "anchor", "--format", "json").stdout)
+    assert again["look"]["repeated"]
+    tiny.write_rows("queries.jsonl", QUERIES[1:])
+    evaluated(tiny)
+    assert "1 labelled query removed" in invoke(*gate, "anchor").stderr
+    rest = json.loads(invoke(*gate, "anchor", "--intersection", "--format", "json").stdout)
+    assert {check["drop"]["n"] for check in rest["checks"]} == {5}
+
+
+def test_the_gate_of_a_sample_fails_once_the_sample_shows_it(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """A search that finds another page for each question fails when these were drawn as well.
+
+    Before, it is said why nothing can be told, and what to do.
+    """
+    tiny = Tiny(tmp_path / "tiny")
+    names = [f"p{number}" for number in range(40)]
+    for name in names:
+        tiny.write_document(f"{name}.md", f"Page {name}.\n")
+    tiny.write_rows(
+        "queries.jsonl", [{"query_id": f"q{n}", "text": f"What of {n}"} for n in range(40)]
+    )
+    tiny.config = {
+        "name": "tiny",
+        "dataset": {"format": "markdown", "judge": "document"},
+        "retrievers": {"mine": {"type": "run_file", "path": "mine.trec"}},
+        "top_k": [1],
+        "metrics": ["precision"],
+        "primary": "precision@1",
+    }
+    tiny.write_config()
+
+    def find(shift: int) -> None:
+        lines = [f"q{n} Q0 p{(n + shift) % 40}.md 1 1 x" for n in range(40)]
+        (tiny.folder / "mine.trec").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        evaluated(tiny)
+
+    relevant = {(f"q{n}", f"p{n}.md") for n in range(40)}
+    store = ("--store", tiny.settings.store)
+
+    def told(against: str, code: int, *options: str) -> str:
+        outcome = invoke("gate", tiny.folder, *store, "--against", against, *options)
+        assert outcome.exit_code == code, outcome.output
+        return " ".join(outcome.stdout.split())
+
+    find(0)
+    sampled_pool(tiny.pipeline(), 1)
+    (tiny.folder / LABELLING_LOG).write_text("", encoding="utf-8")
+    for _ in range(2):
+        evaluated(tiny)
+    unlabelled = told("previous", 4, "--metric", "sampled_precision@1")
+    assert "mine: nobody graded a drawn passage yet; `rag-assets label` asks" in unlabelled
+    judge(tiny, invoke, 30, relevant)
+    evaluated(tiny)
+    assert invoke("anchor", tiny.folder, *store).exit_code == 0
+    find(1)
+    assert "can be shown look 1 of 20" in told("anchor", 4)
+    find(0)
+    undrawn = told("previous", 4)
+    assert (
+        "mine: of what it returned then, the sample never had 40 passages; `rag-assets " in undrawn
+    )
+    assert "p must be below 0.0025" in undrawn
+    assert "nothing changed" in told("anchor", 0)
+    find(1)
+    judge(tiny, invoke, 30, relevant)
+    evaluated(tiny)
+    assert "gate FAILED: tiny, sampled_precision@1 against" in told("anchor", 1)
+    (tiny.folder / "mine.trec").write_text("q0 Q0 p0.md 1 1 x\n", encoding="utf-8")
+    evaluated(tiny)
+    assert "mine: broken: it returns nothing for 39 questions that had hits" in told("anchor", 1)
 
 
 def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
@@ -171,11 +288,7 @@ def board_of(tiny: Tiny) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ["leaderboard", "--by", "tag"],
-        ["diff", "previous", "latest"],
-        ["gate", "--against", "latest"],
-    ],
+    [["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]],
     ids=lambda words: words[0],
 )
 def test_what_needs_a_value_of_each_question_refuses(

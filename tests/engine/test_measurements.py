@@ -27,6 +27,7 @@ from rag_assets.engine.measurements import (
     Measurement,
     Measurements,
     duration_text,
+    longest_times,
     seconds_per_text,
 )
 from rag_assets.engine.stage_context import Part, StageContext
@@ -36,7 +37,7 @@ from rag_assets.retrieval.reranking.candidates import Pair
 from rag_assets.retrieval.reranking.local import CrossEncoderScorer
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.unit_ranking import Scores
-from rag_assets.store.artifacts import OBJECTS
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.tiny_experiment import QUERIES, Tiny, all_measurements
 
@@ -45,6 +46,10 @@ from tests.tiny_experiment import QUERIES, Tiny, all_measurements
 def measured(tmp_path: Path) -> Path:
     folder = tmp_path / MEASUREMENTS
     own, other = Measurements(folder, "ferry"), Measurements(folder, "rail")
+    own.add("lexical_runs", "a" * 64, 3.0, retriever="bm25")
+    own.add("lexical_runs", "b" * 64, 1.0, retriever="bm25")
+    own.add("lexical_runs", "c" * 64, 8.0, retriever="slow")
+    other.add("lexical_runs", "d" * 64, 500.0, retriever="bm25")
     own.add("embed", "e" * 64, 100.0, 50, model="m", cached=False)
     own.add("embed", "f" * 64, None, 700, model="m", cached=True)
     own.add("embed", "1" * 64, 60.0, 2, model="m", cached=False)  # loading the model
@@ -52,12 +57,15 @@ def measured(tmp_path: Path) -> Path:
     return folder
 
 
-def test_seconds_of_a_text_are_those_of_this_machine(
-    measured: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_are_those_of_this_machine(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most that a partition took in its experiment; of a new one, the most of its asset."""
+    runs, new = (ArtifactKey.of("lexical_runs", retriever=name) for name in ("bm25", "new"))
+    keys = [runs, new, ArtifactKey.of("metrics", retriever="bm25", top_k=1)]
+    assert longest_times(measured, "ferry", keys) == {runs: 3.0, new: 8.0}
     assert seconds_per_text(measured, "m") == 2.0
     monkeypatch.setattr(measurements, "machine", lambda: "elsewhere")
     assert seconds_per_text(measured, "m") is None
+    assert longest_times(measured, "ferry", keys) == {}
 
 
 @pytest.mark.parametrize(

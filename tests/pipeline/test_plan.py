@@ -20,6 +20,7 @@ from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.query_set import requests_for
 from rag_assets.query_sets.strategies import RewriteQuerySet
+from rag_assets.report.plan import plan_sheet
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.content_cache import COMPLETIONS
@@ -64,8 +65,26 @@ def test_a_plan_says_what_is_done_and_why_and_writes_nothing(tiny: Tiny) -> None
     assert {step.action for step in planned(tiny).steps} == {REUSE}
 
 
+def test_a_plan_tells_the_time_by_what_was_measured_here(tiny: Tiny) -> None:
+    assert planned(tiny).times == {}
+    assert not any("time:" in note for note in plan_sheet(planned(tiny)).notes)
+    tiny.configure("bm25", k1=0.9)
+    found = planned(tiny)
+    assert found.times.keys() == {one.key for one in found.artifacts if one.action != REUSE}
+    times = {key: 70.0 for key in found.times}
+    (line,) = (one for one in plan_sheet(replace(found, times=times)).notes if "time:" in one)
+    assert line == f"time: at most about {len(times) * 70 / 60:.0f} minutes, as measured here"
+    known = {key: 2.0 for key in times if key.asset == "lexical_runs"}
+    (line,) = (one for one in plan_sheet(replace(found, times=known)).notes if "time:" in one)
+    start = "time: at most a few seconds, as measured here; not measured yet: "
+    assert line.removeprefix(start).split(", ") == sorted(
+        {key.asset for key in times.keys() - known}
+    )
+
+
 def test_an_empty_store(fresh: Tiny) -> None:
     found = planned(fresh)
+    assert found.times == {}
     assert {step.action for step in found.steps} == {COMPUTE}
     assert {step.reasons for step in found.steps} == {(Reason("nothing stored yet"),)}
     assert found.retrievers == ("bm25", "bm25-whole", "okapi", "hybrid", "shallow")
