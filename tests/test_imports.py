@@ -266,6 +266,7 @@ COMPUTES = {
     "evaluation_pairs",
     "gate",
     "metric_sources",
+    "sampled",
     "winner",
 }
 """Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""

@@ -292,8 +292,8 @@ GATE = Command(
     A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
     passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
     gate says which drop these questions can show. The same holds for answerers, with --answerer or
-    a metric of answers. An evaluation that is not complete, or in which a query failed, always
-    fails.
+    a metric of answers, and for what a sample of labels estimates. An evaluation that is not
+    complete, or in which a query failed, always fails.
 
     Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
 

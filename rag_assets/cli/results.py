@@ -34,7 +34,7 @@ from rag_assets.report.latency import latency_rows, latency_sheet
 from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_rows, sampled_sheets
+from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.sources.writers import Tables, write_dataset
@@ -96,7 +96,8 @@ def print_leaderboard(
     elif ties:
         table = _ties(result, selection)
     elif not result.has_metrics and not split and (sampled := sampled_sheets(result)[:1]):
-        table = sampled_rows(result), sampled  # without complete labels they are all there is
+        # Without complete labels they are all there is.
+        table = result.rows_of("sampled_estimates"), sampled
     else:
         table = _board(result, selection)
     rows, sheets = table

@@ -111,6 +111,12 @@ class Plan:
         """A step for each artifact: many partitions may have one."""
         return tuple(step for step in self.steps if step.same_as is None)
 
+    @property
+    def unmeasured(self) -> list[str]:
+        """Assets of which something is computed or checked and nothing was measured here yet."""
+        new = {step.key.asset for step in self.artifacts if step.action != REUSE}
+        return sorted(new - {key.asset for key in self.times})
+
     def count(self, action: str) -> int:
         """Return how many artifacts have an action."""
         return sum(step.action == action for step in self.artifacts)

@@ -261,13 +261,10 @@ def _older(
     if not evaluation.complete:
         problem = f"evaluation {evaluation.evaluation_id} is not complete"
         raise UsageError(f"{problem}; a gate compares with complete ones only")
-    old, lacks = EvaluationResult(new.root, evaluation), None
-    if source.needs_labels and not old.has_metrics:
-        lacks = "labels, so it has no metrics"
-    elif isinstance(source, SampledLabels) and not sampled_names(old):
-        lacks = "sample of labels, so there is nothing to compare"
-    if lacks is not None:
-        problem = f"evaluation {evaluation.evaluation_id} had no {lacks}"
+    old = EvaluationResult(new.root, evaluation)
+    is_sampled = isinstance(source, SampledLabels)
+    if not (sampled_names(old) if is_sampled else old.has_metrics or not source.needs_labels):
+        problem = f"evaluation {evaluation.evaluation_id} had no labels for {source.metric}"
         raise UsageError(f"{problem}; `rag-assets anchor PATH` pins one that has")
     return old
 
@@ -363,9 +360,8 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
 
     :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
     """
-    cutoff, ids = pair.metric.cutoff or 0, pair.queries
-    if pair.source.needs_labels:
-        ids = pair.counting["query_id"].to_pylist()
+    is_labelled, cutoff = pair.source.needs_labels, pair.metric.cutoff or 0
+    ids = pair.counting["query_id"].to_pylist() if is_labelled else pair.queries
     answered = [
         set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)

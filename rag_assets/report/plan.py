@@ -121,9 +121,7 @@ def _sums(plan: Plan) -> Iterable[str]:
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
     if plan.times:
-        new = {step.key.asset for step in plan.artifacts if step.action != REUSE}
-        unknown = sorted(new - {key.asset for key in plan.times})
-        rest = f"; not measured yet: {', '.join(unknown)}" if unknown else ""
+        rest = f"; not measured yet: {', '.join(plan.unmeasured)}" if plan.unmeasured else ""
         yield f"time: at most {duration_text(sum(plan.times.values()))}, as measured here{rest}"
     texts = plan.work("texts")
     if texts is not None:

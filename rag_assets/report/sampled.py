@@ -47,13 +47,6 @@ from rag_assets.store.artifacts import ArtifactKey
 _OLD = "\0old "
 """Before the name of a retriever: what it returned in the older evaluation."""
 
-HOW = "`rag-assets label` asks for the labels that tell most"
-
-
-def sampled_rows(result: EvaluationResult) -> list[Row]:
-    """Return rows of :data:`rag_assets.schemas.SAMPLED_ESTIMATES`; none without a sample."""
-    return result.rows_of(SAMPLED_ESTIMATES_KEY.asset)
-
 
 def is_wholly_graded(result: EvaluationResult) -> bool:
     """Return whether the labels are complete and no passage of the sample is left to ask."""
@@ -67,7 +60,7 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
 
     Nor where every passage is graded: then the leaderboard says it all.
     """
-    rows = [] if is_wholly_graded(result) else sampled_rows(result)
+    rows = [] if is_wholly_graded(result) else result.rows_of(SAMPLED_ESTIMATES_KEY.asset)
     title = "{} estimated from a sample of labels, {} questions"
     return [
         estimates_sheet(title.format(metric, own[0]["n"]), own)
@@ -121,11 +114,7 @@ class SampledLabels(EstimatedSource):
         return dict.fromkeys(sampled_names(result), nothing)
 
     def split(self, result: EvaluationResult) -> str:
-        """Return that all questions count.
-
-        Raises:
-            UsageError: a split is wanted.
-        """
+        """Return ``all``, the only one; another one that was asked for is refused."""
         if result.asked is not None:
             problem = f"{self.metric} is over all questions together"
             raise UsageError(f"{problem}; --split does not apply")
@@ -144,11 +133,7 @@ class SampledLabels(EstimatedSource):
     def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
         """Compare what both returned by the sample of the newer one, on questions like these."""
         estimator = self._estimator(pair.new, pair.queries, pair.old, chosen)
-        drops: list[Drop | str] = [
-            "nobody graded a drawn passage yet; `rag-assets label` asks for them" for _ in chosen
-        ]
-        if estimator.sample.is_estimable:
-            drops = [_drop(estimator, name, len(pair.queries), alpha) for name in chosen]
+        drops = [_drop(estimator, name, len(pair.queries), alpha) for name in chosen]
         adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
         return list(zip(drops, adjusted, strict=True))
 
@@ -170,7 +155,7 @@ class SampledLabels(EstimatedSource):
         for name in names:
             if name not in sampled:
                 raise UsageError(f"unknown retriever {allowed_names(name, sampled)}")
-        ids = result.queries["query_id"].to_pylist()
+        ids = frozenset(result.queries["query_id"].to_pylist())
         estimator = self._estimator(result, ids)
         manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
         level = float(manifest.config["confidence"]) if manifest is not None else 0.95
@@ -211,31 +196,23 @@ class SampledLabels(EstimatedSource):
         older: EvaluationResult | None = None,
         names: Sequence[str] = (),
     ) -> Estimator:
-        """Return what estimates the metric of all retrievers by the labels of an evaluation.
-
-        ``names`` are retrievers of an older one, whose names stand after :data:`_OLD`.
-        """
+        """Return what estimates the metric; ``names`` of an older one stand after :data:`_OLD`."""
         metric = self.metric._replace(measure=self.metric.measure.removeprefix(SAMPLED))
         table, sampled = required(result, SAMPLED_LABELS_KEY), sampled_names(result)
         passages = passages_of(required(result, SAMPLED_PASSAGES_KEY), sampled)
-        depth = self._depth(result)
         if older is not None:
-            self._depth(older)
             tables = passages_of(required(older, SAMPLED_PASSAGES_KEY), names)
             for name, rows in tables.items():  # the labels of now count
                 unlabelled = rows.drop_columns("label").append_column("label", pa.nulls(len(rows)))
                 passages[_OLD + name] = unlabelled
+        both = (one.manifest(SAMPLED_PASSAGES_KEY) for one in (result, older or result))
+        depth = min(int(one.config["depth"]) for one in both if one is not None)
+        if int(metric.cutoff or 0) > depth:
+            problem = f"{self.metric} is deeper than the sample"
+            raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
         ids = [one for one in result.queries["query_id"].to_pylist() if one in questions]
         sample = stored_sample(table, passages, ids, depth)
         return Estimator(sample, metric, _clusters(result, ids), len(sampled))
-
-    def _depth(self, result: EvaluationResult) -> int:
-        cutoff, manifest = int(self.metric.cutoff or 0), result.manifest(SAMPLED_PASSAGES_KEY)
-        depth = int(manifest.config["depth"]) if manifest is not None else cutoff
-        if cutoff > depth:
-            problem = f"{self.metric} is deeper than the sample"
-            raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
-        return depth
 
 
 def _drop(estimator: Estimator, name: str, n: int, alpha: float) -> Drop | str:
@@ -255,8 +232,7 @@ def _drop(estimator: Estimator, name: str, n: int, alpha: float) -> Drop | str:
         return no_interval_text(change.n_no_chance)
     p = float(stdtr(change.freedom, change.value / change.error))
     smallest = detectable_drop(change.error, round(change.freedom) + 1, alpha)
-    means, ends = (old.value, new.value), (change.low, change.high)
-    return Drop(n, *means, change.value, *ends, p, smallest)
+    return Drop(n, old.value, new.value, change.value, change.low, change.high, p, smallest)
 
 
 def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
@@ -278,7 +254,8 @@ def required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
     if not result.has(key):
         one = result.evaluation
         problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of labels"
-        raise NotEvaluated(f"{problem}; {HOW}, and then evaluate")
+        how = "`rag-assets label` asks for the labels that tell most, and then evaluate"
+        raise NotEvaluated(f"{problem}; {how}")
     return result.table(key)
 
 

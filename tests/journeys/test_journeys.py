@@ -49,6 +49,18 @@ def test_journey(row: Row, travel: Travel, forks: Forks) -> None:
             assert any(is_of(one, template) for one in journey.advised), template
 
 
+def test_the_gate_decides_by_a_drawn_sample(travel: Travel) -> None:
+    """Nobody asks for it: half of the drawn passages are graded, before and after a change."""
+    journey = travel(Row("drawn", "python", "none", "more", "10", "empty", "setting", "gate"))
+    walk(journey)
+    *_, first, last = (step for step in journey.steps if step.arguments[0] == "gate")
+    assert "had no labels for sampled_dcg@3" in first.stderr
+    assert "`rag-assets anchor PATH`" in first.stderr
+    answers = {0: "passed", 1: "FAILED", 4: "cannot tell"}
+    assert f"gate {answers[last.code]}: lab, sampled_dcg@3 against" in last.stdout
+    assert "mine" in last.stdout
+
+
 def test_from_documents_alone(travel: Travel) -> None:
     """A folder of documents: everything that is advised on the way to a first evaluation works."""
     journey = travel(Row("none", "bm25", "none", "more", "10", "empty", "nothing", "evaluate"))

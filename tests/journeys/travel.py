@@ -235,8 +235,11 @@ THEN: Mapping[str, Sequence[str]] = {
     "compare": [f"compare lab {{metric}} --format {one}" for one in ("table", "json")],
     "diff": [f"diff lab {{first}} {{last}} {{metric}} --format {one}" for one in ("table", "json")],
     "gate": [
-        f"gate lab --against {{first}} {{metric}} --format {form}"
-        for form in ("table", "json", "markdown", "csv")
+        *(
+            f"gate lab --against {{first}} {{metric}} --format {form}"
+            for form in ("table", "json", "markdown", "csv")
+        ),
+        "gate lab --against previous {metric}",
     ],
     "report": ["report lab", "report lab --explorer --out all.html"],
     "label": ["label lab --status", "label lab --status --format json", "label lab --no-browser"],
