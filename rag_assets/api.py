@@ -15,7 +15,7 @@ from rag_assets.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from rag_assets.evaluation.score import Scores
-    from rag_assets.report.comparison_views import Comparison
+    from rag_assets.report.comparisons import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.gate import Gate
     from rag_assets.report.history import MetricHistory
@@ -232,7 +232,7 @@ def compare(
     """
     from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.pipeline.selection import check_cell_names
-    from rag_assets.report.comparison_views import Comparison
+    from rag_assets.report.comparisons import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
 
     if isinstance(path, EvaluationTable):

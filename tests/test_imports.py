@@ -271,7 +271,7 @@ COMPUTES = {
 }
 """Modules of ``report`` that test or estimate; the others draw, or name what is drawn."""
 
-NAMED = {"comparison_views", "leaderboard", "result"}
+NAMED = {"leaderboard", "pair_details", "result"}
 """Modules that name levels of tests, and whether a difference is significant."""
 
 

@@ -16,13 +16,8 @@ from rag_assets.cli.terminal import output, print_data, print_message, print_not
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import check_cell_names
-from rag_assets.report.comparison_views import (
-    Comparison,
-    check_pair,
-    compared_sheet,
-    pair_sheets,
-)
-from rag_assets.report.comparisons import Compared, most_changed
+from rag_assets.report.comparability import Comparability, comparability
+from rag_assets.report.comparisons import Comparison, check_pair
 from rag_assets.report.diff import (
     answer_changes,
     answer_changes_sheet,
@@ -31,15 +26,14 @@ from rag_assets.report.diff import (
     means_sheet,
 )
 from rag_assets.report.evaluation_pairs import (
-    Comparability,
     EstimatedSource,
     EvaluationPair,
     MetricSource,
-    comparability,
 )
 from rag_assets.report.formats import Row, as_json, dated, formatted
 from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
 from rag_assets.report.metric_sources import chosen_source
+from rag_assets.report.pair_details import most_changed, pair_sheets
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.terminal_table import sheets_view
@@ -74,47 +68,35 @@ def print_comparison(
         sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
         print_rows(rows, form, lambda: [sheet], result.evaluation)
         return
-    comparison = Comparison.of(result, retrievers, metric)
-    compared = comparison.compared
+    compared = Comparison.of(result, retrievers, metric)
     if retrievers:
-        _print_pair(comparison, retrievers[0], retrievers[1], show, form)
+        _print_pair(compared, show, form)
     else:
-        pairs = [chosen.named(row) for row in comparison.rows]
-        board = compared_sheet(compared, comparison.rows)
-        print_rows(pairs, form, lambda: [board], result.evaluation)
+        pairs = [chosen.named(row) for row in compared.rows]
+        print_rows(pairs, form, lambda: [compared.sheet()], result.evaluation)
     if not chosen.is_of_answers:
         print_note(result.tuning_note(retrievers or list(compared.new_cells), compared.split))
     for text in compared.notes:  # that queries may hang together, where nothing was said about it
         print_message(text)
 
 
-def _print_pair(comparison: Comparison, a: str, b: str, show: int, form: str) -> None:
-    compared, (row,) = comparison.compared, comparison.rows
-    evaluation = compared.new.evaluation
-    if form in ("table", "latex"):
-        changed = most_changed(compared, a, b, show)
-        board = [compared_sheet(compared, [row])]
-        print_rows(
-            [], form, lambda: board if form == "latex" else pair_sheets(compared, row, changed)
-        )
-        return
-    row = {**row, **_bounds(compared, a, b), "verdict": compared.verdict(row)}
-    (row,) = dated([compared.source.named(row)], form, evaluation.evaluation_id, evaluation.started)
-    if form == "json":
-        won, lost = most_changed(compared, a, b, show)
-        print_data(as_json({**row, "most_won": won, "most_lost": lost}))
-    else:
-        print_data(formatted([row], form))
-
-
-def _bounds(compared: Compared, a: str, b: str) -> Row:
-    """Return the intervals of both means."""
-    intervals = compared.mean_intervals(a, b)
-    return {
+def _print_pair(compared: Comparison, show: int, form: str) -> None:
+    intervals, evaluation = compared.mean_intervals, compared.new.evaluation
+    bounds = {
         f"{bound}_{side}": intervals[name][bound] if name in intervals else None
-        for side, name in (("a", a), ("b", b))
+        for side, name in zip("ab", compared.names, strict=True)
         for bound in ("low", "high")
     }
+    row = {**compared.rows[0], **bounds, "verdict": compared.verdicts[0]}
+    rows = [compared.source.named(row)]
+    if form == "json":
+        won, lost = most_changed(compared, show)
+        (row,) = dated(rows, form, evaluation.evaluation_id, evaluation.started)
+        print_data(as_json({**row, "most_won": won, "most_lost": lost}))
+    elif form == "table":
+        output().print(sheets_view(pair_sheets(compared, most_changed(compared, show))))
+    else:
+        print_rows(rows, form, lambda: [compared.sheet()], evaluation)
 
 
 @dataclass(frozen=True)

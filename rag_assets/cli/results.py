@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.api import history
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import print_line, print_note, print_rows, shown_path
-from rag_assets.errors import DataError, NotEvaluated, UsageError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.evaluation.run_files import write_run
 from rag_assets.experiment import load_experiment
@@ -108,8 +108,7 @@ def _board(result: EvaluationResult, selection: Selection) -> Table:
     result.check_labels()
     rows = selected_rows(result, selection)
     if not rows:
-        name = result.evaluation.experiment
-        raise NotEvaluated(f"the last evaluation of {name} has none of these cells")
+        raise result.lacks("has none of these cells")
     return rows, leaderboard_sheets(result, rows)
 
 
@@ -120,7 +119,7 @@ def _latency(result: EvaluationResult, experiment: Experiment, selection: Select
 
 def _answers(result: EvaluationResult) -> Table:
     if not result.answer_metrics:
-        raise NotEvaluated(f"the last evaluation of {result.evaluation.experiment} has no answers")
+        raise result.lacks("has no answers")
     return answer_rows(result), [*answer_sheets(result), *headline_sheets(result)]
 
 
@@ -148,7 +147,7 @@ def _slices(result: EvaluationResult, selection: Selection, by: str, source: Met
     source.check(result)
     whose = list(source.cells(result)) if source.is_of_answers else selection.retrievers
     if not set(source.cells_with(result)) & set(whose):
-        raise NotEvaluated(f"the last evaluation of {name} has no cell of {source.metric}")
+        raise result.lacks(f"has no cell of {source.metric}")
     slices = slices_of(result, source, whose, by)
     if not slices:
         what = "a tag" if by == TAG else f"a value of {by}"
@@ -192,9 +191,8 @@ def print_attribution(
             result.check_labels()
         lines = waterfall_rows(result)
         if not lines:
-            lead = f"the last evaluation of {experiment.name}"
-            problem = f"{lead} says of no question what became of it"
-            raise NotEvaluated(f"{problem}; that needs `answers` in experiment.yaml, and labels")
+            needs = "that needs `answers` in experiment.yaml, and labels"
+            raise result.lacks(f"says of no question what became of it; {needs}")
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
         print_rows(lines, form, lambda: [sheet], result.evaluation)
         return
@@ -204,7 +202,7 @@ def print_attribution(
             f"no query of {experiment.name} with an evidence is in a slice by {slice_by}"
         )
     if not rows:
-        raise NotEvaluated(f"the last evaluation of {experiment.name} has no evidence to look for")
+        raise result.lacks("has no evidence to look for")
     lost = lost_rows(result, selection.retrievers) if queries else []
     print_rows(
         lost if queries else rows,
@@ -256,7 +254,7 @@ def write_run_file(
     result = EvaluationResult.current(names.root, split)
     keys = result.run_keys(retriever)
     if not keys:
-        raise NotEvaluated(f"the last evaluation of {experiment.name} has no run of {retriever}")
+        raise result.lacks(f"has no run of {retriever}")
     chosen = max(keys) if top_k is None else top_k
     if chosen not in keys:
         known = ", ".join(map(str, sorted(keys)))

@@ -27,8 +27,7 @@ from rag_assets.evaluation.score import (
     score,
 )
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
-from rag_assets.report.latex import sheets_latex
-from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.report.sheet import TEXT, Column, Sheet, sheets_latex
 from rag_assets.report.terminal_table import rows_sheet
 
 SHOWN_REPETITIONS = 20

@@ -88,7 +88,7 @@ def print_rows(
     """
     # Loads the libraries of tables: names of commands are completed without them.
     from rag_assets.report.formats import dated, formatted
-    from rag_assets.report.latex import sheets_latex
+    from rag_assets.report.sheet import sheets_latex
     from rag_assets.report.terminal_table import sheets_view
 
     if form == "table":

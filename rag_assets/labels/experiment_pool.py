@@ -54,8 +54,9 @@ from rag_assets.labels.sampling.label_sample import (
 from rag_assets.labels.sampling.sample_stage import clusters_of, question_ids, sampled_passages
 from rag_assets.labels.sheets import Cells, CsvSheet, cut_note, refuse, shown_span, whole_number
 from rag_assets.pipeline.evaluation_names import open_experiment
-from rag_assets.pipeline.evaluations import manifest_of, read_current
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.plain_text import fitting
 from rag_assets.progress import Progress
 from rag_assets.schemas import column_values
@@ -79,13 +80,12 @@ def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) 
     had_qrels = pipeline.experiment.has_qrels
     if pipeline.experiment.has_graded_pool:  # the last grade may have come since then
         had_qrels = bool(evaluation.entries_of(QRELS_KEY.asset))
-    for entry in evaluation.entries_of(QUERIES_KEY.asset):
-        manifest = manifest_of(pipeline.root, evaluation, entry)
-        if manifest is not None:
-            marks = acted_marks(manifest.config)
-            then = replace(pipeline.experiment, marks=marks, has_qrels=had_qrels)
-            return Pipeline(then, settings, progress)
-    return pipeline
+    manifest = StoredEvaluation(pipeline.root, evaluation).manifest(QUERIES_KEY)
+    if manifest is None:
+        return pipeline
+    marks = acted_marks(manifest.config)
+    then = replace(pipeline.experiment, marks=marks, has_qrels=had_qrels)
+    return Pipeline(then, settings, progress)
 
 
 def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:

@@ -17,17 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.names import RESERVED
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
-    Artifact,
     ArtifactKey,
-    Manifest,
-    read_intact,
-    read_manifest,
 )
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import fingerprint
@@ -248,62 +243,6 @@ def read_evaluation(file: Path) -> Evaluation:
             f"{file}: is not a readable evaluation ({error}); to write a new one: "
             f"rag-assets evaluate {source}"
         ) from error
-
-
-def manifest_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Manifest | None:
-    """Return the manifest of what an evaluation names; None: it is gone.
-
-    This, :func:`table_of` and :func:`intact_path` are how everything that shows an evaluation
-    reads it: nothing damaged gets through.
-
-    Raises:
-        StoreError: it is damaged, or another artifact lies there.
-    """
-    path = root.parent / entry.path
-    manifest = read_manifest(path)
-    if manifest is not None and _is_named(manifest, entry):
-        return manifest
-    if manifest is None and not path.exists():
-        return None
-    raise _damaged(path, evaluation)
-
-
-def intact_path(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Path:
-    """Return the file of a table that an evaluation names; every byte of it was checked.
-
-    Raises:
-        StoreError: it is gone, or damaged, or another artifact lies there.
-    """
-    return _intact(root, evaluation, entry).file
-
-
-def table_of(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> pa.Table:
-    """Return a table that an evaluation names; errors as for :func:`intact_path`."""
-    return _intact(root, evaluation, entry).table()
-
-
-def _intact(root: Path, evaluation: Evaluation, entry: SnapshotEntry) -> Artifact:
-    path = root.parent / entry.path
-    artifact = read_intact(path)
-    if artifact is not None and _is_named(artifact.manifest, entry):
-        return artifact
-    if path.exists():
-        raise _damaged(path, evaluation)
-    name = evaluation.experiment
-    problem = f"{path}: the artifact was removed since {name} was evaluated"
-    raise StoreError(f"{problem}; evaluate it again")
-
-
-def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
-    stored = (manifest.fingerprint, manifest.digests.get("all"), manifest.files)
-    return stored == (entry.fingerprint, entry.digest, entry.files)
-
-
-def _damaged(path: Path, evaluation: Evaluation) -> StoreError:
-    return StoreError(
-        f"{path}: is damaged, it is not what evaluation {evaluation.evaluation_id} wrote; "
-        f"to compute it again: rag-assets evaluate {shlex.quote(evaluation.source)}"
-    )
 
 
 def source_of_current(root: Path) -> str | None:

@@ -26,12 +26,11 @@ from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
     HISTORY_DIR,
     Evaluation,
-    manifest_of,
     read_evaluation,
     snapshot_file,
     snapshot_ids,
-    table_of,
 )
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
@@ -117,10 +116,11 @@ def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
     Raises:
         StoreError: an artifact is damaged.
     """
-    return HISTORY.from_rows([_row(root, evaluation) for evaluation in evaluations])
+    return HISTORY.from_rows([_row(StoredEvaluation(root, one)) for one in evaluations])
 
 
-def _row(root: Path, evaluation: Evaluation) -> dict[str, object]:
+def _row(stored: StoredEvaluation) -> dict[str, object]:
+    evaluation = stored.evaluation
     origin = evaluation.origin
     files = {"files": dict(origin.files)} if origin.files else {}
     return {
@@ -144,10 +144,10 @@ def _row(root: Path, evaluation: Evaluation) -> dict[str, object]:
         "configuration": canonical_json({**origin.configuration, **files}),
         "code_versions": canonical_json(origin.code_versions),
         "packages": canonical_json(origin.packages),
-        "retrievers": list(_retrievers(root, evaluation)),
-        "metrics": list(_metrics(root, evaluation)),
-        "answers": list(_answers(root, evaluation)),
-        "judged": [*_judged(root, evaluation), *_sampled(root, evaluation)],
+        "retrievers": list(_retrievers(stored)),
+        "metrics": list(_metrics(stored)),
+        "answers": list(_answers(stored)),
+        "judged": [*_judged(stored), *_sampled(stored)],
         "schema_version": SCHEMA_VERSION,
     }
 
@@ -160,14 +160,14 @@ def _digest(evaluation: Evaluation, asset: str) -> str | None:
     return fingerprint({str(e.key): e.digest for e in entries}) if entries else None
 
 
-def _retrievers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+def _retrievers(stored: StoredEvaluation) -> Iterator[Row]:
     """Yield retrievers by a manifest of each of their assets: cells differ in top_k alone."""
     manifests: dict[str, dict[str, Manifest | None]] = {}
-    for entry in evaluation.entries:
+    for entry in stored.evaluation.entries:
         name = entry.partition.get("retriever")
         if name is not None and entry.asset not in manifests.setdefault(name, {}):
-            manifests[name][entry.asset] = manifest_of(root, evaluation, entry)
-    configurations = evaluation.origin.configuration.get("retrievers", {})
+            manifests[name][entry.asset] = stored.manifest_of(entry)
+    configurations = stored.evaluation.origin.configuration.get("retrievers", {})
     for name, by_asset in manifests.items():
         options, revisions = configurations.get(name, {}), []
         versions: dict[str, str] = {}
@@ -184,24 +184,24 @@ def _retrievers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
         }
 
 
-def _rows_of(root: Path, evaluation: Evaluation, asset: str) -> Iterator[Row]:
+def _rows_of(stored: StoredEvaluation, asset: str) -> Iterator[Row]:
     """Yield the rows of an asset's tables that are still there."""
-    for entry in evaluation.entries_of(asset):
-        if (root.parent / entry.path).exists():
-            yield from table_of(root, evaluation, entry).to_pylist()
+    for entry in stored.evaluation.entries_of(asset):
+        if stored.exists(entry):
+            yield from stored.content_of(entry).to_pylist()
 
 
-def _metrics(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+def _metrics(stored: StoredEvaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
-    for row in _rows_of(root, evaluation, "leaderboard"):
+    for row in _rows_of(stored, "leaderboard"):
         cell = {name: row[name] for name in ("retriever", "split", "top_k")}
         for name, value in row.items():
             if name not in declared and value is not None:
                 yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
 
 
-def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
-    for row in _rows_of(root, evaluation, "answer_summary"):
+def _answers(stored: StoredEvaluation) -> Iterator[Row]:
+    for row in _rows_of(stored, "answer_summary"):
         if row["questions"] == GROUPS[0] and row["mean"] is not None:
             yield {
                 "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
@@ -211,23 +211,23 @@ def _answers(root: Path, evaluation: Evaluation) -> Iterator[Row]:
             }
 
 
-def _judged(root: Path, evaluation: Evaluation) -> Iterator[Row]:
-    for entry in [one for asset in _CALIBRATED for one in evaluation.entries_of(asset)]:
+def _judged(stored: StoredEvaluation) -> Iterator[Row]:
+    for entry in [one for asset in _CALIBRATED for one in stored.evaluation.entries_of(asset)]:
         judge = entry.partition["judge"]
-        print_of_judge = recorded_judge(root, evaluation, judge, _CALIBRATED[entry.asset])
-        if print_of_judge is None or not (root.parent / entry.path).exists():
+        print_of_judge = recorded_judge(stored, judge, _CALIBRATED[entry.asset])
+        if print_of_judge is None or not stored.exists(entry):
             continue
         lead = {"judge": judge, "fingerprint": print_of_judge}
-        for row in table_of(root, evaluation, entry).to_pylist():
+        for row in stored.content_of(entry).to_pylist():
             same = {name: row.get(name) for name in HISTORY_JUDGED.arrow().names}
             # By labels of other answers it would be another number over time.
             value = row["calibrated"] if row["human"] is not None else None
             yield {**same, **lead, "value": value}
 
 
-def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
+def _sampled(stored: StoredEvaluation) -> Iterator[Row]:
     """Yield what a sample of labels estimates; no judge has a part in it."""
-    for row in _rows_of(root, evaluation, "sampled_estimates"):
+    for row in _rows_of(stored, "sampled_estimates"):
         yield {
             **{"judge": "", "fingerprint": "", "name": row["retriever"], "split": "all"},
             **{name: row[name] for name in ("metric", "value", "n", "n_labels")},
@@ -236,23 +236,20 @@ def _sampled(root: Path, evaluation: Evaluation) -> Iterator[Row]:
 
 
 def recorded_judge(
-    root: Path, evaluation: Evaluation, judge: str, asset: str = "answer_verdicts"
+    stored: StoredEvaluation, judge: str, asset: str = "answer_verdicts"
 ) -> str | None:
     """Return the fingerprint of a judge; None: the evaluation has no verdicts of it.
 
     What it judged is no part of it, nor is the parser of its replies.
 
     Args:
-        root: the experiment's folder in the store.
-        evaluation: whose judge.
+        stored: whose judge.
         judge: its name.
         asset: its verdicts: on answers, or on passages.
     """
-    for entry in evaluation.entries_of(asset):
+    for entry, manifest in stored.manifests_of(asset):
         if entry.partition["judge"] == judge:
-            manifest = manifest_of(root, evaluation, entry)
-            if manifest is not None:
-                return judge_fingerprint(manifest)[:FINGERPRINT_DIGITS]
+            return judge_fingerprint(manifest)[:FINGERPRINT_DIGITS]
     return None
 
 

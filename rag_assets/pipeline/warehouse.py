@@ -28,14 +28,13 @@ from rag_assets.errors import StoreError
 from rag_assets.pipeline.evaluations import (
     CURRENT,
     HISTORY_DIR,
-    Evaluation,
     SnapshotEntry,
     all_experiments,
-    intact_path,
     read_current,
 )
 from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_sql
 from rag_assets.pipeline.stages import STAGES
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
 from rag_assets.schemas import HISTORY, TableSchema
@@ -122,7 +121,7 @@ def rebuild(settings: StoreSettings) -> Path:
         current = []
         for root in all_experiments(settings.store):
             with _warned("left out of the warehouse"):  # it does not hide the others
-                current.append((root, read_current(root)))
+                current.append(StoredEvaluation(root, read_current(root)))
         try:
             with atomic_file(settings.warehouse) as temporary:
                 # Made elsewhere: DuckDB opens no file below a path with a question mark.
@@ -156,7 +155,7 @@ class _Builder:
     def __init__(
         self,
         store: Path,
-        current: list[tuple[Path, Evaluation]],
+        current: list[StoredEvaluation],
         connection: duckdb.DuckDBPyConnection,
     ) -> None:
         self._store, self._current, self._connection = store, current, connection
@@ -196,27 +195,27 @@ class _Builder:
 
     def _tables(self, assets: tuple[str, ...]) -> Iterator[str]:
         """Yield what selects the rows of each partition of assets, every byte of them checked."""
-        for root, evaluation, entry in self._entries(assets):
-            if (self._store / entry.path).exists():
-                labels = {"experiment": evaluation.experiment, **entry.partition}
-                schema = STAGES[entry.asset].schema
-                yield _select(labels, intact_path(root, evaluation, entry), schema)
+        for stored, entry in self._entries(assets):
+            if stored.exists(entry):
+                labels = {"experiment": stored.evaluation.experiment, **entry.partition}
+                yield _select(labels, stored.file_of(entry), STAGES[entry.asset].schema)
             else:
                 _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
 
     def _units(self) -> Iterator[str]:
         """Yield what selects the units of indexes; those of a remote store may be there alone."""
-        for _, evaluation, entry in self._entries(_INDEXES):
+        for stored, entry in self._entries(_INDEXES):
             file = self._store / entry.path / UNITS_FILE
-            labels = {"experiment": evaluation.experiment, **entry.partition, "asset": entry.asset}
+            name = stored.evaluation.experiment
+            labels = {"experiment": name, **entry.partition, "asset": entry.asset}
             if file.exists():
                 yield _select(labels, file, None)
 
-    def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[Path, Evaluation, SnapshotEntry]]:
-        for root, evaluation in self._current:
-            for entry in evaluation.entries:
+    def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
+        for stored in self._current:
+            for entry in stored.evaluation.entries:
                 if entry.asset in assets:
-                    yield root, evaluation, entry
+                    yield stored, entry
 
     def _create_history(self) -> None:
         """Create views over the history itself: an evaluation without change needs no rebuild."""

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from rag_assets.answers.waterfall_stage import CLASSES, UNKNOWN, WITH, shares
 from rag_assets.evaluation.attributions_stage import FOUND, PLACES, Places, places
-from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, of_split
 from rag_assets.report.slices import members_by
 
@@ -42,7 +43,7 @@ def attribution_rows(
     return [
         {
             **{**lead, "retriever": name, "split": result.split},
-            **{"top_k": result.attributed_top_k, "n_queries": found.n_queries},
+            **{"top_k": result.cutoff, "n_queries": found.n_queries},
             "n_evidences": found.n_evidences,
             **{key: n for place in PLACES for key, n in _counts(found, place).items()},
             **{"recall": found.recall, "ceiling": found.ceiling},
@@ -159,7 +160,7 @@ def stages(view: EvaluationResult) -> Row | None:
         return None
     rows.sort(key=lambda row: view.retrievers.index(str(row["retriever"])))
     sheet = attribution_sheet(view.evaluation.experiment, rows, shares=True)
-    return {"sheet": sheet, "top_k": view.attributed_top_k}
+    return {"sheet": sheet, "top_k": view.cutoff}
 
 
 STAGE_NAMES = {**LOSSES, "dropped_from_context": "dropped by order or budget"}

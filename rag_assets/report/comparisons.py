@@ -1,42 +1,87 @@
-"""Pairs of retrievers of one evaluation, compared on any of its metrics and splits.
+"""Pairs of retrievers, or answerers, of one evaluation: rows, sheets, and what they come to.
 
-A verdict is what a comparison comes to, in one sentence that claims no more than was shown. And
-the queries that two differ most on: ranks of what is relevant, or both answers.
+A verdict is what a comparison comes to, in one sentence that claims no more than was shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
-from rag_assets.errors import NotEvaluated, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import highest_value, is_gain
-from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
-from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.report.evaluation_pairs import EvaluationPair, MetricSource
-from rag_assets.report.formats import p_text
-from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.result import EvaluationResult, Row, pairs_of
-from rag_assets.sources.stage import QRELS_KEY
+from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.formats import interval_name, p_text
+from rag_assets.report.metric_sources import chosen_source
+from rag_assets.report.notebook import Tabular
+from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
+from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.statistics.comparisons import Pairs, all_pairs, is_significant
 from rag_assets.statistics.intervals import intervals
+from rag_assets.statistics.paired_tests import ALPHA
 from rag_assets.statistics.stage import COMPARISONS_KEY
-from rag_assets.statistics.units import SAME
 
 MIN_UNITS = 5
 """Of fewer independent queries the spread is a guess: nobody says what they can show."""
+
+REAL = "*"
+"""Marks a difference that chance hardly explains."""
 
 
 def names_of(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return the two retrievers, or answerers, of a comparison."""
     a, b = (row.get(f"retriever_{side}", row.get(f"answerer_{side}")) for side in "ab")
     return str(a), str(b)
+
+
+def oriented(row: Mapping[str, Any], first: str) -> Row:
+    """Return a comparison read as ``first`` minus the other, with ``pair``, ``other`` and ``mark``.
+
+    Args:
+        row: of :data:`rag_assets.schemas.COMPARISONS` or of ``ANSWER_COMPARISONS``.
+        first: one of its two names.
+    """
+    a, b = names_of(row)
+    other = a if first == b else b
+    lead = {"first": first, "other": other, "pair": f"{first} - {other}"}
+    lead["mark"] = REAL if is_significant(dict(row)) else ""
+    if first == b:
+        return {**row, **lead}
+    low, high = (None if row[name] is None else -row[name] for name in ("high", "low"))
+    change = None if row["difference"] is None else -row["difference"]
+    turned = {"difference": change, "low": low, "high": high}
+    return {**row, **lead, **turned, "won": row["lost"], "lost": row["won"]}
+
+
+def difference_columns(level: float) -> tuple[Column, ...]:
+    """Return difference, interval, p, p after Holm where it is known, and what was won and lost."""
+    interval, bounds = interval_name(level), ("low", "high")
+    least = "the least difference to be seen"
+    return (
+        Column(
+            "difference",
+            "difference",
+            SIGNED,
+            bounds=bounds,
+            interval=interval,
+            mark="mark",
+            is_required=True,
+        ),
+        Column("p_randomisation", "p", P_VALUE),
+        Column("p_adjusted", "Holm", P_VALUE, is_sparse=True),
+        Column("won", "won", "d"),
+        Column("tied", "tied", "d", is_page_only=True),
+        Column("lost", "lost", "d"),
+        Column("detectable", "detectable", help=least, is_page_only=True),
+    )
 
 
 def stored_verdict(rows: Sequence[Row], *names: str) -> str | None:
@@ -105,21 +150,75 @@ def least_shown(row: Mapping[str, Any]) -> float | None:
     return smallest if smallest <= highest_value(row["metric"]) else None
 
 
-class Compared(EvaluationPair):
-    """Two and two of one evaluation, seen through one metric and one split."""
+def check_pair(names: Sequence[str]) -> None:
+    """Refuse what is neither two retrievers nor none.
+
+    Raises:
+        UsageError: says how many there are.
+    """
+    if len(names) not in (0, 2) or len({*names}) < len(names):
+        given = ", ".join(names)
+        raise UsageError(f"compare takes two different retrievers, or none for all pairs: {given}")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Tabular, EvaluationPair):
+    """Pairs of one evaluation on the same queries; each difference is the second minus the first.
+
+    Attributes:
+        names: the two retrievers, or answerers; none: all pairs.
+    """
+
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, result: EvaluationResult, source: MetricSource | None = None) -> Compared:
-        """Choose the metric; the primary one by default.
+    def of(
+        cls,
+        result: EvaluationResult,
+        names: Sequence[str] = (),
+        metric: str | None = None,
+        split: str | None = None,
+    ) -> Self:
+        """Compare two retrievers of an evaluation, or all pairs.
+
+        Args:
+            result: the evaluation; nothing is searched again.
+            names: two retrievers, or none for all pairs; answerers are ``plain@5``.
+            metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
+                answerers their headline.
+            split: whose queries; the one to show when absent.
 
         Raises:
-            NotEvaluated: no cell of the evaluation has the metric.
-            UsageError: single questions have no share in the metric.
+            UsageError: not two retrievers, an unknown metric or split.
+            NotEvaluated: no labels, no such retriever, or no such cell.
         """
-        source = source or Retrieval(result.primary)
-        source.check_single()
-        source.check(result)
-        return cls(result, result, source, frozenset(result.queries["query_id"].to_pylist()))
+        check_pair(names)
+        if split is not None:
+            result = EvaluationResult(result.root, result.evaluation, split)
+        compared = replace(
+            cls.within(result, chosen_source(result, metric, names)), names=tuple(names)
+        )
+        compared.check_names()
+        if not compared.rows and names:
+            raise NotEvaluated(f"no query of split {compared.split} is answerable")
+        if not compared.rows:
+            subject = compared.source.subject
+            raise result.lacks(f"has fewer than two {subject}s with a cell of {compared.metric}")
+        return compared
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Rows of :data:`rag_assets.schemas.COMPARISONS`.
+
+        ``p_adjusted`` is that of the evaluation's family of all pairs, whichever are wanted.
+        """
+        pairs: Pairs = [(self.names[0], self.names[1])] if self.names else self._all_pairs
+        rows = self.comparisons(self.new_cells, pairs)
+        return [{**row, "p_adjusted": self.family.get(frozenset(names_of(row)))} for row in rows]
+
+    @property
+    def _all_pairs(self) -> Pairs:
+        return all_pairs(list(self.new_cells))
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:
@@ -133,40 +232,23 @@ class Compared(EvaluationPair):
                 if (row["split"], row["metric"]) == (self.split, self.metric.column)
             ]
         else:
-            rows = self.comparisons(self.new_cells, all_pairs(list(self.new_cells)))
+            rows = self.comparisons(self.new_cells, self._all_pairs)
         adjusted = {frozenset(names_of(row)): row["p_adjusted"] for row in rows}
         return {pair: p for pair, p in adjusted.items() if p is not None}
 
-    def rows(self, wanted: Pairs) -> list[Row]:
-        """Return a row of :data:`rag_assets.schemas.COMPARISONS` for each wanted pair.
-
-        ``p_adjusted`` is that of the evaluation's family of all pairs, whichever are wanted.
-
-        Raises:
-            NotEvaluated: a retriever has no such cell.
-        """
-        self.check(*dict.fromkeys(name for pair in wanted for name in pair))
-        rows = self.comparisons(self.new_cells, wanted)
-        return [{**row, "p_adjusted": self.family.get(frozenset(names_of(row)))} for row in rows]
-
-    def verdict(self, row: Row) -> str:
-        """Return what one of the rows comes to, in one sentence."""
-        return verdict(row, len(self.family), self.caveat)
-
-    def check(self, *retrievers: str) -> None:
+    def check_names(self) -> None:
         """Refuse a retriever without a cell of the metric.
 
         Raises:
             NotEvaluated: one has none, or the evaluation has no such retriever.
         """
         names = list(self.new_cells) if self.source.is_of_answers else self.new.run_retrievers
-        for name in retrievers:
+        for name in self.names:
             if name not in self.new_cells:
                 problem = f"no cell of {name} at top_k {self.metric.cutoff}"
                 if name not in names:
                     problem = f"no {self.source.subject} {allowed_names(name, names)}"
-                experiment = self.new.evaluation.experiment
-                raise NotEvaluated(f"the last evaluation of {experiment} has {problem}")
+                raise self.new.lacks(f"has {problem}")
 
     def values(self, retriever: str) -> dict[str, float]:
         """Return query -> value, of the split's queries that have one."""
@@ -174,11 +256,13 @@ class Compared(EvaluationPair):
         values = pairs_of(self.new_cells[retriever], "query_id", self.metric.column)
         return {q: value for q, value in values.items() if value is not None and weights.get(q)}
 
-    def mean_intervals(self, a: str, b: str) -> dict[str, Row]:
-        """Return retriever -> its interval over the queries on which both have a value."""
-        both = pa.array(sorted(self.values(a).keys() & self.values(b).keys()), pa.string())
+    @cached_property
+    def mean_intervals(self) -> dict[str, Row]:
+        """Each of two retrievers -> its interval over the queries on which both have a value."""
+        a, b = (self.values(name).keys() for name in self.names)
+        both = pa.array(sorted(a & b), pa.string())
         rows_of = {}
-        for name in (a, b):
+        for name in self.names:
             table = self.new_cells[name].select(["query_id", "n_relevant", self.metric.column])
             paired = table.filter(pc.is_in(table["query_id"], both))
             cell = {self.metric.cutoff or 0: paired}
@@ -188,148 +272,50 @@ class Compared(EvaluationPair):
         return rows_of
 
     @property
-    def notes(self) -> list[str]:
-        """On which questions a pair is fair; that queries share documents, and what was done."""
-        golds = self.new.gold_answerers if self.source.is_of_answers else []
-        notes = [
-            f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
-            "there; pairs with it are compared on the answerable ones"
-            for name in golds
-            if any(key.rpartition("@")[0] == name for key in self.new_cells)
-        ]
-        if self.evidence is not None:
-            caveat = "" if self.caveat is None else f"; {self.caveat}"
-            notes.append(
-                "note: queries share relevant documents; p and the interval of a difference allow "
-                f"for that{caveat}. `statistics: {{cluster: document}}` takes them together in the "
-                "interval of each mean too"
-            )
-        return notes
+    def verdicts(self) -> list[str]:
+        """A sentence a pair, which claims no more than was shown."""
+        return [verdict(row, len(self.family), self.caveat) for row in self.rows]
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
+        schema = ANSWER_COMPARISONS if self.source.is_of_answers else COMPARISONS
+        return pa.Table.from_pylist([self.source.named(row) for row in self.rows], schema.arrow())
+
+    def title(self, what: str) -> str:
+        """Return the title of a table of these pairs."""
+        name = self.new.evaluation.experiment
+        return f"{name}: {what} {self.metric}{of_split(self.split)}"
+
+    def sheet(self) -> Sheet:
+        """Return a row a pair, the second minus the first."""
+        subject = self.source.subject
+        lines = [oriented(row, row["retriever_b"]) for row in self.rows]
+        columns = difference_columns(self.resampling.confidence)
+        has_holm = any(row["p_adjusted"] is not None for row in self.rows)
+        after = " after Holm over these pairs" if has_holm else ""
+        title = self.title(f"pairs of {subject}s on")
+        pair = Column("pair", f"{subject}s", TEXT)
+        return Sheet(title, (pair, *columns), lines, notes=[f"{REAL} p < {ALPHA}{after}"])
+
+    def _sheets(self) -> list[Sheet]:
+        sheet = self.sheet()
+        verdicts = self.verdicts if len(self.rows) == 1 else []
+        title = self.title("differences in")
+        return [Sheet(title, sheet.columns, sheet.rows, verdicts, [*sheet.notes, *self.notes])]
 
 
-Ranks = dict[tuple[str, str], int]
-"""(query, evidence) -> the rank of the first unit that satisfies it."""
-
-
-def most_changed(compared: Compared, a: str, b: str, n: int) -> tuple[list[Row], list[Row]]:
-    """Return the ``n`` queries that b wins most, and those that it loses most, largest first.
-
-    Each has ``query_id``, ``text``, ``value_a``, ``value_b`` and ``difference``. For retrievers
-    ``moves`` has each relevant evidence with its ``rank_a`` and ``rank_b`` (None: the deepest run
-    does not have it). For answerers ``golds`` are the right answers, ``unanswerable`` is whether
-    the data says that nothing is right, and ``answer_a`` and ``answer_b`` what they answer (empty:
-    refused; None: failed).
-    """
-    values_a, values_b = compared.values(a), compared.values(b)
-    gained = {q: values_b[q] - values_a[q] for q in values_a.keys() & values_b.keys()}
-    ordered = sorted(gained, key=lambda query: (-abs(gained[query]), query))
-    won = [query for query in ordered if gained[query] > SAME][:n]
-    lost = [query for query in ordered if gained[query] < -SAME][:n]
-    texts = pairs_of(compared.new.queries, "query_id", "text")
-    details = _answers if compared.source.is_of_answers else _moves
-    of_query = details(compared, a, b, [*won, *lost])
-    rows = {
-        query: {
-            "query_id": query,
-            "text": texts[query],
-            "value_a": values_a[query],
-            "value_b": values_b[query],
-            **of_query[query],
-            "difference": gained[query],
-        }
-        for query in (*won, *lost)
-    }
-    return [rows[query] for query in won], [rows[query] for query in lost]
-
-
-def _answers(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
-    result = compared.new
-    answers_a, answers_b = (
-        pairs_of(result.table(answers_key(name)), "query_id", "answer") for name in (a, b)
-    )
-    golds = pairs_of(result.table(QUERY_FACTS_KEY), "query_id", "answers")
-    return {
-        query: {
-            "golds": tuple(golds[query]),
-            "unanswerable": not golds[query] and result.answerable[query] is False,
-            "answer_a": answers_a.get(query),
-            "answer_b": answers_b.get(query),
-        }
-        for query in query_ids
-    }
-
-
-def answer_text(answer: str | None) -> str:
-    """Return an answer in one line, as people read it."""
-    if answer is None:
-        return "(failed)"
-    return " ".join(answer.split()) or "(refused)"
-
-
-def right_text(row: Row) -> str:
-    """Return what is right, of a row of answerers."""
-    missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
-    return " | ".join(row["golds"]) or missing
-
-
-def _moves(compared: Compared, a: str, b: str, query_ids: Sequence[str]) -> dict[str, Row]:
-    chosen = set(query_ids)
-    cutoff = compared.metric.cutoff or 0
-    ranks = {name: _ranks(compared.new, name, cutoff, chosen) for name in (a, b)}
-    return {
-        query: {
-            "moves": tuple(
-                {
-                    "evidence": label,
-                    "rank_a": ranks[a].get((query, evidence)),
-                    "rank_b": ranks[b].get((query, evidence)),
-                }
-                for evidence, label in labels.items()
-            )
-        }
-        for query, labels in _labels(compared.new, chosen).items()
-    }
-
-
-def _ranks(
-    result: EvaluationResult, retriever: str, cutoff: int, query_ids: Collection[str]
-) -> Ranks:
-    """Return ranks in the run that was scored, and of what lies deeper, in the deepest one."""
-    keys = result.run_keys(retriever)
-    scored, deepest = (result.table(keys[top_k]) for top_k in (cutoff, max(keys)))
-    rank_of: dict[tuple[str, str], int] = {}
-    for run, first in ((scored, 1), (deepest, cutoff + 1)):
-        for row in _of_queries(run, query_ids):
-            if row["rank"] >= first:
-                rank_of.setdefault((row["query_id"], row["unit_id"]), row["rank"])
-    ranks: Ranks = {}
-    for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids):
-        rank = rank_of.get((row["query_id"], row["unit_id"]))
-        if rank is not None and row["grade"] > 0:
-            place = (row["query_id"], row["evidence_id"])
-            ranks[place] = min(rank, ranks.get(place, rank))
-    return ranks
-
-
-def _labels(result: EvaluationResult, query_ids: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return query -> evidence -> its documents; two that share them have their own id behind."""
-    documents: dict[str, dict[str, dict[str, None]]] = {query: {} for query in query_ids}
-    for row in _of_queries(result.table(QRELS_KEY), query_ids):
-        if row["grade"] > 0:
-            of_query = documents[row["query_id"]]
-            of_query.setdefault(row["evidence_id"], {})[row["document_id"]] = None
-    labels = {}
-    for query_id, evidences in documents.items():
-        names = {evidence: " or ".join(ids) for evidence, ids in evidences.items()}
-        every = list(names.values())
-        labels[query_id] = {
-            evidence: f"{name} ({evidence})" if every.count(name) > 1 else name
-            for evidence, name in names.items()
-        }
-    return labels
-
-
-def _of_queries(table: pa.Table, query_ids: Collection[str]) -> list[Row]:
-    ids = pa.array(sorted(query_ids), pa.string())
-    rows: list[Row] = table.filter(pc.is_in(table["query_id"], ids)).to_pylist()
-    return rows
+def significance(result: EvaluationResult) -> Row | None:
+    """Return all pairs of retrievers; None where nothing was compared."""
+    order = {name: place for place, name in enumerate(result.retrievers)}
+    pairs = [
+        oriented(row, min(row["retriever_a"], row["retriever_b"], key=order.__getitem__))
+        for row in result.comparisons
+        if row["difference"] is not None
+    ]
+    if not pairs:
+        return None
+    pairs.sort(key=lambda row: (order[row["first"]], order[row["other"]]))
+    columns = Column("pair", "retrievers", TEXT), *difference_columns(result.confidence or 0.95)
+    sheet = Sheet("Pairs of retrievers", columns, pairs, name="pairs")
+    n_pairs = sum(row["p_adjusted"] is not None for row in result.comparisons)
+    return {"sheet": sheet, "alpha": ALPHA, "n_pairs": n_pairs}

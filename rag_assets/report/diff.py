@@ -16,16 +16,18 @@ from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.reasons import FILE, Reason, row_changes, version_changes
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.comparison_views import difference_columns
-from rag_assets.report.comparisons import answer_text
-from rag_assets.report.evaluation_pairs import has_documents, is_answerer, question_texts
+from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.report.comparability import has_documents, question_texts
+from rag_assets.report.comparisons import difference_columns
+from rag_assets.report.evaluation_pairs import is_answerer
 from rag_assets.report.history import (
     DIGESTS,
     LABELS_ADDED,
     LABELS_REMOVED,
     evaluation_changes,
 )
-from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.report.pair_details import answer_text
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
 from rag_assets.store.artifacts import Manifest
 

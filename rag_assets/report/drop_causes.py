@@ -23,12 +23,8 @@ from rag_assets.evaluation.metric_names import RANKING_MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import row_contents
-from rag_assets.report.evaluation_pairs import (
-    EvaluationPair,
-    has_documents,
-    is_same,
-    question_texts,
-)
+from rag_assets.report.comparability import has_documents, is_same, question_texts
+from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.schemas import DOCUMENTS
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split

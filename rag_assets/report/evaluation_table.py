@@ -66,9 +66,7 @@ class EvaluationTable(EvaluationResult, Tabular):
             for row in answer_rows(self, group, split)
         ]
         if not rows:
-            raise NotEvaluated(
-                f"the last evaluation of {self.evaluation.experiment} has no answers"
-            )
+            raise self.lacks("has no answers")
         names = dict.fromkeys(name for row in rows for name in row)
         return pa.table({name: [row.get(name) for row in rows] for name in names})
 
@@ -81,10 +79,7 @@ class EvaluationTable(EvaluationResult, Tabular):
         """
         rows = judged_rows(self)
         if not rows:
-            problem = (
-                f"the last evaluation of {self.evaluation.experiment} has no calibrated verdicts"
-            )
-            raise NotEvaluated(f"{problem}; {how(self)}")
+            raise self.lacks(f"has no calibrated verdicts; {how(self)}")
         return pa.Table.from_pylist(rows)
 
     @property

@@ -27,6 +27,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
 from rag_assets.plain_text import markdown
+from rag_assets.report.comparability import comparability
 from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
 from rag_assets.report.evaluation_pairs import (
@@ -34,7 +35,6 @@ from rag_assets.report.evaluation_pairs import (
     EstimatedSource,
     EvaluationPair,
     MetricSource,
-    comparability,
 )
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import four_places

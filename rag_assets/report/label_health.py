@@ -32,9 +32,10 @@ from rag_assets.labels.sampling.sample_stage import (
     estimate_rows,
     sample_status,
 )
-from rag_assets.report.comparisons import Compared
+from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.judged import by_metric
 from rag_assets.report.leaderboard import MEANINGS
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import LEADING, EvaluationResult, Row
 from rag_assets.report.sampled import estimates_sheet
 from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet
@@ -172,7 +173,7 @@ def _findings(view: EvaluationResult) -> list[str]:
             "the tag `unanswerable`"
         )
     if view.ranked:
-        compared = Compared.of(view)
+        compared = EvaluationPair.within(view, Retrieval(view.primary))
         findings += [note.removeprefix("note: ") for note in compared.notes]
     return findings
 

@@ -248,8 +248,7 @@ class JudgedAnswers(EstimatedSource):
 
     def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
         """Yield that the judge is another one."""
-        results = (pair.old, pair.new)
-        old, new = (recorded_judge(one.root, one.evaluation, self.judge) for one in results)
+        old, new = (recorded_judge(result, self.judge) for result in (pair.old, pair.new))
         if None not in (old, new) and old != new:
             yield f"{self.judge} is another judge now"
 
@@ -265,10 +264,7 @@ class JudgedAnswers(EstimatedSource):
             of, stored = (self.judge, result.split), stored_rows(result, "calibrated_differences")
             rows = [row for row in stored if (row["by"], row["split"]) == of]
         if not rows:
-            problem = f"the last evaluation of {result.evaluation.experiment}"
-            raise NotEvaluated(
-                f"{problem} has no calibrated {self.metric} to compare; {how(result)}"
-            )
+            raise result.lacks(f"has no calibrated {self.metric} to compare; {how(result)}")
         return rows
 
     def _difference(self, result: EvaluationResult, names: Sequence[str]) -> list[Row]:
@@ -376,8 +372,7 @@ def chosen_source(
         present = {row["metric"] for row in rows if row["mean"] is not None}
         name = next((headline for headline in ANSWER_HEADLINES if headline in present), None)
         if name is None:
-            experiment = result.evaluation.experiment
-            raise NotEvaluated(f"the last evaluation of {experiment} has no answers")
+            raise result.lacks("has no answers")
     source = named_source(name or result.sampled_primary, result.primary)
     if isinstance(source, JudgedAnswers):
         source = source.of_judge(result.judges, result.evaluation.experiment)

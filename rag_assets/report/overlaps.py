@@ -64,7 +64,7 @@ def pair_sheets(rows: Sequence[Row]) -> list[Sheet]:
 
 
 def _speed(result: EvaluationResult, title: str) -> Sheet:
-    speed = result.milliseconds_per_query()
+    speed = result.speed
     rows = [{"retriever": name, "speed": speed.get(name)} for name in result.run_retrievers]
     columns = (Column("retriever", "retriever", TEXT), Column("speed", "ms/query", ".2f"))
     return Sheet(title, columns, rows, name="speed")

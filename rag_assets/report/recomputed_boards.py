@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 
 from rag_assets.engine.rankings import ASSET
-from rag_assets.errors import DataError, NotEvaluated
+from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.leaderboard import mean, positions
 from rag_assets.evaluation.metric_names import (
@@ -63,8 +63,7 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
     names = [name for name in result.run_retrievers if name in retrievers]
     rows = [_row(result, name, budget, measures) for name in names]
     if not rows:
-        name = result.evaluation.experiment
-        raise NotEvaluated(f"the last evaluation of {name} has no run of these retrievers")
+        raise result.lacks("has no run of these retrievers")
     by_name = {row["retriever"]: row for row in rows}
     values = {name: row.get(result.primary.column, float("-inf")) for name, row in by_name.items()}
     return [
@@ -181,9 +180,8 @@ def tie_rows(result: EvaluationResult, retrievers: Collection[str], top_k: int) 
             ranking = _ranking(result, name, top_k)
             rows += [_tie_row(result, name, ranking, metric) for metric in bounded]
     if not rows:
-        name, allowed = result.evaluation.experiment, ", ".join(BOUNDED)
-        problem = f"has no cell at top_k {top_k} of these retrievers with one of {allowed}"
-        raise NotEvaluated(f"the last evaluation of {name} {problem}")
+        which = f"of these retrievers with one of {', '.join(BOUNDED)}"
+        raise result.lacks(f"has no cell at top_k {top_k} {which}")
     return rows
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.answers.answerers import GOLD
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
@@ -24,21 +23,17 @@ from rag_assets.evaluation.query_facts import (
 from rag_assets.pipeline.evaluations import (
     Evaluation,
     SnapshotEntry,
-    intact_path,
-    manifest_of,
     read_current,
-    table_of,
 )
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.schemas import (
     ANSWER_COMPARISONS,
     ANSWER_LABELS,
     ANSWER_SUMMARY,
-    TableSchema,
 )
-from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
-from rag_assets.store.artifacts import OBJECTS, ArtifactKey, Manifest
+from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 
 Row = dict[str, Any]
 
@@ -49,7 +44,7 @@ LEADING = ("retriever", "split", "top_k", "position")
 """The columns of a row of the leaderboard that stand before its metrics."""
 
 
-class EvaluationResult:
+class EvaluationResult(StoredEvaluation):
     """An evaluation and its tables; what is of one split is of :attr:`split`."""
 
     def __init__(self, root: Path, evaluation: Evaluation, split: str | None = None) -> None:
@@ -67,9 +62,8 @@ class EvaluationResult:
             name = evaluation.experiment
             problem = f"evaluation {evaluation.evaluation_id} of {name} is from before 0.1.0"
             raise StoreError(f"{problem}: only its history is read; evaluate {name} again")
-        self.root = root
-        self.evaluation = evaluation
-        self.asked = split
+        super().__init__(root, evaluation)
+        self.wanted_split = split
 
     @classmethod
     def current(cls, root: Path, split: str | None = None) -> Self:
@@ -108,7 +102,7 @@ class EvaluationResult:
             NotEvaluated: the experiment had no labels, so no metric exists.
         """
         self.check_labels()
-        return self._table(self._entry("leaderboard"))
+        return self.table_of("leaderboard")
 
     @property
     def splits(self) -> list[str]:
@@ -117,30 +111,24 @@ class EvaluationResult:
             return splits_of(self.leaderboard)
         return sorted(set(self.answer_summary["split"].to_pylist()) - {ALL}, reverse=True)
 
-    def chosen_split(self, asked: str | None = None) -> str:
-        """Return the split that was asked for, else the one to show: ``test``, or ``all``.
+    @cached_property
+    def split(self) -> str:
+        """The split that was wanted, else the one to show: ``test``, or ``all`` without one.
 
         Raises:
-            UsageError: there is no such split.
+            UsageError: the one that was wanted is not there.
+            NotEvaluated: one was wanted, and there are neither labels nor answers.
         """
+        wanted = self.wanted_split
+        if wanted is None and not self.has_metrics and not self.answer_metrics:
+            return ALL
         splits = self.splits
-        if asked is None or asked in splits:
-            return asked or next(iter(splits), ALL)
+        if wanted is None or wanted in splits:
+            return wanted or next(iter(splits), ALL)
         if set(splits) <= {ALL}:
             problem = f"the queries of {self.evaluation.experiment} are not split"
             raise UsageError(f"{problem}; add `split` to its experiment.yaml")
-        raise UsageError(f"unknown split {allowed_names(asked, splits)}")
-
-    @cached_property
-    def split(self) -> str:
-        """The split whose numbers are shown; ``all`` without one.
-
-        Raises:
-            UsageError: the one that was asked for is not there.
-            NotEvaluated: one was asked for, and there are neither labels nor answers.
-        """
-        has_values = self.asked or self.has_metrics or self.answer_metrics
-        return self.chosen_split(self.asked) if has_values else ALL
+        raise UsageError(f"unknown split {allowed_names(wanted, splits)}")
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -150,7 +138,7 @@ class EvaluationResult:
         names carry no cut-off: that is ``top_k``; what is null is left out. A tuned fusion has its
         ``chosen_weights``, and a cell that was timed a ``cost_time``.
         """
-        times = self.cost_times() if self.has_metrics else {}
+        times = self.cost_times if self.has_metrics else {}
         rows = []
         for row in self.leaderboard.to_pylist() if self.has_metrics else []:
             if row["split"] == self.split:
@@ -235,25 +223,10 @@ class EvaluationResult:
         """top_k -> table of :data:`rag_assets.schemas.OVERLAPS`; empty with labels."""
         return {int(top_k): table for top_k, table in self._by("overlaps", "top_k").items()}
 
-    def rows_of(self, asset: str) -> list[Row]:
-        """Return the rows of all partitions of an asset, each with its partition; maybe none."""
-        return [
-            {**entry.partition, **row}
-            for entry in self.evaluation.entries_of(asset)
-            for row in self._table(entry).to_pylist()
-        ]
-
-    def manifests_of(self, asset: str) -> Iterator[tuple[SnapshotEntry, Manifest]]:
-        """Yield the partitions of an asset whose artifacts are still there."""
-        for entry in self.evaluation.entries_of(asset):
-            manifest = self.manifest_of(entry)
-            if manifest is not None:
-                yield entry, manifest
-
     def _by(self, asset: str, dimension: str, top_k: int | None = None) -> dict[str, pa.Table]:
         """Return the tables of an asset by one dimension, at one cut-off where it is given."""
         return {
-            entry.partition[dimension]: self._table(entry)
+            entry.partition[dimension]: self.content_of(entry)
             for entry in self.evaluation.entries_of(asset)
             if top_k is None or entry.partition["top_k"] == str(top_k)
         }
@@ -261,16 +234,12 @@ class EvaluationResult:
     @cached_property
     def answer_summary(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.ANSWER_SUMMARY`; empty without answerers."""
-        return self._table_or_empty("answer_summary", ANSWER_SUMMARY)
+        return self.table_or_empty("answer_summary", ANSWER_SUMMARY)
 
     @cached_property
     def answer_comparisons(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.ANSWER_COMPARISONS`; empty below two answerers."""
-        return self._table_or_empty("answer_comparisons", ANSWER_COMPARISONS)
-
-    def _table_or_empty(self, asset: str, schema: TableSchema) -> pa.Table:
-        entries = self.evaluation.entries_of(asset)
-        return self._table(entries[0]) if entries else schema.empty()
+        return self.table_or_empty("answer_comparisons", ANSWER_COMPARISONS)
 
     @property
     def run_retrievers(self) -> list[str]:
@@ -287,11 +256,6 @@ class EvaluationResult:
         facts = facts_table(query_ids, {}, {}, {}, {}, declared_unanswerable(self.queries))
         has_labels = bool(self.evaluation.entries_of("qrels"))
         return answerable_queries(facts, self.table_of("qrels") if has_labels else None)
-
-    @cached_property
-    def queries(self) -> pa.Table:
-        """Table of :data:`rag_assets.schemas.QUERIES`."""
-        return self._table(self._entry("queries"))
 
     def query_metrics(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.QUERY_METRICS` at ``top_k``."""
@@ -325,7 +289,7 @@ class EvaluationResult:
     @cached_property
     def answer_labels(self) -> pa.Table:
         """Table of :data:`rag_assets.schemas.ANSWER_LABELS`; empty without labels."""
-        return self._table_or_empty("answer_labels", ANSWER_LABELS)
+        return self.table_or_empty("answer_labels", ANSWER_LABELS)
 
     def run_keys(self, retriever: str) -> dict[int, ArtifactKey]:
         """Return top_k -> the run of one retriever, a table of :data:`rag_assets.schemas.RUNS`."""
@@ -339,95 +303,11 @@ class EvaluationResult:
     def _runs(self) -> list[SnapshotEntry]:
         return [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
 
-    def has(self, key: ArtifactKey) -> bool:
-        """Return whether the evaluation names a partition."""
-        return self._named(key) is not None
-
-    def _named(self, key: ArtifactKey) -> SnapshotEntry | None:
-        entries = self.evaluation.entries_of(key.asset)
-        return next((entry for entry in entries if entry.key == key), None)
-
-    def table(self, key: ArtifactKey) -> pa.Table:
-        """Return the table of one partition, as the evaluation names it.
-
-        Raises:
-            NotEvaluated: it was not up to date when the evaluation ended.
-        """
-        entry = self._named(key)
-        if entry is None:
-            problem = f"the last evaluation of {self.evaluation.experiment} has no {key}"
-            raise NotEvaluated(f"{problem}; evaluate it again")
-        return self._table(entry)
-
-    def manifest(self, key: ArtifactKey) -> Manifest | None:
-        """Return the manifest of one partition; None where the evaluation does not name it."""
-        entry = self._named(key)
-        return None if entry is None else self.manifest_of(entry)
-
-    def manifest_of(self, entry: SnapshotEntry) -> Manifest | None:
-        """Return the manifest of an entry of the evaluation; None: the artifact is gone.
-
-        Raises:
-            StoreError: it is damaged.
-        """
-        return manifest_of(self.root, self.evaluation, entry)
-
-    def path(self, key: ArtifactKey) -> Path | None:
-        """Return the file of one partition, to read a part of it; None where there is none."""
-        entry = self._named(key)
-        return None if entry is None else intact_path(self.root, self.evaluation, entry)
-
-    def documents(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return title and text of some documents; the others are not kept in memory."""
-        import pyarrow.dataset as ds
-
-        path = self.path(DOCUMENTS_KEY)
-        if path is None:
-            return {}
-        columns = ["document_id", "title", "text"]
-        wanted = ds.field("document_id").isin(pa.array(sorted(set(ids)), pa.string()))
-        table = ds.dataset(path).to_table(columns, filter=wanted)
-        rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
-        return {document_id: (title, text) for document_id, title, text in rows}
-
-    def failures(self, key: ArtifactKey) -> dict[str, str]:
-        """Return query id -> why the retriever failed on it, of one run."""
-        manifest = self.manifest(key)
-        return dict(manifest.failures) if manifest is not None else {}
-
     def attributed_weights(self, retriever: str, split: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""
-        failed = self.failures(self.run_keys(retriever)[self.attributed_top_k])
+        failed = self.failures(self.run_keys(retriever)[self.cutoff])
         weights = self.weights(split)
         return {name: weight for name, weight in weights.items() if name not in failed}
-
-    def weights(self, split: str) -> dict[str, float]:
-        """Return query id -> weight, for the queries of a split."""
-        facts = self._table(self._entry("query_facts"))
-        return pairs_of(facts.filter(pc.equal(facts["split"], split)), "query_id", "weight")
-
-    def table_of(self, asset: str) -> pa.Table:
-        """Return the table of an asset, such as ``queries``, ``metrics`` or ``attributions``.
-
-        Of several partitions it holds all rows, with ``retriever``, ``top_k`` ... in front.
-
-        Raises:
-            UsageError: the evaluation has no such asset.
-        """
-        entries = self.evaluation.entries_of(asset)
-        if not entries:
-            assets = dict.fromkeys(entry.asset for entry in self.evaluation.entries)
-            raise UsageError(f"unknown asset {allowed_names(asset, assets)}")
-        tables = []
-        for entry in entries:
-            table = self._table(entry)
-            for number, (name, value) in enumerate(entry.partition.items()):
-                if name not in table.column_names:
-                    kind = pa.int64() if name == "top_k" else pa.string()
-                    column = pa.array([str(value)] * len(table), pa.string()).cast(kind)
-                    table = table.add_column(number, name, column)
-            tables.append(table)
-        return pa.concat_tables(tables)
 
     @cached_property
     def attributions(self) -> dict[str, pa.Table]:
@@ -439,19 +319,13 @@ class EvaluationResult:
         self.check_labels()
         entries = self.evaluation.entries_of("attributions")
         if not entries:
-            name = self.evaluation.experiment
-            problem = f"the last evaluation of {name} says of no evidence where it was lost"
-            raise NotEvaluated(f"{problem}; that needs a retriever's cells to be complete")
+            problem = "says of no evidence where it was lost"
+            raise self.lacks(f"{problem}; that needs a retriever's cells to be complete")
         return self._by("attributions", "retriever")
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
         """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
         return self._by("list_similarities", "retriever", top_k)
-
-    @property
-    def attributed_top_k(self) -> int:
-        """The cut-off that the attributions are about."""
-        return self.primary.cutoff or 0
 
     def rankings(self) -> dict[str, str]:
         """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
@@ -464,11 +338,7 @@ class EvaluationResult:
 
     @cached_property
     def speed(self) -> dict[str, float]:
-        """:meth:`milliseconds_per_query`, read once."""
-        return self.milliseconds_per_query()
-
-    def milliseconds_per_query(self) -> dict[str, float]:
-        """Return retriever -> median time of a query, from its text to its hits.
+        """Retriever -> median time of a query, from its text to its hits.
 
         It is of single queries, with all that they need: writing, encoding, searching, fusing and
         reranking. A retriever of which a part was not measured is not there.
@@ -481,8 +351,9 @@ class EvaluationResult:
                 speed[retriever] = measured["p50_ms"]
         return speed
 
+    @cached_property
     def cost_times(self) -> dict[tuple[str, int], float]:
-        """Return (retriever, top_k) -> mean milliseconds of a query at that cut-off.
+        """(Retriever, top_k) -> mean milliseconds of a query at that cut-off.
 
         With all that it needs, rewriting included; without the cells that were not measured.
         """
@@ -513,14 +384,3 @@ class EvaluationResult:
             return None
         text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
         return f"{text}; see `--split test`"
-
-    def _entry(self, asset: str) -> SnapshotEntry:
-        return self.evaluation.entries_of(asset)[0]
-
-    def _table(self, entry: SnapshotEntry) -> pa.Table:
-        return table_of(self.root, self.evaluation, entry)
-
-
-def pairs_of(table: pa.Table, key: str, value: str) -> dict[str, Any]:
-    """Return the values of one column by those of another."""
-    return dict(zip(table[key].to_pylist(), table[value].to_pylist(), strict=True))

@@ -29,6 +29,7 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.report.evaluation_pairs import (
     Cells,
     Drop,
@@ -39,7 +40,7 @@ from rag_assets.report.evaluation_pairs import (
     pair_sentence,
 )
 from rag_assets.report.judged import by_metric
-from rag_assets.report.result import SAMPLED, EvaluationResult, Row, pairs_of
+from rag_assets.report.result import SAMPLED, EvaluationResult, Row
 from rag_assets.report.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.statistics.comparisons import holm
 from rag_assets.store.artifacts import ArtifactKey
@@ -115,7 +116,7 @@ class SampledLabels(EstimatedSource):
 
     def split(self, result: EvaluationResult) -> str:
         """Return ``all``, the only one; another one that was asked for is refused."""
-        if result.asked is not None:
+        if result.wanted_split is not None:
             problem = f"{self.metric} is over all questions together"
             raise UsageError(f"{problem}; --split does not apply")
         return ALL

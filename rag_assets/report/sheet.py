@@ -1,19 +1,21 @@
 """A table as people read it, said once: a topic computes rows and names its columns.
 
 Terminal (:mod:`rag_assets.report.terminal_table`), page (``cells.html``), notebook
-(:mod:`rag_assets.report.notebook`) and Markdown draw any sheet, so a number has the same
+(:mod:`rag_assets.report.notebook`), Markdown and LaTeX draw any sheet, so a number has the same
 name, form and mark wherever it stands. Programs get the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rag_assets.evaluation.leaderboard import is_tied
 from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.plain_text import one_line
 from rag_assets.report.formats import (
     formatted,
     four_places,
@@ -246,3 +248,65 @@ class Sheet:
         columns = self.in_lines
         lines = [{c.heading: c.text(row) or "-" for c in columns} for row in self.rows]
         return formatted(lines, "markdown")
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
+
+
+def sheets_latex(sheets: Iterable[Sheet]) -> str:
+    """Return a table for each sheet that has columns, with ``booktabs``; the best value is bold."""
+    return "\n".join("".join(_latex_lines(sheet)) for sheet in sheets if sheet.columns)
+
+
+def _latex_lines(sheet: Sheet) -> Iterator[str]:
+    columns = sheet.in_lines
+    layout = "".join("l" if column.is_text else "r" for column in columns)
+    yield "% \\usepackage{booktabs}\n\\begin{table}\n\\centering\n"
+    caption = " ".join(
+        filter(None, (_latex_sentence(sheet.title), *map(_latex_sentence, sheet.notes)))
+    )
+    if caption:
+        yield f"\\caption{{{caption}}}\n"
+    head = _latex_line(latex_text(column.heading) for column in columns)
+    yield f"\\begin{{tabular}}{{{layout}}}\n\\toprule\n{head}\\midrule\n"
+    for row in sheet.rows:
+        yield _latex_line(_latex_cell(sheet, column, row) for column in columns)
+    yield "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    return f"{' & '.join(cells)} \\\\\n"
+
+
+def _latex_cell(sheet: Sheet, column: Column, row: Row) -> str:
+    text = column.text(row)
+    if not text:
+        return "--"
+    if column.is_text:
+        return latex_text(text)
+    number = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex_text(text))  # an exponent keeps its hyphen
+    # A line that begins with a bracket would be an option of the end of the line before.
+    number = f"{{}}{number}" if number.startswith("[") else number
+    return f"\\textbf{{{number}}}" if sheet.is_best(column, row) else number
+
+
+def _latex_sentence(text: str) -> str:
+    """Return a title or a note, with a point at its end."""
+    text = text.strip()
+    return latex_text(text if text.endswith((".", "!", "?")) else f"{text}.") if text else ""
+
+
+def latex_text(text: str) -> str:
+    """Return a text in which LaTeX finds no command; line ends are blanks."""
+    return one_line(text).translate(_LATEX)

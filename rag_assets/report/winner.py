@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rag_assets.plain_text import one_line
-from rag_assets.report.comparison_views import oriented
-from rag_assets.report.comparisons import Compared, power_text
+from rag_assets.report.comparisons import oriented, power_text
+from rag_assets.report.evaluation_pairs import EvaluationPair
+from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.page.environment import shortened
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.slices import TAG, members_by
@@ -99,7 +100,7 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     ]
     worse = [row["other"] for row in pairs if row["mark"]]
     tied = tuple(name for name in others if name not in worse)
-    pair = Compared.of(result)
+    pair = EvaluationPair.within(result, Retrieval(result.primary))
     sentences = [_numbers(result)]
     if pair.caveat is not None:
         sentences.append(f"But {pair.caveat}.")
@@ -138,7 +139,7 @@ def _kind(result: EvaluationResult, name: str) -> str | None:
     return KINDS.get(str(block.get("type")))
 
 
-def _exceptions(pair: Compared, best: str, lead: str) -> list[str]:
+def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
     """Return tags on which another has more; those that are shown first, then by how much."""
     members = members_by(TAG, pair.new.table_of)
     counted = next(iter(counted_by_split(pair.counting, pair.new_cells.values())), None)

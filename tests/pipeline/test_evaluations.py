@@ -12,9 +12,10 @@ from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current
-from rag_assets.report.comparisons import Compared
+from rag_assets.report.comparability import comparability
+from rag_assets.report.comparisons import Comparison
 from rag_assets.report.diff import changes_between
-from rag_assets.report.evaluation_pairs import EvaluationPair, comparability
+from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.metric_sources import Retrieval
 from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
@@ -195,7 +196,7 @@ def test_two_retrievers_of_one_evaluation_are_compared_as_the_evaluation_did(tin
     result = EvaluationResult.current(tiny.artifacts)
     for expected in result.table(COMPARISONS_KEY).to_pylist():
         pair = expected["retriever_a"], expected["retriever_b"]
-        assert Compared.of(result).rows([pair]) == [expected]
+        assert Comparison.of(result, pair).rows == [expected]
 
 
 def test_another_unit_is_never_comparable(tiny: Tiny) -> None:

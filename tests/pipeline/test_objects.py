@@ -55,7 +55,7 @@ def computed(tiny: Tiny) -> int:
 
 
 def test_a_renamed_retriever_is_found_and_keeps_its_latency(tiny: Tiny) -> None:
-    before = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    before = EvaluationResult.current(tiny.artifacts).speed
     kept = tiny.config["retrievers"]
     kept = {"other" if name == "bm25-whole" else name: one for name, one in kept.items()}
     kept["hybrid"] = {**kept["hybrid"], "inputs": ["bm25", "other"]}
@@ -63,7 +63,7 @@ def test_a_renamed_retriever_is_found_and_keeps_its_latency(tiny: Tiny) -> None:
     tiny.write_config()
     assert computed(tiny) <= 5
     tiny.snapshot()
-    after = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    after = EvaluationResult.current(tiny.artifacts).speed
     assert after["other"] == before["bm25-whole"]
     assert after["hybrid"] == before["hybrid"]
 
@@ -106,7 +106,7 @@ def test_two_experiments_share_what_is_equal(tiny: Tiny, tmp_path: Path) -> None
     config["retrievers"] = {**config["retrievers"], "new": {"type": "bm25", "chunking": "parts"}}
     config["retrievers"]["new"]["k1"] = 0.3
     other = Tiny(tmp_path / "other", config).write()
-    before = EvaluationResult.current(tiny.artifacts).milliseconds_per_query()
+    before = EvaluationResult.current(tiny.artifacts).speed
     pipeline = Pipeline(load_experiment(other.folder), tiny.settings)
     names = {short(key) for key in keys_of(pipeline)}
     done = materialize(pipeline)
@@ -114,7 +114,7 @@ def test_two_experiments_share_what_is_equal(tiny: Tiny, tmp_path: Path) -> None
     own = {name for name in names if "/new" in name} | {"term_counts/parts:auto"}
     assert {name for name in done if name.split("/")[0] not in shared} <= own
     record(pipeline, started=datetime.now(UTC), trigger="test", computed=len(done))
-    after = EvaluationResult.current(pipeline.root).milliseconds_per_query()
+    after = EvaluationResult.current(pipeline.root).speed
     assert {name: after[name] for name in before} == before
     assert tiny.run() == set()
 

@@ -105,7 +105,7 @@ def test_an_evaluation_and_what_is_shown_of_it(unlabelled: Tiny) -> None:
         "n_queries",
         "overlap",
     ]
-    assert set(result.milliseconds_per_query()) == set(pipeline.experiment.retrievers)
+    assert set(result.speed) == set(pipeline.experiment.retrievers)
     page = render(result)
     assert "Overlap between retrievers" in page
     assert "Leaderboard" not in page

@@ -118,7 +118,7 @@ def test_text_from_data_is_escaped_and_json(text: str, page: Page) -> None:
 def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
     board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
     tables = [t for t in page.tables if t[0][-2:] == ["ms/query", "cost_time"]]
-    times = result.cost_times()
+    times = result.cost_times
     assert len(tables) == 3, "top_k 10 first, then 1 and 5"
     for table, top_k in zip(tables, (10, 1, 5), strict=True):
         measures = table[0][2:-3]

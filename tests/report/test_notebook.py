@@ -10,7 +10,7 @@ import pytest
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
 from rag_assets.report import charts as palette
-from rag_assets.report.comparison_views import Comparison
+from rag_assets.report.comparisons import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.history import MetricHistory
 from rag_assets.report.notebook import (

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.report.charts import charts, pareto_front
-from rag_assets.report.comparison_views import oriented
-from rag_assets.report.comparisons import names_of
+from rag_assets.report.comparisons import names_of, oriented
 from rag_assets.report.html import identity, is_at, render, write_report
 from rag_assets.report.label_health import labels
 from rag_assets.report.page import explorer as module

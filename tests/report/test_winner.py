@@ -307,7 +307,7 @@ def test_every_face_allows_for_what_queries_share(tmp_path: Path) -> None:
     assert said.endswith("], p = 1.9e-09."), "30 won and none lost"
     compared = api.compare(tmp_path / "none" / "data", "poor", "good", store=result.root.parent)
     assert compared.rows[0]["p_randomisation"] == row["p_randomisation"] == 2 * 2.0**-30
-    (note,) = compared.compared.notes
+    (note,) = compared.notes
     assert "p and the interval of a difference allow for that" in note
     names = EvaluationNames(StoreSettings.resolve(result.root.parent), result.root.name)
     found = gate(result, names, "latest", Rules())

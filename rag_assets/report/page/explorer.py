@@ -22,9 +22,10 @@ from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
+from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.report.attribution import CLASS_NAMES, LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
-from rag_assets.report.result import EvaluationResult, Row, pairs_of
+from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.retrieval.external.units import own_units
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey

@@ -18,8 +18,7 @@ from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.answers import answers
 from rag_assets.report.attribution import stages
 from rag_assets.report.charts import charts
-from rag_assets.report.comparison_views import significance
-from rag_assets.report.comparisons import stored_verdict
+from rag_assets.report.comparisons import significance, stored_verdict
 from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.history import history
