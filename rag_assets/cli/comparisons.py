@@ -75,7 +75,7 @@ def print_comparison(
         pairs = [chosen.named(row) for row in compared.rows]
         print_rows(pairs, form, lambda: [compared.sheet()], result.evaluation)
     if not chosen.is_of_answers:
-        print_note(result.tuning_note(retrievers or list(compared.new_cells), compared.split))
+        print_note(result.tuning_note(retrievers or list(compared.new_cells)))
     for text in compared.notes:  # that queries may hang together, where nothing was said about it
         print_message(text)
 

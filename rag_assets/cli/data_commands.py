@@ -359,20 +359,3 @@ CLEAN = Command(
     flag("--yes", "Do it. Without this, only say what would go."),
     FORMAT,
 )
-
-WAREHOUSE = group(
-    "warehouse",
-    """Rebuild `warehouse.duckdb`.
-
-    Example: rag-assets warehouse rebuild
-    """,
-    Command(
-        "rebuild",
-        "store:rebuild_warehouse",
-        """Rebuild the warehouse from the snapshots and the history, if it was deleted or damaged.
-
-        Example: rag-assets warehouse rebuild
-        """,
-        STORE,
-    ),
-)

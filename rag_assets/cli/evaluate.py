@@ -42,17 +42,14 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
-from rag_assets.report.answers import answer_sheets
-from rag_assets.report.formats import Row, dated, formatted
+from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
-from rag_assets.report.judged import headline_sheets
 from rag_assets.report.label_health import FINDING_STYLES, findings_sheet, pooling_advice
-from rag_assets.report.leaderboard import selected_rows, summary_sheet
+from rag_assets.report.leaderboard import below_the_leaderboard, selected_rows, summary_sheet
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_sheets
-from rag_assets.report.terminal_table import plain_cell, sheet_view, sheets_view
+from rag_assets.report.terminal_table import plain_cell, sheet_view
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
 from rag_assets.sources.stage import DOCUMENTS_KEY
@@ -89,19 +86,15 @@ def run_evaluation(
     labelled = result.has_metrics
     rows = selected_rows(result, selection) if labelled else overlap_rows(result, selection)
     _print_notes(pipeline)
-    if form != "table":
-        made = work.evaluation
-        print_data(formatted(dated(rows, form, made.evaluation_id, made.started), form))
-    elif labelled:
+    if form == "table" and labelled:
         _print_answer(result, rows)
     else:
-        sheets = [
-            *overlap_sheets(result, rows),
-            *answer_sheets(result),
-            *headline_sheets(result),
-            *sampled_sheets(result)[:1],
-        ]
-        output().print(sheets_view(sheets))
+        print_rows(
+            rows,
+            form,
+            lambda: [*overlap_sheets(result, rows), *below_the_leaderboard(result)],
+            work.evaluation,
+        )
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:

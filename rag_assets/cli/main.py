@@ -145,7 +145,6 @@ def _shown(error: click.UsageError) -> click.UsageError:
         data.CONVERT,
         data.EXPORT_RUN,
         data.CLEAN,
-        data.WAREHOUSE,
     ],
 )
 @click.version_option(__version__, prog_name="rag-assets")

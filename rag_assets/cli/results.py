@@ -127,7 +127,7 @@ def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Tabl
     from rag_assets.report.recomputed_boards import budget_rows, budget_sheet
 
     rows = budget_rows(result, selection.retrievers, budget)
-    print_note(result.tuning_note(selection.retrievers, result.split))
+    print_note(result.tuning_note(selection.retrievers))
     return rows, [budget_sheet(result, rows)]
 
 
@@ -138,7 +138,7 @@ def _ties(result: EvaluationResult, selection: Selection) -> Table:
     cutoffs = selection.top_k
     top_k = result.primary.cutoff if result.primary.cutoff in cutoffs else max(cutoffs)
     rows = tie_rows(result, selection.retrievers, top_k)
-    print_note(result.tuning_note(selection.retrievers, result.split))
+    print_note(result.tuning_note(selection.retrievers))
     return rows, [tie_sheet(result, rows)]
 
 
@@ -153,7 +153,7 @@ def _slices(result: EvaluationResult, selection: Selection, by: str, source: Met
         what = "a tag" if by == TAG else f"a value of {by}"
         raise DataError(f"no answerable query of {name} has {what}")
     if not source.is_of_answers:
-        print_note(result.tuning_note(selection.retrievers, split))
+        print_note(result.tuning_note(selection.retrievers))
     metric = str(source.metric)
     rows = [source.named(row) for one in slices for row in _slice_rows(one, metric, by, split)]
     return rows, [slices_sheet(slices, metric, by, split)]

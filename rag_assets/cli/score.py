@@ -27,8 +27,7 @@ from rag_assets.evaluation.score import (
     score,
 )
 from rag_assets.report.formats import Rows, as_json, columns_of, formatted
-from rag_assets.report.sheet import TEXT, Column, Sheet, sheets_latex
-from rag_assets.report.terminal_table import rows_sheet
+from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, sheets_latex
 
 SHOWN_REPETITIONS = 20
 
@@ -56,7 +55,7 @@ def score_files(
     else:
         scored = _scored(run_file, qrels_file, names, trec_mean=trec_mean)
     if per_query:
-        print_rows(scored.rows, form, lambda: [rows_sheet(scored.rows, columns_of(scored.rows))])
+        print_rows(scored.rows, form, lambda: [_rows_sheet(scored.rows)])
     else:
         _print_means(scored.means, form)
     for note in scored.notes:
@@ -174,6 +173,18 @@ def _names_in(metrics: str) -> Sequence[str]:
     if not names:
         raise UsageError("--metrics names no metric")
     return names
+
+
+def _rows_sheet(rows: Rows) -> Sheet:
+    """Return all columns of rows; counts and numbers stand to the right."""
+
+    def form(name: str) -> str:
+        values = [row[name] for row in rows]
+        if any(isinstance(value, float) for value in values):
+            return MEAN
+        return "d" if any(isinstance(value, int) for value in values) else TEXT
+
+    return Sheet("", [Column(name, name, form(name)) for name in columns_of(rows)], rows)
 
 
 def _print_means(means: Mapping[str, float | None], form: str) -> None:

@@ -9,9 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from rag_assets.cli.terminal import (
-    output,
-    print_data,
-    print_line,
     print_message,
     print_note,
     print_rows,
@@ -21,17 +18,16 @@ from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
-from rag_assets.pipeline.evaluations import fetch_experiments, stored_experiments
+from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.formats import formatted, size_text
 from rag_assets.report.store_status import (
     best_names,
     removed_rows,
+    removed_sheet,
     status_rows,
     status_sheet,
 )
-from rag_assets.report.terminal_table import rows_sheet, sheet_view
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease
@@ -45,13 +41,6 @@ def print_status(store: Path | None, form: str) -> None:
     if form in ("csv", "markdown"):
         rows = [{**row, "best": best_names(row)} for row in rows]
     print_rows(rows, form, lambda: [status_sheet(rows, shown_path(settings.store))])
-
-
-def rebuild_warehouse(store: Path | None) -> None:
-    """Rebuild the warehouse from the snapshots and the history, if it was deleted or damaged."""
-    settings = StoreSettings.resolve(store)
-    fetch_experiments(settings)
-    print_line(f"wrote {rebuild(settings)}")
 
 
 def clean(
@@ -162,15 +151,6 @@ def _roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
 
 def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
     rows = removed_rows(items)
-    if form != "table":
-        print_data(formatted(rows, form))
-    elif rows:
-        size = size_text(sum(item.size for item in items))
-        output().print(
-            sheet_view(rows_sheet(rows, ("experiment", "what", "why", "count", "bytes")))
-        )
-        print_line(f"{size} {'removed' if done else 'would be removed'}")
-    else:
-        print_line("nothing to remove")
+    print_rows(rows, form, lambda: [removed_sheet(items, done=done)])
     if rows and not done:
         print_message("nothing was removed; --yes does it")

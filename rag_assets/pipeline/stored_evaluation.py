@@ -6,7 +6,7 @@ Fingerprint, digest and bytes of an artifact are compared with those that the sn
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,11 @@ class StoredEvaluation:
     def lacks(self, problem: str) -> NotEvaluated:
         """Return the error that says what this evaluation has not: ``has no answers``."""
         return NotEvaluated(f"the last evaluation of {self.evaluation.experiment} {problem}")
+
+    def configured(self, block: str) -> Mapping[str, Any]:
+        """Return a block of the configuration that the evaluation was made with; maybe empty."""
+        options: Mapping[str, Any] = self.evaluation.origin.configuration.get(block, {})
+        return options
 
     def exists(self, entry: SnapshotEntry) -> bool:
         """Return whether the artifact of an entry is there, whole or not."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
@@ -117,20 +115,14 @@ def sentence_copiers(result: EvaluationResult) -> list[str]:
     """Return the answerers whose generator has no model, and copies whole sentences."""
     copiers = {
         name
-        for name, options in configured(result, "generators").items()
+        for name, options in result.configured("generators").items()
         if options["type"] == "extractive" and options.get("model") is None
     }
     return [
         name
-        for name, options in configured(result, "answers").items()
+        for name, options in result.configured("answers").items()
         if options["generator"] in copiers
     ]
-
-
-def configured(result: EvaluationResult, block: str) -> Mapping[str, Any]:
-    """Return a block of the configuration that an evaluation was made with."""
-    options: Mapping[str, Any] = result.evaluation.origin.configuration.get(block, {})
-    return options
 
 
 def answer_sheets(result: EvaluationResult) -> list[Sheet]:
@@ -156,7 +148,7 @@ def answers(result: EvaluationResult) -> Row | None:
         "lead": headline_sentences(result),
         "sentences": sentence_copiers(result),
         "groups": _groups(result),
-        "right": configured(result, "answer_metrics").get("right", RIGHT_F1),
+        "right": result.configured("answer_metrics").get("right", RIGHT_F1),
         "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
     }
 
@@ -168,7 +160,7 @@ def headline_sentences(result: EvaluationResult) -> list[str]:
     is never called the best.
     """
     rows, metric = answer_rows(result), decisive_metric(result)
-    options = configured(result, "answers")
+    options = result.configured("answers")
     values = {
         answerer_key(row): row[metric]
         for row in rows

@@ -34,7 +34,7 @@ def attribution_rows(
         UsageError: ``by`` is none of these, or no query or document has the field.
     """
     tables = {name: table for name, table in result.attributions.items() if name in retrievers}
-    weights = {name: result.attributed_weights(name, result.split) for name in tables}
+    weights = {name: result.attributed_weights(name) for name in tables}
     groups: list[tuple[Row, Collection[str] | None]] = [({}, None)]
     if by is not None:
         groups = [
@@ -72,7 +72,7 @@ def lost_rows(result: EvaluationResult, retrievers: Collection[str]) -> list[Row
     keys = ("query_id", "evidence_id", "lost_at", "rank")
     rows: list[Row] = []
     for name, table in result.attributions.items():
-        counted = result.attributed_weights(name, result.split) if name in retrievers else {}
+        counted = result.attributed_weights(name) if name in retrievers else {}
         of_retriever = [row for row in table.to_pylist() if row["query_id"] in counted]
         of_retriever.sort(key=lambda row: (PLACES.index(row["lost_at"]), *map(row.get, keys[:2])))
         rows += [

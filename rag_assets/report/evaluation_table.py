@@ -15,6 +15,7 @@ from rag_assets.report.answers import answer_rows, answer_sheets, headline_sente
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.charts import Theme, bars_figure, plain
 from rag_assets.report.findings import incomplete_parts
+from rag_assets.report.formats import interval_name
 from rag_assets.report.judged import headline_sheets, how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
@@ -148,9 +149,11 @@ def _board(result: EvaluationResult) -> Sheet:
     """Return the headline and the leaderboard at the primary cut-off."""
     rows = result.at_cutoff or [row for row in result.rows if row["top_k"] == result.cutoffs[0]]
     sheet = board_sheet(result, rows, f"@{rows[0]['top_k']}")
-    notes = [*sheet.notes]
+    notes, columns = [*sheet.notes], sheet.columns
     if result.confidence:
-        notes.append(f"low to high: {100 * result.confidence:g} % intervals")
+        interval = interval_name(result.confidence)
+        columns = [replace(one, interval=interval if one.is_required else "") for one in columns]
+        notes.append(f"low to high: {interval}s")
     others = [str(k) for k in result.cutoffs if k != rows[0]["top_k"]]
     if others:
         notes.append(f"to_arrow(), to_pandas() and to_polars() also have top_k {', '.join(others)}")
@@ -158,7 +161,7 @@ def _board(result: EvaluationResult) -> Sheet:
     sentences = [] if answer is None else [f"{answer.title}.", *answer.sentences]
     lead = [*incomplete_parts(result), *sentences]
     title = _title(result, result.evaluation.primary)
-    return Sheet(title, sheet.columns, sheet.rows, lead, notes)
+    return Sheet(title, columns, sheet.rows, lead, notes)
 
 
 def _overlaps(result: EvaluationResult) -> list[Sheet]:

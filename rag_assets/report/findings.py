@@ -20,13 +20,12 @@ def incomplete_parts(result: EvaluationResult) -> list[str]:
 
 
 def _missing(result: EvaluationResult) -> Iterator[str]:
-    configuration = result.evaluation.origin.configuration
     if not result.has_metrics:
         return
     entries = result.evaluation.entries_of("metrics")
     cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
-    for name in configuration.get("retrievers", {}):
-        missing = [str(k) for k in configuration["top_k"] if (name, str(k)) not in cells]
+    for name in result.configured("retrievers"):
+        missing = [str(k) for k in result.configured("top_k") if (name, str(k)) not in cells]
         if missing:
             yield f"{name} has no cell at top_k {', '.join(missing)}"
 

@@ -23,6 +23,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
+import pyarrow as pa
+
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
@@ -39,7 +41,7 @@ from rag_assets.report.evaluation_pairs import (
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import four_places
 from rag_assets.report.metric_sources import chosen_source
-from rag_assets.report.notebook import table_html, table_text
+from rag_assets.report.notebook import Tabular
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sampled import SampledLabels, sampled_names
 from rag_assets.report.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
@@ -108,7 +110,7 @@ class Check:
 
 
 @dataclass(frozen=True, repr=False)
-class Gate:
+class Gate(Tabular):
     """The result.
 
     Attributes:
@@ -151,13 +153,12 @@ class Gate:
         """Whether the answer is ``pass``."""
         return self.answer == PASS
 
-    def __repr__(self) -> str:
-        """Return what ``print`` shows: the checks, and why they come out so."""
-        return table_text(self.sheet())
+    def to_arrow(self) -> pa.Table:
+        """Return a row a retriever or answerer."""
+        return pa.Table.from_pylist(self.rows())
 
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows; all text from data is escaped."""
-        return table_html(self.sheet())
+    def _sheets(self) -> list[Sheet]:
+        return [self.sheet()]
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""

@@ -209,11 +209,14 @@ def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sh
         interval_sheet(result, rows),
         answerability_sheet(result, names),
         similarity_sheet(result, at_cutoff),
-        *answer_sheets(result),
-        *headline_sheets(result),
-        *sampled_sheets(result)[:1],
+        *below_the_leaderboard(result),
     ]
     return [sheet for sheet in sheets if sheet is not None]
+
+
+def below_the_leaderboard(result: EvaluationResult) -> list[Sheet]:
+    """Return what answers, judges and a sample of labels add to a leaderboard, or stand alone."""
+    return [*answer_sheets(result), *headline_sheets(result), *sampled_sheets(result)[:1]]
 
 
 def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:

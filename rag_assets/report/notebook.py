@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rag_assets.errors import UsageError
-from rag_assets.plain_text import one_line
-from rag_assets.report.sheet import Column, Row, Sheet
+from rag_assets.report.sheet import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,48 +24,34 @@ if TYPE_CHECKING:
 MAX_ROWS = 200
 """Rows that are shown."""
 
+UNBOUNDED = 10_000
+"""Columns of what is no terminal: no line is folded, and no column left out."""
+
+
+def _limited(sheet: Sheet) -> Sheet:
+    """Return as much of a table as is shown, and a note on the rows that are left out."""
+    more = len(sheet.rows) - MAX_ROWS
+    notes = [*sheet.notes, *([f"{more} more rows are left out"] if more > 0 else [])]
+    return replace(sheet, rows=sheet.rows[:MAX_ROWS], notes=notes)
+
 
 def table_text(sheet: Sheet) -> str:
-    """Return a table as lines of text.
+    """Return a table as a terminal shows it, as wide as it is."""
+    # Both are loaded here: programs may never look at a table.
+    from rich.console import Console
 
-    Intervals stand in brackets behind the values of the first column that has them: with all of
-    them lines would be too long.
-    """
-    columns, rows = sheet.in_text, sheet.rows[:MAX_ROWS]
-    detailed = next((c for c in columns if any(c.small(row) for row in rows)), None)
-    lines = [[one_line(column.heading) for column in columns]]
-    lines += [[_text(column, row, column is detailed) for column in columns] for row in rows]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-    right = [n > 0 and not column.is_text for n, column in enumerate(columns)]
-    table = [
-        "  ".join(
-            text.rjust(width) if is_right else text.ljust(width)
-            for text, width, is_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
-    head = [one_line(line) for line in (sheet.title, *sheet.lead) if line]
-    return "\n".join([*head, *(table if columns else []), *map(one_line, notes_of(sheet))])
+    from rag_assets.report.terminal_table import sheet_view
 
-
-def _text(column: Column, row: Row, detailed: bool) -> str:
-    small = column.small(row) if detailed else ""
-    return one_line(f"{column.text(row)}{f' ({small})' if small else ''}") or "-"
-
-
-def notes_of(sheet: Sheet) -> list[str]:
-    """Return the notes below a table, and how many of its rows are left out."""
-    more = len(sheet.rows) - MAX_ROWS
-    return [*sheet.notes, *([f"{more} more rows are left out"] if more > 0 else [])]
+    text = StringIO()
+    Console(file=text, width=UNBOUNDED).print(sheet_view(_limited(sheet)))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def table_html(sheet: Sheet) -> str:
     """Return a table for a notebook; all text from data is escaped."""
-    # Loaded here: a history is printed without a template.
     from rag_assets.report.page.environment import templates
 
-    rows, notes = sheet.rows[:MAX_ROWS], notes_of(sheet)
-    return templates().get_template("notebook.html").render(sheet=sheet, rows=rows, notes=notes)
+    return templates().get_template("notebook.html").render(sheet=_limited(sheet))
 
 
 class Tabular(ABC):

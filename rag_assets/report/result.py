@@ -212,10 +212,10 @@ class EvaluationResult(StoredEvaluation):
         """Rows of :data:`rag_assets.schemas.COMPARISONS`: all pairs by the primary metric."""
         return [r for r in self.rows_of(COMPARISONS_KEY.asset) if r["split"] == self.split]
 
-    def tuned_on(self, split: str) -> list[str]:
-        """Return the retrievers that a split cannot rank: their parameters were chosen on it."""
-        rows = self.leaderboard.select(["retriever", "split", "position"]).to_pylist()
-        unplaced = [r["retriever"] for r in rows if r["split"] == split and r["position"] is None]
+    @property
+    def tuned(self) -> list[str]:
+        """The retrievers that the split cannot rank: their parameters were chosen on it."""
+        unplaced = (row["retriever"] for row in self.rows if row["position"] is None)
         return list(dict.fromkeys(unplaced))
 
     @cached_property
@@ -269,8 +269,8 @@ class EvaluationResult(StoredEvaluation):
     @cached_property
     def gold_answerers(self) -> list[str]:
         """The answerers that read the relevant texts: they refuse what has none by themselves."""
-        configured = self.evaluation.origin.configuration.get("answers", {})
-        return [name for name, options in configured.items() if options.get("context") == GOLD]
+        answerers = self.configured("answers").items()
+        return [name for name, options in answerers if options.get("context") == GOLD]
 
     @property
     def sampled_primary(self) -> str | None:
@@ -303,10 +303,10 @@ class EvaluationResult(StoredEvaluation):
     def _runs(self) -> list[SnapshotEntry]:
         return [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
 
-    def attributed_weights(self, retriever: str, split: str) -> dict[str, float]:
+    def attributed_weights(self, retriever: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""
         failed = self.failures(self.run_keys(retriever)[self.cutoff])
-        weights = self.weights(split)
+        weights = self.weights(self.split)
         return {name: weight for name, weight in weights.items() if name not in failed}
 
     @cached_property
@@ -368,7 +368,7 @@ class EvaluationResult(StoredEvaluation):
     @cached_property
     def chosen_weights(self) -> dict[str, str]:
         """Tuned fusion -> the weights that were chosen on dev, such as ``bm25 0.3, e5 0.7``."""
-        configured = self.evaluation.origin.configuration.get("retrievers", {})
+        configured = self.configured("retrievers")
         texts = {}
         for row in self.rows_of("tuning"):
             inputs = configured.get(row["retriever"], {}).get("inputs", [])
@@ -377,10 +377,10 @@ class EvaluationResult(StoredEvaluation):
                 texts[row["retriever"]] = ", ".join(f"{n} {weight:.4g}" for n, weight in pairs)
         return texts
 
-    def tuning_note(self, retrievers: Collection[str], split: str) -> str | None:
+    def tuning_note(self, retrievers: Collection[str]) -> str | None:
         """Return that some of these retrievers were tuned on the split; None when none was."""
-        tuned = [name for name in self.tuned_on(split) if name in retrievers]
+        tuned = ", ".join(name for name in self.tuned if name in retrievers)
         if not tuned:
             return None
-        text = f"parameters of {', '.join(tuned)} were chosen on {split}, which flatters them there"
+        text = f"parameters of {tuned} were chosen on {self.split}, which flatters them there"
         return f"{text}; see `--split test`"

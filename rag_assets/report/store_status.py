@@ -20,9 +20,9 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import CHECK, COMPUTE, plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.formats import Row
+from rag_assets.report.formats import Row, size_text
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.report.sheet import SIZE, TEXT, Column, Sheet
 from rag_assets.store.settings import StoreSettings
 
 UP_TO_DATE = "up to date"
@@ -147,6 +147,20 @@ def now_text(row: Row) -> str:
         return str(row["problem"])
     amounts = {name: row[name] for name in (COMPUTE, CHECK) if row[name]}
     return ", ".join(f"{n} {name}" for name, n in amounts.items()) or UP_TO_DATE
+
+
+def removed_sheet(items: Sequence[Item], *, done: bool) -> Sheet:
+    """Return a row for each experiment, kind of file and reason, and how large all are."""
+    if not items:
+        return Sheet("", (), (), notes=["nothing to remove"])
+    size = size_text(sum(item.size for item in items))
+    columns = (
+        *(Column(name, name, TEXT) for name in ("experiment", "what", "why")),
+        Column("count", "count", "d"),
+        Column("bytes", "size", SIZE),
+    )
+    note = f"{size} {'removed' if done else 'would be removed'}"
+    return Sheet("", columns, removed_rows(items), notes=[note])
 
 
 def removed_rows(items: Iterable[Item]) -> list[Row]:

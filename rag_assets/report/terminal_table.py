@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.plain_text import one_line
-from rag_assets.report.sheet import MEAN, SIZE, TEXT, Column, Sheet
+from rag_assets.report.sheet import Column, Sheet
 
 NARROWEST = 8
 """Characters to which a column of names is folded before a column is left out."""
@@ -138,21 +138,6 @@ def sheets_view(sheets: Iterable[Sheet], styles: Mapping[str, str] = MappingProx
     """Return sheets below each other."""
     parts = [part for sheet in sheets for part in ("", sheet_view(sheet, styles))]
     return Group(*parts[1:])
-
-
-def rows_sheet(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> Sheet:
-    """Return the given columns; ``bytes`` as a size, numbers to the right, "-" for none."""
-    return Sheet("", [_column(name, rows) for name in names], rows)
-
-
-def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column:
-    values = [row[name] for row in rows]
-    if name == "bytes":
-        return Column(name, "size", SIZE)
-    if any(isinstance(value, float) for value in values):
-        return Column(name, name, MEAN)
-    is_count = any(isinstance(value, int) and not isinstance(value, bool) for value in values)
-    return Column(name, name, "d" if is_count else TEXT)
 
 
 def plain_cell(value: object) -> Text:

@@ -126,10 +126,7 @@ def _numbers(result: EvaluationResult) -> str:
 
 def _kind(result: EvaluationResult, name: str) -> str | None:
     """Return what a retriever does, in a few words; None: its type says no more than its name."""
-    blocks = result.evaluation.origin.configuration.get("retrievers")
-    block = blocks.get(name) if isinstance(blocks, Mapping) else None
-    if not isinstance(block, Mapping):
-        return None
+    block = result.configured("retrievers").get(name, {})
     inputs = block.get("inputs")
     if isinstance(inputs, Sequence) and not isinstance(inputs, str):
         names = [str(name) for name in inputs]

@@ -251,7 +251,6 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
     rows = json.loads(invoke("attribution", root, *store, "--format", "json").stdout)
     assert {row["not_in_corpus"] for row in rows} == {relevant}
     assert "kept: 30 reuse" in invoke("plan", root, *store).stdout
-    assert invoke("warehouse", "rebuild", *store).exit_code == 0
     with duckdb.connect(str(root / "store" / "warehouse.duckdb"), read_only=True) as connection:
         counted = "SELECT DISTINCT n_not_in_corpus FROM leaderboard"
         assert connection.sql(counted).fetchall() == [(relevant,)]

@@ -292,7 +292,7 @@ def test_ten_lines_in_a_project_of_ones_own_need_no_dagster_and_no_model(tmp_pat
         [sys.executable, "mine.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"\n2~ +mine +0\.8155 \(0\.000 to 1\.000\)", done.stdout), done.stdout
+    assert re.search(r"\n2~ +mine +0\.8155 +\[0\.0000, 1\.0000\]", done.stdout), done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
     assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]
 

@@ -163,16 +163,16 @@ def test_a_table_as_text_has_the_intervals_of_its_first_mean_alone() -> None:
     ]
     columns = (
         Column("name", "name", TEXT),
-        Column("mrr", "mrr@1", bounds=("low", "high")),
+        Column("mrr", "mrr@1", bounds=("low", "high"), interval="interval"),
         Column("map", "map@1", bounds=("min", "max")),
     )
     shown = Sheet("title", columns, rows, ["said."], ["a note"])
     assert table_text(shown).splitlines() == [
         "title",
         "said.",
-        "name                      mrr@1   map@1",
-        "a       0.5000 (0.400 to 0.600)  1.0000",
-        "longer                        -  0.2500",
+        "name     mrr@1          interval   map@1",
+        "a       0.5000  [0.4000, 0.6000]  1.0000",
+        "longer       -                 -  0.2500",
         "a note",
     ]
 
