@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.evaluations import FOLDER, HISTORY_DIR, new_evaluation_id, read_current
-from rag_assets.pipeline.history import HistoryFiles
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json

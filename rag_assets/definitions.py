@@ -29,16 +29,18 @@ _logger = logging.getLogger("rag_assets")
 def defs() -> dg.Definitions:
     """Return the assets, jobs, schedules and sensors of all experiments."""
     settings = StoreSettings.resolve()
-    found = list(_experiments(settings))
-    return dg.Definitions.merge(*(definitions_of(experiment, settings) for experiment in found))
+    experiments = list(_experiments(settings))
+    return dg.Definitions.merge(
+        *(definitions_of(experiment, settings) for experiment in experiments)
+    )
 
 
 def _experiments(settings: StoreSettings) -> Iterator[Experiment]:
     """Yield every experiment that can be loaded, each name once; ``data/`` comes first."""
-    known = sorted(file.parent for file in DATA.glob(f"*/{EXPERIMENT_FILE}"))
-    known += [Path(source) for _, source in sorted(registered(settings).items())]
+    paths = sorted(file.parent for file in DATA.glob(f"*/{EXPERIMENT_FILE}"))
+    paths += [Path(source) for _, source in sorted(registered(settings).items())]
     names: dict[str, Experiment] = {}
-    for path in known:
+    for path in paths:
         try:
             experiment = open_experiment(path, settings)
         except RagAssetsError as error:

@@ -49,13 +49,15 @@ def interrupt_handlers() -> Iterator[None]:
         signal.SIGTERM: signal.SIG_DFL,
     }
     is_main = threading.current_thread() is threading.main_thread()
-    own = [number for number, was in usual.items() if is_main and signal.getsignal(number) is was]
-    for number in own:
+    replaced = [
+        number for number, was in usual.items() if is_main and signal.getsignal(number) is was
+    ]
+    for number in replaced:
         signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        for number in own:
+        for number in replaced:
             signal.signal(number, usual[number])
 
 

@@ -264,8 +264,8 @@ def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form
     experiment, names = open_evaluations(path, store)
     pinned = names.find("anchor") if show else names.pin(evaluation)
     row = {"experiment": experiment.name, "anchor": pinned.evaluation_id, "started": pinned.started}
-    said = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
-    print_rows([row], form, lambda: [Sheet("", (), (), notes=[said])])
+    text = f"{experiment.name}: anchor is {pinned.evaluation_id}, of {pinned.started}"
+    print_rows([row], form, lambda: [Sheet("", (), (), notes=[text])])
     if not show:
         print_note(_sensitivity(EvaluationResult(names.root, pinned)))
 

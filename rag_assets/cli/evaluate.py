@@ -45,10 +45,11 @@ from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
 from rag_assets.report.label_health import FINDING_STYLES, findings_sheet, pooling_advice
-from rag_assets.report.leaderboard import below_the_leaderboard, selected_rows, summary_sheet
+from rag_assets.report.leaderboard import selected_rows, summary_sheet
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
 from rag_assets.report.result import EvaluationResult
+from rag_assets.report.sheet import Sheet
 from rag_assets.report.terminal_table import plain_cell, sheet_view
 from rag_assets.report.winner import winner_of
 from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
@@ -89,12 +90,7 @@ def run_evaluation(
     if form == "table" and labelled:
         _print_answer(result, rows)
     else:
-        print_rows(
-            rows,
-            form,
-            lambda: [*overlap_sheets(result, rows), *below_the_leaderboard(result)],
-            work.evaluation,
-        )
+        print_rows(rows, form, lambda: _unlabelled_sheets(result, rows), work.evaluation)
     _print_advice(result, path)
     _print_unanswered(pipeline)
     if form == "table" and verbosity() is not Verbosity.QUIET:
@@ -103,6 +99,12 @@ def run_evaluation(
     answers, texts = left_open(pipeline, "answers"), left_open(pipeline, "index_texts")
     if failed or answers or texts:
         raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
+
+
+def _unlabelled_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
+    from rag_assets.report.page.page import sheets_below  # an evaluation without change needs none
+
+    return [*overlap_sheets(result, rows), *sheets_below(result)]
 
 
 def _print_warnings(experiment: Experiment, more: Iterable[str] = ()) -> None:

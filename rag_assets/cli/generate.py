@@ -90,8 +90,8 @@ def generate(
         write_text(sheet, review_sheet(questions, documents))
     if out is not None:
         write_folder(questions, documents, out)
-    asked = f"{facts['n_chunks']} chunks, by {needs.calls} requests"
-    print_line(f"{questions.num_rows} questions from {asked}")
+    origin = f"{facts['n_chunks']} chunks, by {needs.calls} requests"
+    print_line(f"{questions.num_rows} questions from {origin}")
     for line in facts["notes"]:
         print_line(f"  {line}")
     print_line(f"written: {', '.join(map(str, places))}")

@@ -78,8 +78,8 @@ def write_sheet(
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
-    known = {one.item for one in _passage_labels(pipeline.experiment)}
-    units = [unit for unit in asked_passages(pipeline, drawn) if unit not in known]
+    labelled = {one.item for one in _passage_labels(pipeline.experiment)}
+    units = [unit for unit in asked_passages(pipeline, drawn) if unit not in labelled]
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     return passage_sheet_text(units, documents, queries), len(units)
 

@@ -110,15 +110,15 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
         raise
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     queries = pipeline.artifact(QUERIES_KEY).table()
-    shown = without_outer_blanks(pool_units, documents)
-    units = in_blind_order(merged(shown), queries.column("query_id").to_pylist(), seed)
+    passages = without_outer_blanks(pool_units, documents)
+    units = in_blind_order(merged(passages), queries.column("query_id").to_pylist(), seed)
     _write_rows(sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         print_message(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
-    if len(units) < len(shown):
+    if len(units) < len(passages):
         print_message(
-            f"they hold {len(shown)} passages, some of which overlap; where a part of a text "
+            f"they hold {len(passages)} passages, some of which overlap; where a part of a text "
             f"answers, copy it into the column {EVIDENCE}"
         )
 
@@ -197,8 +197,8 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
         judge=experiment.judge,
         keeps_unknown=experiment.keeps_unknown,
     )
-    kept = f"{added.n_conflicts} of the labels have another grade, which stays"
-    _say_added(added, f"{kept}; {votes.n_undecided} undecided")
+    conflicts = f"{added.n_conflicts} of the labels have another grade, which stays"
+    _say_added(added, f"{conflicts}; {votes.n_undecided} undecided")
 
 
 def _say_added(added: Added, rest: str) -> None:

@@ -191,8 +191,8 @@ def refuse_given(names: Collection[str], why: str) -> None:
     for one in context.command.params:
         source = context.get_parameter_source(one.name or "")
         if one.name in names and source is ParameterSource.COMMANDLINE:
-            shown = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
-            raise UsageError(f"{shown} {why}")
+            name = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
+            raise UsageError(f"{name} {why}")
 
 
 def cell_names(retrievers: Collection[str], answerers: Collection[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from rag_assets.report.latency import latency_rows, latency_sheet
 from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import sampled_sheets
+from rag_assets.report.sampled import decisive_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.sources.writers import Tables, write_dataset
@@ -95,7 +95,7 @@ def print_leaderboard(
         table = _slices(result, selection, slice_by, named_source(metric, result.primary))
     elif ties:
         table = _ties(result, selection)
-    elif not result.has_metrics and not split and (sampled := sampled_sheets(result)[:1]):
+    elif not result.has_metrics and not split and (sampled := decisive_sheets(result)):
         # Without complete labels they are all there is.
         table = result.rows_of("sampled_estimates"), sampled
     else:
@@ -105,11 +105,13 @@ def print_leaderboard(
 
 
 def _board(result: EvaluationResult, selection: Selection) -> Table:
+    from rag_assets.report.page.page import sheets_below
+
     result.check_labels()
     rows = selected_rows(result, selection)
     if not rows:
         raise result.lacks("has none of these cells")
-    return rows, leaderboard_sheets(result, rows)
+    return rows, [*leaderboard_sheets(result, rows), *sheets_below(result)]
 
 
 def _latency(result: EvaluationResult, experiment: Experiment, selection: Selection) -> Table:
@@ -257,8 +259,8 @@ def write_run_file(
         raise result.lacks(f"has no run of {retriever}")
     chosen = max(keys) if top_k is None else top_k
     if chosen not in keys:
-        known = ", ".join(map(str, sorted(keys)))
-        raise UsageError(f"--top-k {chosen}: {retriever} has runs at {known}")
+        cutoffs = ", ".join(map(str, sorted(keys)))
+        raise UsageError(f"--top-k {chosen}: {retriever} has runs at {cutoffs}")
     run, failures = result.table(keys[chosen]), result.failures(keys[chosen])
     note = _note_on_splits(result) if split is None and result.has_metrics else None
     if split is not None:

@@ -163,12 +163,12 @@ def _pairs(documents: pa.Table) -> str:
     if not pairs:
         return "none"
     ids = documents.column("document_id").to_pylist()
-    shown = [
+    nearest = [
         f"{ids[one.first]} and {ids[one.second]} ({one.similarity:.2f})"
         for one in pairs[:SHOWN_PAIRS]
     ]
-    more = len(pairs) - len(shown)
-    return f"{len(pairs)}: {', '.join(shown)}{f' and {more} more' if more else ''}"
+    more = len(pairs) - len(nearest)
+    return f"{len(pairs)}: {', '.join(nearest)}{f' and {more} more' if more else ''}"
 
 
 def _time(
@@ -190,8 +190,11 @@ def _time(
         encoder.encode_now(sample, kind="document")
         seconds = time.perf_counter() - started
         each, by = seconds / len(sample), f"measured on {len(sample)} of them"
-        asked, kept = fingerprint([DEFAULT_MODEL, *sample]), Measurements(folder, experiment.name)
-        kept.add("embed", asked, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
+        key, measurements = (
+            fingerprint([DEFAULT_MODEL, *sample]),
+            Measurements(folder, experiment.name),
+        )
+        measurements.add("embed", key, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
     candidates = 20 * max(data.queries, N_EXAMPLES)
     took = duration_text(each * (n_chunks + min(candidates, n_chunks)))
     speed = f"{rate_text(1 / each)}, {by}"
@@ -216,10 +219,10 @@ def ask_retrievers(
     hits = QuestionHits(question)
     console = output()
     with work_board(lambda: pipeline.at_work):
-        for found in ask(pipeline, question, retrievers, top_k):
-            hits.add(found)
+        for answer in ask(pipeline, question, retrievers, top_k):
+            hits.add(answer)
             if form == "table":
-                console.print(Group(*hits.lines(found, styled=console.is_terminal)))
+                console.print(Group(*hits.lines(answer, styled=console.is_terminal)))
                 console.print("")
     if form != "table":
         print_data(formatted(hits.rows(), form))

@@ -43,7 +43,8 @@ from rag_assets.pipeline.evaluations import (
     snapshot_text,
 )
 from rag_assets.pipeline.failed_queries import failed_queries, left_open
-from rag_assets.pipeline.history import COMPACTED, HistoryFiles, history_table, is_compacted
+from rag_assets.pipeline.history import history_table
+from rag_assets.pipeline.history_files import COMPACTED, HistoryFiles, is_compacted
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.base import Retriever
 from rag_assets.store.artifacts import Artifact

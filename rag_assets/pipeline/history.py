@@ -1,35 +1,30 @@
-"""The history of an experiment: a row for each evaluation, in Parquet files that never change.
+"""The history of an experiment: a row for each evaluation, and what is asked of them.
 
-A row is made of an evaluation's snapshot and the artifacts that it names. Every evaluation writes
-one file, ``history/<id>.<digest>.parquet``. Many small files are slow to read, so :data:`COMPACTED`
-of them become one, ``history/<first id>--<last id>.<digest>.parquet``. The digest is of the bytes
-of the file, so damage is seen, and the same rows have the same name on all machines. A row that
-stands in two files, because a process was killed while it compacted, is one row.
+A row is made of an evaluation's snapshot and the artifacts that it names. Its files are those of
+:mod:`rag_assets.pipeline.history_files`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint
 from rag_assets.pipeline.evaluations import (
-    HISTORY_DIR,
     Evaluation,
     read_evaluation,
     snapshot_file,
     snapshot_ids,
 )
+from rag_assets.pipeline.history_files import COLUMNS, HistoryFiles, Row, as_rows, is_readable
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.schemas import (
     HISTORY,
@@ -41,17 +36,10 @@ from rag_assets.schemas import (
     SCHEMA_VERSION,
 )
 from rag_assets.store.artifacts import Manifest
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file, remove
-from rag_assets.store.canonical import canonical_json, file_digest, fingerprint
-from rag_assets.store.file_stamps import remembered
-from rag_assets.store.locks import locked
+from rag_assets.store.atomic import remove
+from rag_assets.store.canonical import canonical_json, fingerprint
 
 _logger = logging.getLogger("rag_assets")
-
-Row = dict[str, Any]
-
-COMPACTED = 50
-"""So many files of single evaluations become one."""
 
 LISTS = {
     "retrievers": HISTORY_RETRIEVERS,
@@ -62,7 +50,6 @@ LISTS = {
 """Columns of an evaluation that hold a list, each with the relation that its items are."""
 
 _LEAD = ("experiment", "evaluation_id", "started", "complete")
-_NAMES: list[str] = HISTORY.arrow().names
 
 _DIGESTS = {
     "corpus_digest": "documents",
@@ -79,16 +66,10 @@ _CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "re
 FINGERPRINT_DIGITS = 12
 """So many of a judge's are kept: enough to tell judges apart."""
 
-_TRIES = 20
-"""A file that was listed may be compacted before it is read; then the folder is listed again."""
-
-_BETWEEN = "--"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def evaluations_sql(rows: str) -> str:
     """Return the statement for one row an evaluation of a relation, without the lists."""
-    return _once(rows, [name for name in _NAMES if name not in LISTS])
+    return _once(rows, [name for name in COLUMNS if name not in LISTS])
 
 
 def items_sql(rows: str, column: str) -> str:
@@ -253,151 +234,6 @@ def recorded_judge(
     return None
 
 
-class HistoryFiles:
-    """The files of one experiment."""
-
-    def __init__(self, root: Path, locks: Path | None) -> None:
-        """Use the experiment's folder ``root`` in the store, and the folder of lock files.
-
-        Without one, files are read and added, and none are compacted.
-        """
-        self.folder = root / HISTORY_DIR
-        self._lock = None if locks is None else locks / root.name / "history.lock"
-
-    def add(self, rows: pa.Table) -> None:
-        """Add rows of :data:`rag_assets.schemas.HISTORY`, in the order of time."""
-        step = 1 if rows.num_rows < COMPACTED else rows.num_rows
-        for begin in range(0, rows.num_rows, step):
-            self._write(rows.slice(begin, step))
-        if self._lock is None or len(self.single()) < COMPACTED:
-            return
-        with locked(self._lock):
-            single = [path for path in self.single() if _is_readable(path)]
-            for begin in range(0, len(single) - COMPACTED + 1, COMPACTED):
-                group = single[begin : begin + COMPACTED]
-                self._write(_merged([_read(path, _NAMES) for path in group], _NAMES))
-                for path in group:
-                    remove(path)
-
-    def paths(self) -> list[Path]:
-        """Return the files, in the order of their evaluations."""
-        files = sorted(self.folder.glob("*.parquet"))
-        return [path for path in files if TEMPORARY_MARK not in path.name]
-
-    def single(self) -> list[Path]:
-        """Return the files of single evaluations."""
-        return [path for path in self.paths() if not is_compacted(path)]
-
-    def ids(self) -> set[str]:
-        """Return the ids of all evaluations.
-
-        Raises:
-            StoreError: a file cannot be read, or is of another version.
-        """
-        table = self.table(["evaluation_id", "schema_version"])
-        others = {*table["schema_version"].to_pylist()} - {SCHEMA_VERSION}
-        if others:
-            raise StoreError(
-                f"{self.folder}: schema version {others.pop()}, this program writes "
-                f"{SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` makes the rows "
-                "of all evaluations with a snapshot again"
-            )
-        return {*table["evaluation_id"].to_pylist()}
-
-    def table(self, columns: Sequence[str] = _NAMES) -> pa.Table:
-        """Return columns of evaluations, each once, the oldest first; ``evaluation_id`` is one."""
-        for _ in range(_TRIES):
-            try:
-                return _merged([_read(path, columns) for path in self.paths()], columns)
-            except FileNotFoundError:  # it was compacted meanwhile
-                continue
-        raise StoreError(f"{self.folder}: cannot be read; try again")
-
-    def _write(self, rows: pa.Table) -> None:
-        """Write some evaluations, which are in the order of time, into one file."""
-        sink = pa.BufferOutputStream()
-        # Without the metadata of the file that they may come from.
-        pq.write_table(rows.replace_schema_metadata().combine_chunks(), sink, compression="zstd")
-        content = sink.getvalue().to_pybytes()
-        ids = rows.column("evaluation_id")
-        name = ids[0].as_py() + (f"{_BETWEEN}{ids[-1].as_py()}" if len(ids) > 1 else "")
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        with atomic_file(self.folder / f"{name}.{digest}.parquet") as temporary:
-            temporary.write_bytes(content)
-
-
-def is_compacted(path: Path) -> bool:
-    """Return whether a file is of several evaluations."""
-    return _BETWEEN in path.name
-
-
-def as_rows(table: pa.Table) -> list[Row]:
-    """Return the rows of a table as `to_pylist` does, which imports pandas for a time: 0.2 s."""
-    columns: list[list[Any]] = []
-    for column in table.columns:
-        if pa.types.is_timestamp(column.type):
-            counts = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-            columns.append([_EPOCH + timedelta(microseconds=n) for n in counts])
-        else:
-            columns.append(column.to_pylist())
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _read(path: Path, names: Sequence[str]) -> pa.Table:
-    """Return the columns that a file has of some: one of before 0.1.0 may lack some.
-
-    Raises:
-        StoreError: it cannot be read.
-        FileNotFoundError: it is gone.
-    """
-    try:
-        if not _is_intact(path):
-            raise OSError("it is damaged")
-        with pq.ParquetFile(path) as file:
-            present = [name for name in names if name in file.schema_arrow.names]
-            missing = [name for name in names if name not in present]
-            if any(not HISTORY.arrow().field(name).nullable for name in missing):
-                raise OSError(f"no column {', '.join(missing)}")
-            return file.read(present)
-    except FileNotFoundError:
-        raise
-    except (OSError, pa.ArrowException) as error:
-        what = " ".join(str(error).split())
-        raise StoreError(
-            f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
-            f"makes the rows of the evaluations that are still there again"
-        ) from error
-
-
-@remembered(4096)
-def _is_intact(path: Path) -> bool:
-    _, *digest, _ = path.name.split(".")
-    return not digest or file_digest(path).startswith(digest[0])
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        _read(path, _NAMES)
-    except StoreError:
-        return False
-    except FileNotFoundError:  # compacted meanwhile
-        return True
-    return True
-
-
-def _merged(parts: list[pa.Table], names: Sequence[str]) -> pa.Table:
-    """Return each evaluation once, in the order of time."""
-    if not parts or any(part.num_columns < len(names) for part in parts):
-        # Only then: an empty table is made of Python lists, for which pyarrow imports pandas.
-        parts.append(pa.schema([HISTORY.arrow().field(name) for name in names]).empty_table())
-    rows = pa.concat_tables(parts, promote_options="permissive").select(names)
-    first: dict[str, int] = {}
-    for number, name in enumerate(rows.column("evaluation_id").to_pylist()):
-        first.setdefault(name, number)
-    order = [first[name] for name in sorted(first)]
-    return rows if order == [*range(rows.num_rows)] else rows.take(pa.array(order, pa.int64()))
-
-
 def fill_in(root: Path, locks: Path) -> int:
     """Add the evaluations that have a snapshot and no row, and return how many.
 
@@ -408,7 +244,7 @@ def fill_in(root: Path, locks: Path) -> int:
     files = HistoryFiles(root, locks)
     snapshots = snapshot_ids(root)
     for path in files.single():
-        if path.name.partition(".")[0] in snapshots and not _is_readable(path):
+        if path.name.partition(".")[0] in snapshots and not is_readable(path):
             remove(path)
             _logger.warning("%s was damaged; its row is made again from its snapshot", path)
     present = files.ids() if snapshots else set()
@@ -454,7 +290,7 @@ class History:
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return evaluations (the ``last`` ones), the oldest first: HISTORY without its lists."""
-        rows = self._files.table([name for name in _NAMES if name not in LISTS])
+        rows = self._files.table([name for name in COLUMNS if name not in LISTS])
         return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
 
     def states(self, until: str) -> list[str]:

@@ -136,7 +136,7 @@ def answer_sheets(result: EvaluationResult) -> list[Sheet]:
         "and it refuses them by itself; compare is on the others"
         for name in (result.gold_answerers if unanswerable else ())
     ]
-    return [replace(sheet, notes=notes)]
+    return [replace(sheet, lead=headline_sentences(result), notes=notes)]
 
 
 def answers(result: EvaluationResult) -> Row | None:

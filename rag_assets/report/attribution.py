@@ -43,15 +43,15 @@ def attribution_rows(
     return [
         {
             **{**lead, "retriever": name, "split": result.split},
-            **{"top_k": result.cutoff, "n_queries": found.n_queries},
-            "n_evidences": found.n_evidences,
-            **{key: n for place in PLACES for key, n in _counts(found, place).items()},
-            **{"recall": found.recall, "ceiling": found.ceiling},
+            **{"top_k": result.cutoff, "n_queries": placed.n_queries},
+            "n_evidences": placed.n_evidences,
+            **{key: n for place in PLACES for key, n in _counts(placed, place).items()},
+            **{"recall": placed.recall, "ceiling": placed.ceiling},
         }
         for lead, ids in groups
         for name, table in tables.items()
         for counted in (weights[name].keys() if ids is None else weights[name].keys() & set(ids),)
-        if (found := places(table, counted))
+        if (placed := places(table, counted))
     ]
 
 

@@ -69,8 +69,8 @@ def figure(
     palette, is_page = colours(theme), theme == "page"
     lines = {"gridcolor": palette["line"], "zerolinecolor": palette["line"], "automargin": True}
     for axis in ("xaxis", "yaxis"):
-        own = {"linecolor": palette["soft"], "fixedrange": is_page, **layout.get(axis, {})}
-        layout[axis] = {**lines, **own}
+        axis_line = {"linecolor": palette["soft"], "fixedrange": is_page, **layout.get(axis, {})}
+        layout[axis] = {**lines, **axis_line}
     head: dict[str, Any] = {
         "title": {"text": title, "x": 0.01, "y": 1, "yanchor": "top", "pad": {"t": 14}},
         "margin": {"l": 60, "r": 20, "t": 50, "b": 45},

@@ -11,18 +11,19 @@ from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
-from rag_assets.report.answers import answer_rows, answer_sheets, headline_sentences
+from rag_assets.report.answers import answer_rows
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.charts import Theme, bars_figure, plain
 from rag_assets.report.findings import incomplete_parts
 from rag_assets.report.formats import interval_name
-from rag_assets.report.judged import headline_sheets, how, judged_rows
+from rag_assets.report.judged import how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.overlaps import overlap_rows, pair_sheets
+from rag_assets.report.page.page import sheets_below
 from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import required, sampled_sheets
+from rag_assets.report.sampled import required
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of
 from rag_assets.report.studies import studies_of, study_figure
@@ -129,14 +130,11 @@ class EvaluationTable(EvaluationResult, Tabular):
         return study_figure(self, studies[over], chosen, theme, f"{title} over {plain(over)}")
 
     def _sheets(self) -> list[Sheet]:
-        answers = answer_sheets(self)[:1]
-        classes = waterfall_rows(self) if answers else []
+        classes = waterfall_rows(self)
         return [
             *([_board(self)] if self.has_metrics else _overlaps(self)),
-            *sampled_sheets(self)[:1],
-            *(replace(sheet, lead=headline_sentences(self)) for sheet in answers),
+            *sheets_below(self),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
-            *(headline_sheets(self) if judged_rows(self) else []),
         ]
 
 

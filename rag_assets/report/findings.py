@@ -45,9 +45,9 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
         for key in partitions:
             failures |= result.failures(key)
         if failures:
-            shown = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
+            reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
             more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
-            yield f"{name} failed on queries: {'; '.join(shown)}{more}"
+            yield f"{name} failed on queries: {'; '.join(reasons)}{more}"
 
 
 def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:

@@ -54,8 +54,8 @@ def stored_rows(result: EvaluationResult, asset: str) -> list[Row]:
 def calibrated_row(row: Row) -> Row:
     """Return a stored row without what the judge says where nothing calibrates it."""
     judge = row["judge"] if row["calibrated"] is not None else None
-    known = {name: value for name, value in row.items() if name != N_UNITS}
-    return {**known, "judge": judge}
+    values = {name: value for name, value in row.items() if name != N_UNITS}
+    return {**values, "judge": judge}
 
 
 def judged_sheets(result: EvaluationResult) -> list[Sheet]:
@@ -101,10 +101,10 @@ def judge_names(result: EvaluationResult) -> list[str]:
 
 def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return metric -> its rows."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["metric"], []).append(row)
-    return found
+        groups.setdefault(row["metric"], []).append(row)
+    return groups
 
 
 def _sheet(title: str, rows: Sequence[Row]) -> Sheet:
@@ -229,11 +229,13 @@ def kept_checks(result: EvaluationResult) -> list[Row]:
         for entry, manifest in result.manifests_of(asset):
             used = fingerprints.setdefault(entry.partition["judge"], set())
             used.add(judge_fingerprint(manifest))
-    checks = ((stored_check(result.root, name), own) for name, own in fingerprints.items())
+    checks = (
+        (stored_check(result.root, name), used_now) for name, used_now in fingerprints.items()
+    )
     return [
         check
-        for check, own in checks
-        if check is not None and own == {kind["fingerprint"] for kind in check["kinds"]}
+        for check, used_now in checks
+        if check is not None and used_now == {kind["fingerprint"] for kind in check["kinds"]}
     ]
 
 
@@ -283,21 +285,21 @@ def people_lines(kind: Row) -> Iterator[str]:
         yield from _agreement_lines(agreement, kind["youden"])
 
 
-def _agreement_lines(found: Row, youden: float | None) -> Iterator[str]:
-    table = found["table"]
+def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
+    table = agreement["table"]
     yield f"{sum(map(sum, table))} labelled: people's grades are rows, the judge's are columns"
     for grade, row in enumerate(table):
         yield f"  {grade}: {'  '.join(f'{n:>5}' for n in row)}"
-    if found["n_missing"]:
-        yield f"  {found['n_missing']} labelled have no verdict, which is not 0"
+    if agreement["n_missing"]:
+        yield f"  {agreement['n_missing']} labelled have no verdict, which is not 0"
     for name in ("sensitivity", "specificity"):
-        share = found[name]
+        share = agreement[name]
         if share["value"] is not None:
-            shown = _with_interval(share["value"], share["low"], share["high"])
-            yield f"{name} {shown} of {share['n']}"
-    chance = [("kappa", found["kappa"]), ("AC1", found["ac1"])]
+            text = _with_interval(share["value"], share["low"], share["high"])
+            yield f"{name} {text} of {share['n']}"
+    chance = [("kappa", agreement["kappa"]), ("AC1", agreement["ac1"])]
     if len(table) > 2:
-        chance.insert(1, ("weighted kappa", found["weighted_kappa"]))
+        chance.insert(1, ("weighted kappa", agreement["weighted_kappa"]))
     yield ", ".join(f"{name} {'-' if x is None else format(x, '.2f')}" for name, x in chance)
     if youden is None:
         yield "agreement: not tried, people call all of them the same"

@@ -44,16 +44,16 @@ FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 """Severity of a finding -> how a terminal draws it."""
 
 
-def findings_sheet(findings: Sequence[Row], shown: int) -> Sheet:
+def findings_sheet(findings: Sequence[Row], limit: int) -> Sheet:
     """Return of each kind the first ``shown`` findings, and how many more there are."""
     kinds: dict[object, list[Row]] = defaultdict(list)
     for row in findings:
         kinds[row["check"]].append(row)
     lines: list[Row] = []
     for check, rows in kinds.items():
-        lines += [{**row, "finding": f"{_where(row)}{row['message']}"} for row in rows[:shown]]
-        if len(rows) > shown:
-            more = f"... and {len(rows) - shown} more; --format csv lists all"
+        lines += [{**row, "finding": f"{_where(row)}{row['message']}"} for row in rows[:limit]]
+        if len(rows) > limit:
+            more = f"... and {len(rows) - limit} more; --format csv lists all"
             lines.append({"severity": "", "check": check, "finding": more})
     columns = (
         Column("severity", "severity", TEXT, is_whole=True, missing=""),

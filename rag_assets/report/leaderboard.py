@@ -7,13 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from rag_assets.evaluation.query_facts import ALL, TEST
 from rag_assets.labels.questions import authors_note
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answers import answer_sheets
 from rag_assets.report.formats import interval_name
-from rag_assets.report.judged import headline_sheets
 from rag_assets.report.overlaps import similarity_sheet
 from rag_assets.report.page.environment import meaning
 from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.sampled import sampled_sheets
 from rag_assets.report.sheet import TEXT, Column, Sheet, better_of, metric_column
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.statistics.paired_tests import ALPHA
@@ -209,14 +206,8 @@ def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sh
         interval_sheet(result, rows),
         answerability_sheet(result, names),
         similarity_sheet(result, at_cutoff),
-        *below_the_leaderboard(result),
     ]
     return [sheet for sheet in sheets if sheet is not None]
-
-
-def below_the_leaderboard(result: EvaluationResult) -> list[Sheet]:
-    """Return what answers, judges and a sample of labels add to a leaderboard, or stand alone."""
-    return [*answer_sheets(result), *headline_sheets(result), *sampled_sheets(result)[:1]]
 
 
 def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:

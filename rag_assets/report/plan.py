@@ -86,8 +86,12 @@ def _lines(steps: Iterable[Step]) -> Iterator[dict[str, str]]:
 
 def _groups(steps: Sequence[Step]) -> Iterator[dict[str, str]]:
     for asset in dict.fromkeys(step.key.asset for step in steps):
-        own = [step for step in steps if step.key.asset == asset]
-        yield {"what": asset, "does": _counted(step.action for step in own), "why": _why(own)}
+        of_asset = [step for step in steps if step.key.asset == asset]
+        yield {
+            "what": asset,
+            "does": _counted(step.action for step in of_asset),
+            "why": _why(of_asset),
+        }
 
 
 def _counted(actions: Iterable[str]) -> str:
@@ -99,9 +103,9 @@ def _why(steps: Iterable[Step]) -> str:
     """Return the reasons that most partitions have; what is certain comes first."""
     ordered = sorted(steps, key=lambda step: ACTIONS.index(step.action))
     reasons = Counter(_of_assets(reason.text) for step in ordered for reason in step.reasons)
-    shown = [text for text, _ in reasons.most_common(MAX_REASONS)]
-    more = len(reasons) - len(shown)
-    return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+    texts = [text for text, _ in reasons.most_common(MAX_REASONS)]
+    more = len(reasons) - len(texts)
+    return "; ".join([*texts, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _of_assets(text: str) -> str:
@@ -140,11 +144,11 @@ def _amounts(one: Outgoing) -> str:
         "passages": one.passages,
         "tokens": one.tokens,
     }
-    shown = [f"{value} {what}" for what, value in amounts.items() if value]
+    parts = [f"{value} {what}" for what, value in amounts.items() if value]
     unknown = [what for what, value in amounts.items() if value is None]
-    shown += [f"{' and '.join(unknown)} not known yet"] if unknown else []
-    shown += [f"cost {one.cost:.4g}"] if one.cost is not None else []
+    parts += [f"{' and '.join(unknown)} not known yet"] if unknown else []
+    parts += [f"cost {one.cost:.4g}"] if one.cost is not None else []
     limits = {"max_calls": one.max_calls, "max_cost": one.max_cost}
     given = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
     given = given if given or one.is_local else ["no limit"]
-    return "; ".join([", ".join(shown) or "nothing", *given])
+    return "; ".join([", ".join(parts) or "nothing", *given])

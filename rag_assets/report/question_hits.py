@@ -48,10 +48,12 @@ def marks(text: str, question: str, analyzer: str) -> list[Mark]:
 
     Words that the analyzer drops (``the``), and those that only ask (``how do I``), are not marked.
     """
-    spans = [found.span() for found in _WORD.finditer(text)]
+    spans = [word.span() for word in _WORD.finditer(text)]
     words_only = " ".join(w for w in _WORD.findall(question) if w.lower() not in _ASKING)
-    asked, *read = analyze_all(analyzer, [words_only or question, *(text[a:b] for a, b in spans)])
-    sought = set(asked)
+    sought_terms, *read = analyze_all(
+        analyzer, [words_only or question, *(text[a:b] for a, b in spans)]
+    )
+    sought = set(sought_terms)
     return [span for span, terms in zip(spans, read, strict=True) if sought & set(terms)]
 
 
@@ -179,15 +181,15 @@ def _place(hit: Hit) -> tuple[str, int, int]:
     return hit.document_id, hit.start, hit.end
 
 
-def _marked(shown: Excerpt, *, styled: bool) -> Text:
+def _marked(passage: Excerpt, *, styled: bool) -> Text:
     if styled:
-        text = Text(shown.text)
-        for start, end in shown.marks:
+        text = Text(passage.text)
+        for start, end in passage.marks:
             text.stylize("bold yellow", start, end)
         return text
     pieces: list[str] = []
     last = 0
-    for start, end in shown.marks:
-        pieces += [shown.text[last:start], OPENING + shown.text[start:end] + CLOSING]
+    for start, end in passage.marks:
+        pieces += [passage.text[last:start], OPENING + passage.text[start:end] + CLOSING]
         last = end
-    return Text("".join([*pieces, shown.text[last:]]))
+    return Text("".join([*pieces, passage.text[last:]]))

@@ -64,9 +64,14 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     rows = [] if is_wholly_graded(result) else result.rows_of(SAMPLED_ESTIMATES_KEY.asset)
     title = "{} estimated from a sample of labels, {} questions"
     return [
-        estimates_sheet(title.format(metric, own[0]["n"]), own)
-        for metric, own in by_metric(rows).items()
+        estimates_sheet(title.format(metric, of_metric[0]["n"]), of_metric)
+        for metric, of_metric in by_metric(rows).items()
     ]
+
+
+def decisive_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return the sheet of the metric that is decided; none without a sample."""
+    return sampled_sheets(result)[:1]
 
 
 def estimates_sheet(title: str, rows: Sequence[Row]) -> Sheet:

@@ -40,9 +40,9 @@ def status_rows(settings: StoreSettings) -> list[Row]:
     where it is).
     """
     fetch_experiments(settings)
-    known = registered(settings)
+    sources = registered(settings)
     roots = {root.name: root for root in all_experiments(settings.store)}
-    return [_row(settings, name, known.get(name)) for name in sorted({*known, *roots})]
+    return [_row(settings, name, sources.get(name)) for name in sorted({*sources, *roots})]
 
 
 _KEYS = (
@@ -137,8 +137,8 @@ def _best_text(row: Row) -> str:
     names = best_names(row)
     if not names:
         return "-" if row["evaluated"] is None else "no labels"
-    shown = f"{names} {row['primary']} {row['value']:.4f}"
-    return shown if row["complete"] else f"{shown} (incomplete)"
+    text = f"{names} {row['primary']} {row['value']:.4f}"
+    return text if row["complete"] else f"{text} (incomplete)"
 
 
 def now_text(row: Row) -> str:
@@ -171,7 +171,7 @@ def removed_rows(items: Iterable[Item]) -> list[Row]:
     return [
         {
             **{"experiment": name or None, "what": kind, "why": reason},
-            **{"count": len(own), "bytes": sum(one.size for one in own)},
+            **{"count": len(group), "bytes": sum(one.size for one in group)},
         }
-        for (name, kind, reason), own in groups.items()
+        for (name, kind, reason), group in groups.items()
     ]

@@ -173,10 +173,10 @@ def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
 
 
 def _exception(
-    tag: str, best: str, lead: str, shown: bool, value: float, of_best: float, name: str
+    tag: str, best: str, lead: str, is_certain: bool, value: float, of_best: float, name: str
 ) -> str:
     on = f"{shortened(one_line(tag))} ({value:.2f}, {best} {of_best:.2f})"
-    if shown:
+    if is_certain:
         return f"{lead} {name} is better for {on}."
     return f"{name} may be better for {on}; the data does not settle it."
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rag_assets.pipeline import history as history_module
-from rag_assets.pipeline.history import HistoryFiles
+from rag_assets.pipeline import history_files as history_module
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.schemas import HISTORY
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

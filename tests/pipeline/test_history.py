@@ -24,10 +24,11 @@ from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.judges.base import Judge
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions
-from rag_assets.pipeline import history as history_module
+from rag_assets.pipeline import history_files as history_module
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import configuration_of, named_files, origin_of
-from rag_assets.pipeline.history import History, HistoryFiles, fill_in, is_compacted
+from rag_assets.pipeline.history import History, fill_in
+from rag_assets.pipeline.history_files import HistoryFiles, is_compacted
 from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.query_sets.query_set import QuerySet

@@ -24,7 +24,7 @@ from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.cleaning import removable, to_forget
 from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
-from rag_assets.pipeline.history import HistoryFiles
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.report.result import EvaluationResult

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.pipeline import history as history_module
+from rag_assets.pipeline import history_files as history_module
 from rag_assets.pipeline.evaluations import HISTORY_DIR
-from rag_assets.pipeline.history import History, HistoryFiles
+from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report import history as history_rows_module
 from rag_assets.report.history import (
     evaluation_changes,

@@ -48,11 +48,11 @@ def _code(text: str) -> Markup:
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one backtick is alone
         parts[-2:] = ["`".join(parts[-2:])]
-    shown = [
+    marked = [
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
         for number, part in enumerate(parts)
     ]
-    return Markup("").join(shown)
+    return Markup("").join(marked)
 
 
 ID_CHARACTERS = 160

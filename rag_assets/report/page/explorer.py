@@ -301,9 +301,9 @@ def _evidence(
             spans.setdefault((row["query_id"], row["evidence_id"]), []).append(span)
     evidence: dict[str, list[Row]] = {}
     for key, alternatives in spans.items():
-        found = [of.get(key, (None, UNKNOWN)) for of in places]
-        one = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in found]}
-        evidence.setdefault(key[0], []).append({**one, "l": [place for _, place in found]})
+        outcomes = [of.get(key, (None, UNKNOWN)) for of in places]
+        one = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in outcomes]}
+        evidence.setdefault(key[0], []).append({**one, "l": [place for _, place in outcomes]})
     return evidence, starts
 
 

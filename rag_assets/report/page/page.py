@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,21 +15,22 @@ from markupsafe import Markup
 
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.answers import answers
+from rag_assets.report.answers import answer_sheets, answers
 from rag_assets.report.attribution import stages
 from rag_assets.report.charts import charts
 from rag_assets.report.comparisons import significance, stored_verdict
 from rag_assets.report.findings import chosen_analyzers
 from rag_assets.report.formats import interval_name, interval_text
 from rag_assets.report.history import history
-from rag_assets.report.judged import judged
+from rag_assets.report.judged import headline_sheets, judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.leaderboard import answerability, board_sheet, not_averaged
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, json_block, meaning, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.sampled import sampled
+from rag_assets.report.sampled import decisive_sheets, sampled
+from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import tag_slices
 from rag_assets.report.studies import studies
 from rag_assets.report.winner import winner_of
@@ -171,11 +172,19 @@ def _shared(entry: SnapshotEntry) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a section: its id and template, its heading, and what builds its variables."""
+    """One part of a section.
+
+    Attributes:
+        name: its id, and that of its template; one without a template has its ``sheet`` alone.
+        title: its heading.
+        build: returns the variables of the template; None: the part is left out.
+        sheets: what stands below the leaderboard in a terminal and in a notebook.
+    """
 
     name: str
     title: str
     build: Callable[[EvaluationResult], Row | None]
+    sheets: Callable[[EvaluationResult], Sequence[Sheet]] = lambda result: ()
 
 
 EXPLORED = frozenset({"charts", "explorer"})
@@ -184,7 +193,7 @@ EXPLORED = frozenset({"charts", "explorer"})
 SECTIONS = {
     "Answer": (
         Part("leaderboard", "Leaderboard", leaderboard),
-        Part("sampled", "What a sample of labels says", sampled),
+        Part("sampled", "What a sample of labels says", sampled, decisive_sheets),
         Part("charts", "Charts", charts),
     ),
     "Comparison": (
@@ -199,8 +208,8 @@ SECTIONS = {
         Part("explorer", "Queries", explorer),
     ),
     "Answers": (
-        Part("answers", "Answers", answers),
-        Part("judged", "Can the judge be believed?", judged),
+        Part("answers", "Answers", answers, answer_sheets),
+        Part("judged", "Can the judge be believed?", judged, headline_sheets),
     ),
     "What changed": (Part("history", "Over evaluations", history),),
     "How it was made": (
@@ -208,7 +217,16 @@ SECTIONS = {
         Part("provenance", "What produced these numbers", provenance),
     ),
 }
-"""Heading -> parts, in the order of the page; the first of a section is open."""
+"""Heading -> parts, in the order of the page; the first of a section is open.
+
+A table of all faces is one line here, beside the module of its topic.
+"""
+
+
+def sheets_below(result: EvaluationResult) -> list[Sheet]:
+    """Return what stands below a leaderboard, or alone without labels, where text is read."""
+    every = (part for parts in SECTIONS.values() for part in parts)
+    return [sheet for part in every for sheet in part.sheets(result)]
 
 
 def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False) -> str:
