@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ import click
 from rag_assets.api import gate
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
-from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import check_cell_names
 from rag_assets.report.comparability import Comparability, comparability
@@ -99,19 +99,6 @@ def _print_pair(compared: Comparison, show: int, form: str) -> None:
         print_rows(rows, form, lambda: [compared.sheet()], evaluation)
 
 
-@dataclass(frozen=True)
-class _Means:
-    """What two evaluations came to by one metric; without a pair they cannot be compared."""
-
-    comparable: Comparability
-    pair: EvaluationPair | None
-    rows: list[Row]
-
-    def named(self) -> list[Row]:
-        """Return the rows for programs."""
-        return [self.pair.source.named(row) for row in self.rows] if self.pair is not None else []
-
-
 def print_diff(
     path: Path,
     eval_a: str,
@@ -128,17 +115,26 @@ def print_diff(
     _, names = open_evaluations(path, store)
     a, b = (EvaluationResult(names.root, names.find(name), split) for name in (eval_a, eval_b))
     whose = cell_names(retrievers, answerers)
-    every = [
-        _means(a, b, chosen, whose, intersection=intersection)
-        for chosen in _metrics(a, b, metric, whose)
-    ]
+    shared: list[Comparability] = []
+    means: list[tuple[EvaluationPair, list[Row]]] = []
+    for source in _metrics(a, b, metric, whose):
+        shared.append(comparability(a, b, answers=source.is_of_answers))
+        if intersection or not shared[-1].reasons:
+            queries = shared[-1].chosen(intersection=intersection)
+            pair = EvaluationPair.between(a, b, source, queries)
+            means.append((pair, pair.changes(whose)))
     has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
     answers = answer_changes(a, b, answerers) if has_answers else None
     changes = changes_between(a, b)
     if form == "json":
-        reasons = dict.fromkeys(reason for one in every for reason in one.comparable.reasons)
+        reasons = dict.fromkeys(reason for one in shared for reason in one.reasons)
         of_answers, of_retrieval = (
-            [row for one in every if _is_of_answers(one) == kind for row in one.named()]
+            [
+                pair.source.named(row)
+                for pair, rows in means
+                if pair.source.is_of_answers == kind
+                for row in rows
+            ]
             for kind in (True, False)
         )
         content = {
@@ -146,7 +142,7 @@ def print_diff(
             "b": b.evaluation.evaluation_id,
             "changes": [asdict(change) for change in changes],
             "not_comparable": [asdict(reason) for reason in reasons],
-            "n_shared_queries": len(every[0].comparable.shared) if every else 0,
+            "n_shared_queries": len(shared[0].shared) if shared else 0,
             "metrics": of_retrieval,
             "answer_metrics": of_answers,
             "answers": answers or [],
@@ -154,20 +150,17 @@ def print_diff(
         print_data(as_json(content))
     elif form == "table":
         sheets = [changes_sheet(a.evaluation, b.evaluation, changes)]
-        for one in every:
-            if one.pair is not None:
-                metric, confidence = str(one.pair.metric), one.pair.resampling.confidence
-                sheets.append(means_sheet(one.rows, metric, confidence))
+        sheets += [means_sheet(pair, rows) for pair, rows in means]
         if answers is not None:
             sheets.append(answer_changes_sheet(answers))
         output().print(sheets_view(sheets))
     else:
         reasons_of = [{"what": r.what, "old": r.old, "new": r.new} for r in changes]
-        tables = [one.named() for one in every if one.rows]
+        tables = [[pair.source.named(row) for row in rows] for pair, rows in means if rows]
         print_data(formatted((tables or [[]])[0] if form == "csv" else reasons_of, form))
         for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
             print_data(f"\n{formatted(rows, form)}")
-    refusals = [one.comparable.refusal for one in every if one.pair is None]
+    refusals = [one.refusal for one in shared if one.reasons and not intersection]
     for refusal in dict.fromkeys(refusals):
         print_note(refusal)
     if refusals:
@@ -188,29 +181,6 @@ def _metrics(
         yield chosen_source(b)
     if a.answer_metrics and b.answer_metrics:
         yield chosen_source(b, None, tuple(b.answer_metrics))
-
-
-def _means(
-    a: EvaluationResult,
-    b: EvaluationResult,
-    source: MetricSource,
-    whose: Sequence[str],
-    *,
-    intersection: bool,
-) -> _Means:
-    comparable = comparability(a, b, answers=source.is_of_answers)
-    if comparable.reasons and not intersection:
-        return _Means(comparable, None, [])
-    queries = comparable.chosen(intersection=intersection)
-    pair = EvaluationPair.between(a, b, source, queries)
-    for name in whose:
-        if name not in pair.new_cells:
-            raise UsageError(f"unknown {source.subject} {allowed_names(name, pair.new_cells)}")
-    return _Means(comparable, pair, pair.changes(whose))
-
-
-def _is_of_answers(one: _Means) -> bool:
-    return one.pair is not None and one.pair.source.is_of_answers
 
 
 def print_gate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from importlib import import_module
-from math import isfinite
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -24,40 +24,34 @@ MOST_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
 
 
-class Number(click.FloatRange):
-    """A number in a range; ``nan`` is in every range for click, and infinity in an open one."""
-
-    def convert(
-        self,
-        value: Any,  # noqa: ANN401 (click's signature)
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Return the number."""
-        number: float = super().convert(value, param, ctx)
-        if not isfinite(number):
-            self.fail(f"{number} is not a finite number.", param, ctx)
-        return number
-
-
 MOST = 2**31 - 1
 """Of a number of things: what counts them has 32 bits here and there."""
 
 
-class Integer(click.IntRange):
-    """An integer in a range of no more than 32 bits, of which help says what matters."""
+class _Finite(click.ParamType[Any]):
+    """A number of no more than 32 bits; ``nan`` is in every range for click, and infinity too."""
 
     def convert(
         self,
         value: Any,  # noqa: ANN401 (click's signature)
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> int:
-        """Return the integer."""
-        number: int = super().convert(value, param, ctx)
+    ) -> Any:  # noqa: ANN401 (click's signature)
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if abs(number) == inf or number != number:
+            self.fail(f"{number} is not a finite number.", param, ctx)
         if abs(number) > MOST:
             self.fail(f"{shortened(str(value))} is more than {MOST}.", param, ctx)
         return number
+
+
+class Number(_Finite, click.FloatRange):
+    """A number in a range."""
+
+
+class Integer(_Finite, click.IntRange):
+    """An integer in a range, of which help says what matters."""
 
 
 PLACE = click.Path(path_type=Path)

@@ -233,7 +233,7 @@ def print_history(
     whose = cell_names(retrievers, answerers)
     past = history(path, metric, store=store, retrievers=whose, split=split, last=last)
     rows = past.rows if form == "json" else flat_history_rows(past.rows)
-    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet(past.rows)])
+    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet()])
 
 
 def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None) -> None:

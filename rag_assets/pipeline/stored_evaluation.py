@@ -194,6 +194,12 @@ def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:
     return stored == (entry.fingerprint, entry.digest, entry.files)
 
 
+def rows_of_queries(table: pa.Table, query_ids: Iterable[str]) -> pa.Table:
+    """Return the rows of a table that are of some queries."""
+    ids = pa.array(sorted(query_ids), pa.string())
+    return table.filter(pc.is_in(table["query_id"], ids))
+
+
 def pairs_of(table: pa.Table, key: str, value: str) -> dict[str, Any]:
     """Return the values of one column by those of another."""
     return dict(zip(table[key].to_pylist(), table[value].to_pylist(), strict=True))

@@ -11,12 +11,11 @@ from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import highest_value, is_gain
-from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.formats import interval_name, p_text
 from rag_assets.report.metric_sources import chosen_source
@@ -260,12 +259,10 @@ class Comparison(Tabular, EvaluationPair):
     def mean_intervals(self) -> dict[str, Row]:
         """Each of two retrievers -> its interval over the queries on which both have a value."""
         a, b = (self.values(name).keys() for name in self.names)
-        both = pa.array(sorted(a & b), pa.string())
         rows_of = {}
         for name in self.names:
             table = self.new_cells[name].select(["query_id", "n_relevant", self.metric.column])
-            paired = table.filter(pc.is_in(table["query_id"], both))
-            cell = {self.metric.cutoff or 0: paired}
+            cell = {self.metric.cutoff or 0: rows_of_queries(table, a & b)}
             rows = intervals(cell, self.counting, self.resampling.confidence).to_pylist()
             if rows:
                 rows_of[name] = rows[0]

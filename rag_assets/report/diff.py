@@ -19,7 +19,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.report.comparability import has_documents, question_texts
 from rag_assets.report.comparisons import difference_columns
-from rag_assets.report.evaluation_pairs import is_answerer
+from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.report.history import (
     DIGESTS,
     LABELS_ADDED,
@@ -90,17 +90,16 @@ def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sh
     return Sheet(title, (), (), notes=lines)
 
 
-def means_sheet(rows: Sequence[Row], metric: str, confidence: float) -> Sheet:
+def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
     """Return a row a retriever: the mean before and after, and how sure the change is."""
-    is_of_answers = any(is_answerer(row["retriever"]) for row in rows)
     columns = (
-        Column("retriever", "answerer" if is_of_answers else "retriever", TEXT),
+        Column("retriever", pair.source.subject, TEXT),
         Column("old", "old"),
         Column("new", "new"),
-        *difference_columns(confidence),
+        *difference_columns(pair.resampling.confidence),
     )
     n_queries = max((row["n"] for row in rows), default=0)
-    return Sheet(f"{metric} on {n_queries} queries", columns, rows)
+    return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows)
 
 
 COMPARED = ("answer_em", "answer_f1")

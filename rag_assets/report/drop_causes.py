@@ -23,6 +23,7 @@ from rag_assets.evaluation.metric_names import RANKING_MEASURES
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import row_contents
+from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.report.comparability import has_documents, is_same, question_texts
 from rag_assets.report.evaluation_pairs import EvaluationPair
 from rag_assets.schemas import DOCUMENTS
@@ -210,13 +211,13 @@ def _without_newcomers(
 
     What they pushed out of the deepest run is not known, and stays lost.
     """
-    ids = pa.array([counted.query_ids[place] for place in lost], pa.string())
+    ids = [counted.query_ids[place] for place in lost]
     now = counted.values(pair.new_cells[name], pair.metric.column)[list(lost)]
     if not corpus.documents or pair.metric.measure not in RANKING_MEASURES:
         return now
     keys = pair.new.run_keys(name)
     run = pair.new.table(keys[max(keys)])
-    run = run.filter(pc.is_in(run["query_id"], ids))
+    run = rows_of_queries(run, ids)
     run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
     drop = corpus.unjudged(run)
     if not pc.any(drop).as_py():
@@ -226,9 +227,9 @@ def _without_newcomers(
     ranks = _ranks(condensed["query_id"])
     condensed = condensed.set_column(place, run.schema.field("rank"), ranks)
     units = pair.new.table(relevant_units_key(name))
-    units = units.filter(pc.is_in(units["query_id"], ids))
+    units = rows_of_queries(units, ids)
     cell = name, pair.metric.cutoff or 0
-    queries = pa.table({"query_id": ids})
+    queries = pa.table({"query_id": pa.array(ids, pa.string())})
     tables = query_metrics(
         {name: condensed}, {name: units}, {name: name}, queries, [cell], [pair.metric]
     )

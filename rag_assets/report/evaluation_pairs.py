@@ -11,11 +11,12 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet
 from rag_assets.sources.stage import QRELS_KEY
@@ -111,8 +112,7 @@ class EvaluationPair:
         if self.new.has_metrics:
             counting = with_shared_documents(counting, self.new.table(QRELS_KEY))
         counting = counting.filter(pc.equal(counting["split"], self.split))
-        ids = pa.array(sorted(self.queries), pa.string())
-        return counting.filter(pc.is_in(counting["query_id"], ids))
+        return rows_of_queries(counting, self.queries)
 
     @cached_property
     def evidence(self) -> SharedEvidence | None:
@@ -175,7 +175,14 @@ class EvaluationPair:
             ``retriever`` (of an answerer its name and cut-off), ``split``, ``metric``, ``old``,
             ``new`` (means), and the columns of :data:`rag_assets.schemas.COMPARISONS` that compare
             them.
+
+        Raises:
+            UsageError: one of these names has no value in the newer evaluation.
         """
+        for name in names:
+            if name not in self.new_cells:
+                subject = self.source.subject
+                raise UsageError(f"unknown {subject} {allowed_names(name, self.new_cells)}")
         both = [name for name in self.new_cells if name in self.old_cells]
         changes = []
         for name in (name for name in both if not names or name in names):

@@ -20,7 +20,7 @@ from rag_assets.report.judged import how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular
-from rag_assets.report.overlaps import overlap_rows, pair_sheets
+from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.page.page import sheets_below
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import required
@@ -132,15 +132,10 @@ class EvaluationTable(EvaluationResult, Tabular):
     def _sheets(self) -> list[Sheet]:
         classes = waterfall_rows(self)
         return [
-            *([_board(self)] if self.has_metrics else _overlaps(self)),
+            *([_board(self)] if self.has_metrics else overlap_sheets(self, overlap_rows(self))),
             *sheets_below(self),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
         ]
-
-
-def _title(result: EvaluationResult, what: str) -> str:
-    incomplete = "" if result.evaluation.complete else " (incomplete)"
-    return f"{result.evaluation.experiment}: {what}{incomplete}"
 
 
 def _board(result: EvaluationResult) -> Sheet:
@@ -158,19 +153,4 @@ def _board(result: EvaluationResult) -> Sheet:
     answer = winner_of(result)
     sentences = [] if answer is None else [f"{answer.title}.", *answer.sentences]
     lead = [*incomplete_parts(result), *sentences]
-    title = _title(result, result.evaluation.primary)
-    return Sheet(title, columns, sheet.rows, lead, notes)
-
-
-def _overlaps(result: EvaluationResult) -> list[Sheet]:
-    """Return how alike the retrievers rank, below what labels there are."""
-    is_sampled = result.sampled_primary is not None
-    title = _title(result, "labels of a sample" if is_sampled else "no labels")
-    sheets = pair_sheets(overlap_rows(result))
-    alike = "this is how alike the retrievers rank" if sheets else "one retriever is alone"
-    lead = (
-        f"Labels of a sample estimate some metrics, see `sampled`; {alike}."
-        if is_sampled
-        else f"Without labels no metric exists; {alike}."
-    )
-    return [Sheet(title, (), (), [lead]), *sheets]
+    return replace(sheet, columns=columns, lead=lead, notes=notes)

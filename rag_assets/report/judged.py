@@ -295,8 +295,8 @@ def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
     for name in ("sensitivity", "specificity"):
         share = agreement[name]
         if share["value"] is not None:
-            text = _with_interval(share["value"], share["low"], share["high"])
-            yield f"{name} {text} of {share['n']}"
+            interval = f"[{share['low']:.2f}, {share['high']:.2f}]"
+            yield f"{name} {share['value']:.2f} {interval} of {share['n']}"
     chance = [("kappa", agreement["kappa"]), ("AC1", agreement["ac1"])]
     if len(table) > 2:
         chance.insert(1, ("weighted kappa", agreement["weighted_kappa"]))
@@ -306,10 +306,6 @@ def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
     else:
         side = "above" if youden > 0 else "below"
         yield f"agreement: {VERDICTS[youden > 0]}, {abs(youden):.2f} {side} chance"
-
-
-def _with_interval(value: float, low: float, high: float) -> str:
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def outcome(check: Row) -> str:

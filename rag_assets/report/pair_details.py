@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
-from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
 from rag_assets.report.comparisons import Comparison, least_shown
 from rag_assets.report.formats import interval_name, interval_text, p_text, signed_text
 from rag_assets.report.result import EvaluationResult, Row
@@ -172,11 +169,11 @@ def _ranks(
     scored, deepest = (result.table(keys[top_k]) for top_k in (cutoff, max(keys)))
     rank_of: dict[tuple[str, str], int] = {}
     for run, first in ((scored, 1), (deepest, cutoff + 1)):
-        for row in _of_queries(run, query_ids):
+        for row in rows_of_queries(run, query_ids).to_pylist():
             if row["rank"] >= first:
                 rank_of.setdefault((row["query_id"], row["unit_id"]), row["rank"])
     ranks: Ranks = {}
-    for row in _of_queries(result.table(relevant_units_key(retriever)), query_ids):
+    for row in rows_of_queries(result.table(relevant_units_key(retriever)), query_ids).to_pylist():
         rank = rank_of.get((row["query_id"], row["unit_id"]))
         if rank is not None and row["grade"] > 0:
             place = (row["query_id"], row["evidence_id"])
@@ -187,7 +184,7 @@ def _ranks(
 def _labels(result: EvaluationResult, query_ids: Collection[str]) -> dict[str, dict[str, str]]:
     """Return query -> evidence -> its documents; two that share them have their own id behind."""
     documents: dict[str, dict[str, dict[str, None]]] = {query: {} for query in query_ids}
-    for row in _of_queries(result.table(QRELS_KEY), query_ids):
+    for row in rows_of_queries(result.table(QRELS_KEY), query_ids).to_pylist():
         if row["grade"] > 0:
             of_query = documents[row["query_id"]]
             of_query.setdefault(row["evidence_id"], {})[row["document_id"]] = None
@@ -200,9 +197,3 @@ def _labels(result: EvaluationResult, query_ids: Collection[str]) -> dict[str, d
             for evidence, name in names.items()
         }
     return labels
-
-
-def _of_queries(table: pa.Table, query_ids: Collection[str]) -> list[Row]:
-    ids = pa.array(sorted(query_ids), pa.string())
-    rows: list[Row] = table.filter(pc.is_in(table["query_id"], ids)).to_pylist()
-    return rows

@@ -141,10 +141,12 @@ def test_without_labels_retrievers_are_compared() -> None:
     assert not found.has_metrics
     with pytest.raises(NotEvaluated, match="no labels"):
         found.plot()
-    assert repr(found).startswith("live: no labels\nWithout labels no metric exists; this is how")
+    title = "live: no labels yet, so no metric; 3 queries\n"
+    assert repr(found).startswith(title)
+    assert "share of common units by top_k" in repr(found)
     one = evaluated({"a": first_of_all}, judgments=None)
-    said = "live: no labels\nWithout labels no metric exists; one retriever is alone."
-    assert repr(one).startswith(said)
+    assert repr(one).startswith(title)
+    assert "common units" not in repr(one)
 
 
 def test_quotes_are_judged_as_evidence() -> None:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attributions_stage import PLACES
@@ -22,7 +21,7 @@ from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
-from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
 from rag_assets.report.attribution import CLASS_NAMES, LOSSES
 from rag_assets.report.page.environment import escaped_json, rounded, shortened
 from rag_assets.report.result import EvaluationResult, Row
@@ -226,7 +225,7 @@ def _results(
     """Return query -> the unit of each of the first results, and whether it is relevant."""
     keys = result.run_keys(retriever)
     deep_enough = min((k for k in keys if k >= top_k), default=max(keys))
-    run = _of_queries(result.table(keys[deep_enough]), query_ids)
+    run = rows_of_queries(result.table(keys[deep_enough]), query_ids)
     run = run.filter(pc.less_equal(run["rank"], depth))
     run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
     judged = _by_query(result, relevant_units_key(retriever), query_ids)
@@ -256,6 +255,8 @@ def _spans(result: EvaluationResult, retriever: str, run: pa.Table) -> Iterator[
     ids = pc.unique(pa.chunked_array([*run["unit_id"].chunks, *run["chunk_id"].chunks]))
     path = result.path(retriever_contexts_key(retriever))
     if path is not None:
+        import pyarrow.dataset as ds
+
         columns = {name: ds.field(name) for name in ("document_id", "start", "end")}
         columns["unit_id"] = ds.field("context_id")
         yield from _units_of(
@@ -315,7 +316,7 @@ def _places(
         return {}
     return {
         (row["query_id"], row["evidence_id"]): (row["rank"], PLACES.index(row["lost_at"]))
-        for row in _of_queries(result.attributions[retriever], query_ids).to_pylist()
+        for row in rows_of_queries(result.attributions[retriever], query_ids).to_pylist()
     }
 
 
@@ -356,13 +357,9 @@ def _by_query(
 ) -> dict[str, list[Row]]:
     """Return query -> its rows in a table; empty where the evaluation does not have it."""
     rows: dict[str, list[Row]] = {}
-    for row in _of_queries(result.table(key), query_ids).to_pylist() if result.has(key) else ():
+    for row in rows_of_queries(result.table(key), query_ids).to_pylist() if result.has(key) else ():
         rows.setdefault(row["query_id"], []).append(row)
     return rows
-
-
-def _of_queries(table: pa.Table, query_ids: Sequence[str]) -> pa.Table:
-    return table.filter(pc.is_in(table["query_id"], pa.array(query_ids, pa.string())))
 
 
 def _number(numbers: dict[Numbered, int], value: Numbered) -> int:
