@@ -237,6 +237,31 @@ QUERY_VECTORS = TableSchema(
     vector=Column(pa.list_(pa.float32()), "embedding, as it is searched for"),
 )
 
+TERMS = TableSchema(
+    "terms",
+    "one word, or component of a model, of one index",
+    ("term",),
+    term=Column(TEXT, "the word as it is searched for; of splade the model's, else its number"),
+    document_frequency=Column(COUNT, "chunks that hold it"),
+)
+
+POSTINGS = TableSchema(
+    "postings",
+    "one term in one chunk that holds it, in one index",
+    ("term", "chunk_id"),
+    term=Column(TEXT, "the term"),
+    chunk_id=Column(TEXT, "the chunk, or one of several texts by which it is found"),
+    weight=Column(FLOAT, "what the term adds to the chunk's score, before that of the query"),
+)
+
+VECTORS = TableSchema(
+    "vectors",
+    "the vector of one chunk in one index",
+    ("chunk_id",),
+    chunk_id=Column(TEXT, "the chunk, or one of several texts by which it is found"),
+    vector=Column(pa.list_(pa.float32()), "as it is compared with those of queries"),
+)
+
 _CONTEXT = dict(
     document_id=Column(TEXT, "the document that the returned text is part of"),
     start=Column(COUNT, "first character of the returned text in the document's text"),

@@ -2,8 +2,8 @@
 
 Built from the current snapshots beside the old file and renamed, so a reader is never disturbed.
 Numbers are tables; of every other asset that has rows there is a view over the Parquet files that
-the snapshots name; the history and the measurements are views over all of their own files. What a
-column means stands in the file, as its comment.
+the snapshots name, and so of what indexes hold; the history and the measurements are views over all
+of their own files. What a column means stands in the file, as its comment.
 
 It is always built anew, as a whole. Its time is that of its newest source: the pointers to the
 current evaluations and the code that lays out the tables. Whatever else writes into it, or damages
@@ -37,7 +37,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS_FILE
-from rag_assets.schemas import HISTORY, TableSchema
+from rag_assets.schemas import HISTORY, POSTINGS, TERMS, VECTORS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
@@ -106,6 +106,19 @@ _VIEWS = {
 _INDEXES = ("lexical_index", "embedding_index")
 """Assets that are folders; the rows of an index are its units."""
 
+_HOLDINGS: Mapping[str, tuple[TableSchema | None, str, tuple[str, ...]]] = {
+    "indexes": (None, "SELECT * FROM {0}", (UNITS_FILE,)),
+    "terms": (TERMS, "SELECT * FROM {0}", ("terms.parquet",)),
+    "postings": (
+        POSTINGS,
+        "SELECT term, chunk_id, weight FROM {0} p JOIN {1} t ON t.file_row_number = p.number "
+        "JOIN {2} u ON u.file_row_number = p.row",
+        ("postings.parquet", "terms.parquet", UNITS_FILE),
+    ),
+    "vectors": (VECTORS, "SELECT chunk_id, vector FROM {0}", ("vectors.parquet",)),
+}
+"""View -> its schema, and what selects the rows of an index out of these files of its folder."""
+
 
 def rebuild(settings: StoreSettings) -> Path:
     """Build the warehouse anew from all current snapshots and return its path.
@@ -166,7 +179,8 @@ class _Builder:
             for name, assets in relations.items():
                 stage, selects = STAGES[assets[0]], list(self._tables(assets))
                 self._create(kind, name, selects, stage.schema, stage.dimensions)
-        self._create("VIEW", "indexes", list(self._units()))
+        for name, (schema, select, files) in _HOLDINGS.items():
+            self._create("VIEW", name, list(self._held(select, files)), schema)
         self._create_history()
         self._create_measurements()
 
@@ -202,14 +216,16 @@ class _Builder:
             else:
                 _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
 
-    def _units(self) -> Iterator[str]:
-        """Yield what selects the units of indexes; those of a remote store may be there alone."""
+    def _held(self, select: str, names: tuple[str, ...]) -> Iterator[str]:
+        """Yield what selects from indexes that have these files; a remote one may be there only."""
         for stored, entry in self._entries(_INDEXES):
-            file = self._store / entry.path / UNITS_FILE
-            name = stored.evaluation.experiment
-            labels = {"experiment": name, **entry.partition, "asset": entry.asset}
-            if file.exists():
-                yield _select(labels, file, None)
+            files = [self._store / entry.path / name for name in names]
+            experiment = stored.evaluation.experiment
+            labels = {"experiment": experiment, **entry.partition, "asset": entry.asset}
+            if all(file.exists() for file in files):
+                columns = ", ".join(f"{quoted(value)} AS {n}" for n, value in labels.items())
+                rows = select.format(*(parquet_rows(file) for file in files))
+                yield f"SELECT {columns}, * FROM ({rows})"
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
         for stored in self._current:

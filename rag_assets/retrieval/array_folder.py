@@ -1,8 +1,10 @@
 """The files of an index, and the layout that all sparse ones have.
 
-Files are named arrays (``NAME.npy``) and JSON values (``NAME.json``), no pickle. A sparse index is
-of the weights of words, or of a model's components, in chunks; these are kept in ascending order of
-their ids, whatever the order of the corpus: the same chunks give the same files, byte for byte.
+Files are tables (``NAME.parquet``), arrays (``NAME.npy``) and JSON values (``NAME.json``), no
+pickle. A sparse index is of the weights of words, or of a model's components, in chunks; these are
+kept in ascending order of their ids, whatever the order of the corpus: the same chunks give the
+same files, byte for byte. It is two tables: the row of a term is the number of its column, and the
+postings of all terms follow one another in that order, each with the row of its chunk.
 """
 
 from __future__ import annotations
@@ -16,14 +18,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
 from rag_assets.ordering import Positions, byte_order_ranks
+from rag_assets.store.parquet_files import read_parquet
 
 Floats = npt.NDArray[np.float64]
 
 CHUNK_IDS = "chunk_ids"
 """The ids of an index's chunks, by position: a list of texts."""
+
+TERMS, POSTINGS = "terms", "postings"
+"""The tables of a sparse index: terms with their document frequency, and weights in chunks."""
+
+PLAIN: dict[str, Any] = {
+    "compression": "none",
+    "use_dictionary": False,
+    "write_statistics": False,
+}
+"""How tables are written: their numbers are read as they lie in the file."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +47,22 @@ class ArrayFolder:
 
     path: Path
 
-    def save(self, **content: object) -> int:
-        """Write arrays, and JSON values in the order of their keys."""
-        size = 0
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.stat().st_size for file in self.path.iterdir())
+
+    def save(self, **content: object) -> None:
+        """Write tables, arrays, and JSON values."""
         for name, value in content.items():
-            if isinstance(value, np.ndarray):
+            if isinstance(value, pa.Table):
+                encoding = {"number": "DELTA_BINARY_PACKED"} if name == POSTINGS else None
+                pq.write_table(value, self.table_file(name), column_encoding=encoding, **PLAIN)
+            elif isinstance(value, np.ndarray):
                 np.save(self.path / f"{name}.npy", value, allow_pickle=False)
-                size += value.nbytes
             else:
                 text = json.dumps(value, ensure_ascii=False, allow_nan=False)
                 (self.path / f"{name}.json").write_text(text, encoding="utf-8")
-        return size
 
     def array(self, name: str, *, mmap: bool = True) -> npt.NDArray[Any]:
         """Map an array, or read it."""
@@ -52,6 +72,18 @@ class ArrayFolder:
         except (OSError, ValueError, EOFError) as error:
             raise unreadable(file, error) from error
         return np.asarray(array)  # a view on the same memory, without the slow slices of np.memmap
+
+    def table_file(self, name: str) -> Path:
+        """Return where a table lies."""
+        return self.path / f"{name}.parquet"
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read a table, or some of its columns."""
+        file = self.table_file(name)
+        try:
+            return read_parquet(file, columns)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(file, error) from error
 
     def texts(self, name: str) -> list[str]:
         """Read a JSON list."""
@@ -83,7 +115,25 @@ def unreadable(path: Path, reason: Exception | str) -> StoreError:
     return StoreError(f"{path}: file of an index cannot be read: {text}")
 
 
-_FILES = ("weights", "chunks", "first_entries")
+def table_of(**columns: pa.Array | npt.NDArray[Any]) -> pa.Table:
+    """Return a table without nulls. Arrays are not copied: ``pa.array`` would import pandas."""
+    arrays = [
+        pa.Array.from_buffers(
+            pa.from_numpy_dtype(column.dtype), column.size, [None, pa.py_buffer(column)]
+        )
+        if isinstance(column, np.ndarray)
+        else column
+        for column in columns.values()
+    ]
+    named = zip(columns, arrays, strict=True)
+    schema = pa.schema([pa.field(name, array.type, nullable=False) for name, array in named])
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def values_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """Return a column without nulls as an array; one of texts has objects."""
+    values: npt.NDArray[Any] = table.column(name).combine_chunks().to_numpy(zero_copy_only=False)
+    return values
 
 
 @dataclass(frozen=True)
@@ -131,17 +181,23 @@ class SparseIndex:
         totals = np.bincount(rows, weights=weights, minlength=len(self.chunk_ids))
         return totals.astype(np.float64, copy=False)
 
-    def save_columns(self, folder: ArrayFolder) -> int:
-        """Write ids and columns, and return the bytes of the columns."""
-        folder.save(**{CHUNK_IDS: list(self.chunk_ids)})
-        arrays = (self.data, self.indices, self.indptr)
-        return folder.save(**dict(zip(_FILES, arrays, strict=True)))
+    def save_tables(self, folder: ArrayFolder, terms: Sequence[str]) -> None:
+        """Write ids and tables; ``terms`` are the names of the columns."""
+        numbers = np.repeat(np.arange(len(terms), dtype=np.int32), self.holding)
+        names, frequencies = pa.array(terms, pa.string()), self.holding
+        tables = {
+            TERMS: table_of(term=names, document_frequency=frequencies),
+            POSTINGS: table_of(number=numbers, row=self.indices, weight=self.data),
+        }
+        folder.save(**{CHUNK_IDS: list(self.chunk_ids)}, **tables)
 
 
-def load_columns(folder: ArrayFolder) -> SparseIndex:
-    """Open what ``save_columns`` wrote; the arrays are mapped."""
-    data, indices, indptr = (folder.array(name) for name in _FILES)
-    if not (data.shape == indices.shape == (indptr[-1:].sum(),)):
-        sizes = f"{data.size} values for {indices.size} rows"
-        raise unreadable(folder.path / f"{_FILES[-1]}.npy", sizes)
-    return SparseIndex(folder.texts(CHUNK_IDS), data, indices, indptr)
+def load_sparse(folder: ArrayFolder, terms: pa.Table) -> SparseIndex:
+    """Open what ``save_tables`` wrote, of which the table of terms is read already."""
+    postings = folder.table(POSTINGS, ["row", "weight"])
+    first_entries = np.concatenate([[0], np.cumsum(values_of(terms, "document_frequency"))])
+    if first_entries[-1] != postings.num_rows:
+        problem = f"{postings.num_rows} rows for {first_entries[-1]} of its terms"
+        raise unreadable(folder.table_file(POSTINGS), problem)
+    rows, weights = values_of(postings, "row"), values_of(postings, "weight")
+    return SparseIndex(folder.texts(CHUNK_IDS), weights, rows, first_entries)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from rag_assets.errors import StoreError
@@ -18,7 +19,7 @@ from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import DOCUMENTS, Tiny
 
 TOP_K = (1, 3, 5)
 
@@ -198,6 +199,57 @@ def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:
     (first, *_) = ask(warehouse, "FROM indexes WHERE retriever = 'okapi' ORDER BY chunk_id LIMIT 1")
     assert (first["experiment"], first["asset"]) == ("tiny", "lexical_index")
     assert first["document_id"] == "crew.md"
+
+
+def test_views_show_what_an_index_holds(tiny: Tiny) -> None:
+    numbers = {name: [float(n), 1.0] for n, name in enumerate(DOCUMENTS)}
+    for name, rows in {"chunks": numbers, "queries": {"q1": [1.0, 2.0]}}.items():
+        np.save(tiny.root / f"{name}.npy", np.array(list(rows.values()), np.float32))
+        (tiny.root / f"{name}.txt").write_text("\n".join(rows))
+    tiny.write_rows("queries.jsonl", [{"query_id": "q1", "text": "a ticket for dogs"}])
+    tiny.write_rows("judgments.jsonl", [{"query_id": "q1", "doc_id": "fares.md"}])
+    files = {
+        **{"chunk_vectors": "../chunks.npy", "chunk_ids": "../chunks.txt"},
+        **{"query_vectors": "../queries.npy", "query_ids": "../queries.txt"},
+    }
+    tiny.configure("given", type="vectors", chunking="whole", similarity="dot", **files)
+    tiny.run()
+    tiny.snapshot()
+    warehouse = rebuild(tiny.settings)
+    held = ask(
+        warehouse,
+        "SELECT term, document_frequency AS n, list(chunk_id ORDER BY chunk_id) AS chunks "
+        "FROM terms JOIN postings USING (experiment, retriever, asset, term) "
+        "WHERE retriever = 'bm25-whole' AND term IN ('dog', 'ticket') GROUP BY ALL ORDER BY term",
+    )
+    assert held == [
+        {"term": "dog", "n": 1, "chunks": ["fares.md"]},
+        {"term": "ticket", "n": 2, "chunks": ["fares.md", "lost.md"]},
+    ]
+    added = ask(
+        warehouse,
+        "SELECT chunk_id, sum(weight) AS score FROM postings WHERE retriever = 'bm25-whole' "
+        "AND term IN ('dog', 'ticket') GROUP BY ALL ORDER BY score DESC",
+    )
+    assert added == ask(
+        warehouse,
+        "SELECT unit_id AS chunk_id, score FROM runs WHERE retriever = 'bm25-whole' "
+        "AND top_k = 5 ORDER BY score DESC",
+    )
+    vectors = ask(warehouse, "FROM vectors ORDER BY chunk_id")
+    assert vectors == [
+        {
+            **{"experiment": "tiny", "retriever": "given", "asset": "embedding_index"},
+            **{"chunk_id": name, "vector": numbers[name]},
+        }
+        for name in sorted(DOCUMENTS)
+    ]
+    (meaning,) = ask(
+        warehouse,
+        "SELECT comment FROM duckdb_columns() "
+        "WHERE table_name = 'terms' AND column_name = 'document_frequency'",
+    )
+    assert meaning == {"comment": "chunks that hold it"}
 
 
 def test_the_warehouse_of_a_moved_store_is_built_anew(tiny: Tiny, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from rag_assets.errors import ConfigError, StoreError
 from rag_assets.models.encoder import Encoder
-from rag_assets.retrieval.dense.vector_index import VectorIndex
+from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.registry import OWN_TYPES, retriever_types
 from rag_assets.testing import RetrieverContract
 from rag_assets.testing.retrievers import QUERIES, TOP_K, WIDE, Evaluated
@@ -385,4 +385,4 @@ def test_a_search_that_depends_on_the_depth_is_found_out(
 def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "chunk_ids.json").write_text(text, encoding="utf-8")
     with pytest.raises(StoreError, match=r"JSON list|Expecting"):
-        VectorIndex.load(tmp_path)
+        ArrayFolder(tmp_path).texts(CHUNK_IDS)

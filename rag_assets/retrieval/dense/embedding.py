@@ -9,7 +9,7 @@ chunk without a component of the query is no hit, as in any inverted index.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -32,13 +32,13 @@ from rag_assets.models.cache_fill import (
     filled,
 )
 from rag_assets.models.encoder import Encoder, Kind, SparseTextEncoder
-from rag_assets.models.model_files import PACKAGES, ModelFiles
-from rag_assets.models.model_names import DEFAULT_MODEL
+from rag_assets.models.model_files import PACKAGES, ModelFiles, tokenizer_file
+from rag_assets.models.model_names import DEFAULT_MODEL, open_tokenizer
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
 from rag_assets.ordering import Hits, byte_order_ranks, top_k
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, SparseIndex, load_columns
+from rag_assets.retrieval.array_folder import TERMS, ArrayFolder, SparseIndex, load_sparse
 from rag_assets.retrieval.base import EmbeddingRetriever, QuerySearcher, Role, Searcher
 from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
 from rag_assets.retrieval.dense.vector_index import (
@@ -211,7 +211,7 @@ class Splade(LocalModelRetriever):
         """
         vectors = self.vectors(texts, "document", workspace)
         ids = chunks.column("chunk_id").to_pylist()
-        facts = build_index(ids, vectors, folder)
+        facts = build_index(ids, vectors, folder, self._name_of())
         return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
@@ -219,12 +219,23 @@ class Splade(LocalModelRetriever):
         return sparse_table(variants, self.vectors(texts, "query", workspace))
 
     def open(self, folder: Path) -> ComponentIndex:
-        return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
+        return ComponentIndex.load(folder)
+
+    def _name_of(self) -> Callable[[int], str | None]:
+        """Return what names a component: the model's tokenizer, where it has a file of one."""
+        file = tokenizer_file(self.encoder().files.path)
+        return str if file is None else open_tokenizer(file).id_to_token
 
 
 @dataclass(frozen=True)
 class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
     """Sparse vectors that are searched exactly: a column for each component of the model."""
+
+    @classmethod
+    def load(cls, folder: Path) -> ComponentIndex:
+        """Open what :func:`build_index` wrote."""
+        files = ArrayFolder(folder)
+        return cls(**vars(load_sparse(files, files.table(TERMS))))
 
     def read(self, queries: pa.Table) -> list[SparseVector]:
         return sparse_vectors(queries)
@@ -243,9 +254,12 @@ class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
 
 
 def build_index(
-    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], folder: Path
+    chunk_ids: Sequence[str],
+    vectors: Sequence[SparseVector],
+    folder: Path,
+    name_of: Callable[[int], str | None] = str,
 ) -> dict[str, Any]:
-    """Write an index into an existing folder, ordered by id."""
+    """Write an index into an existing folder, ordered by id; a nameless component is a number."""
     from scipy.sparse import csr_array
 
     order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
@@ -259,10 +273,12 @@ def build_index(
     turned = csr_array((weights, components, starts), shape=shape).tocsc()
     chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
     index = SparseIndex([chunk_ids[row] for row in order], turned.data, chunks, first)
+    files = ArrayFolder(folder)
+    index.save_tables(files, [name_of(number) or str(number) for number in range(shape[1])])
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {
         "chunks": len(lengths),
-        "bytes": index.save_columns(ArrayFolder(folder)),
+        "bytes": files.size,
         "mean_components": mean,
     }
 

@@ -30,7 +30,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.options import Number
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts
-from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex, smooth_idf
 
 DEFAULT_K1 = 1.2
 
@@ -64,10 +64,7 @@ class TfIdf(AnalysedRetriever):
         counts, lengths = analysed.counts(), analysed.tokens.lengths
         n_chunks, holding, chunks = lengths.size, counts.holding, counts.indices
         is_cosine = self.weighting == "sklearn"
-        if is_cosine:
-            idf = np.log((1 + n_chunks) / (1 + holding)) + 1
-        else:
-            idf = np.log10(n_chunks / holding)
+        idf = smooth_idf(n_chunks, holding) if is_cosine else np.log10(n_chunks / holding)
         weights = counts.data.astype(np.float64)
         if self.weighting == "length_normalised":
             weights = weights / lengths[chunks]
@@ -78,4 +75,4 @@ class TfIdf(AnalysedRetriever):
             norms = np.sqrt(np.bincount(chunks, weights=weights * weights, minlength=n_chunks))
             weights = weights / norms[chunks]
         repeats: Repeats = "cosine" if is_cosine else "multiplied"
-        return WordIndex.of(analysed, counts, weights, repeats, idf if is_cosine else None)
+        return WordIndex.of(analysed, counts, weights, repeats)

@@ -6,17 +6,26 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, best_above_zero
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex, load_columns
+from rag_assets.retrieval.array_folder import (
+    TERMS,
+    ArrayFolder,
+    Floats,
+    SparseIndex,
+    load_sparse,
+    values_of,
+)
 from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
@@ -35,6 +44,12 @@ Repeats = Literal["added", "multiplied", "cosine"]
 its part of the cosine of query and chunk."""
 
 
+def smooth_idf(n_chunks: int, holding: npt.NDArray[np.int64]) -> Floats:
+    """Return the idf of scikit-learn of tokens that so many chunks hold."""
+    idf: Floats = np.log((1 + n_chunks) / (1 + holding)) + 1
+    return idf
+
+
 @dataclass(frozen=True)
 class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
     """Words with a weight in each chunk that holds them; searched for texts.
@@ -43,13 +58,16 @@ class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
         analyzer: its name; queries are analysed like the chunks.
         vocabulary: token -> its column; numbered in ascending order of the tokens.
         repeats: what a token counts that is repeated in the query.
-        idf: of each token, for the cosine; empty for others.
     """
 
     analyzer: str
     vocabulary: Mapping[str, int]
     repeats: Repeats
-    idf: Floats
+
+    @cached_property
+    def idf(self) -> Floats:
+        """What the cosine weighs each token of a query by."""
+        return smooth_idf(len(self.chunk_ids), self.holding)
 
     @classmethod
     def of(
@@ -58,7 +76,6 @@ class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
         counts: SparseIndex,
         weights: Floats,
         repeats: Repeats,
-        idf: Floats | None = None,
     ) -> WordIndex:
         """Return the index with a weight in the place of each count of analysed texts."""
         return cls(
@@ -69,31 +86,27 @@ class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
             analysed.analyzer,
             {word: number for number, word in enumerate(analysed.tokens.words)},
             repeats,
-            np.empty(0) if idf is None else idf,
         )
 
     @classmethod
     def load(cls, folder: Path) -> WordIndex:
-        """Open what ``save`` wrote; the arrays are mapped."""
+        """Open what ``save`` wrote."""
         files = ArrayFolder(folder)
         described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
+        terms = files.table(TERMS)
+        words = values_of(terms, "term").tolist()
         return cls(
-            **vars(load_columns(files)),
+            **vars(load_sparse(files, terms)),
             analyzer=described["analyzer"],
-            vocabulary=files.mapping("vocabulary"),
+            vocabulary=dict(zip(words, range(len(words)), strict=True)),
             repeats=described["repeats"],
-            idf=files.array("idf"),
         )
 
     def save(self, folder: Path) -> None:
-        """Write the index as ``.npy`` and JSON files."""
+        """Write the index as Parquet and JSON files."""
         files = ArrayFolder(folder)
-        self.save_columns(files)
-        files.save(
-            vocabulary=dict(self.vocabulary),
-            idf=self.idf,
-            **{_DESCRIPTION: {"analyzer": self.analyzer, "repeats": self.repeats}},
-        )
+        self.save_tables(files, list(self.vocabulary))
+        files.save(**{_DESCRIPTION: {"analyzer": self.analyzer, "repeats": self.repeats}})
 
     def scores(self, query_tokens: Sequence[str]) -> Floats:
         """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
@@ -152,7 +165,7 @@ class AnalysedRetriever(LexicalRetriever, ABC):
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
         """Index analysed texts into an empty folder; no text is analysed again."""
         self.weighted(analysed).save(folder)
-        return {**analysed.facts, "bytes": sum(file.stat().st_size for file in folder.iterdir())}
+        return {**analysed.facts, "bytes": ArrayFolder(folder).size}
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         ids = chunks.column("chunk_id").to_pylist()

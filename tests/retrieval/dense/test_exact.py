@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError
+from rag_assets.retrieval.dense import vector_index
 from rag_assets.retrieval.dense.vector_index import (
     MARGIN,
     Similarity,
@@ -241,8 +244,24 @@ def test_vectors_that_are_made_on_disk_give_the_same_bytes(tmp_path: Path) -> No
     made = vectors_on_disk(tmp_path / "two" / ".." / "two")((2, 2), dtype=np.float32)
     made[:] = axes(2)
     save_vectors(["a", "b"], made, tmp_path / "two")
-    for file in ("vectors.npy", "chunk_ids.json"):
+    for file in ("vectors.npy", "vectors.parquet"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_the_table_of_an_index_holds_what_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_index, "GROUP_BYTES", 2 * 3 * 4)  # two vectors at once
+    vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    save_vectors(list("abcde"), vectors, tmp_path)
+    table = pq.read_table(tmp_path / "vectors.parquet")
+    assert pq.ParquetFile(tmp_path / "vectors.parquet").num_row_groups == 3
+    assert table.schema.field("vector").type.list_size == 3
+    assert table["chunk_id"].to_pylist() == list("abcde")
+    assert np.array_equal(np.stack(table["vector"].to_numpy()), vectors)
+    for shape in ((0, 0), (0, 3), (2, 0)):
+        save_vectors(["a", "b"][: shape[0]], np.empty(shape, np.float32), tmp_path)
+        assert VectorIndex.load(tmp_path).vectors.shape == shape
 
 
 def test_shapes_and_ids_must_fit(tmp_path: Path) -> None:
@@ -256,7 +275,7 @@ def test_damaged_index_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         VectorIndex.load(tmp_path)
     save_vectors(["a", "b"], axes(2), tmp_path)
-    (tmp_path / "chunk_ids.json").write_text('["a"]')
+    pq.write_table(pa.table({"chunk_id": ["a"]}), tmp_path / "vectors.parquet")
     with pytest.raises(StoreError, match="is damaged: 1 ids"):
         VectorIndex.load(tmp_path)
     (tmp_path / "vectors.npy").write_bytes(b"")

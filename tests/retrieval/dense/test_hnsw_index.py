@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import SparseVector
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.array_folder import ArrayFolder, load_columns
 from rag_assets.retrieval.dense.embedding import ComponentIndex, build_index
 from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
 from rag_assets.retrieval.dense.vector_index import (
@@ -98,7 +98,7 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Similarity) 
     mixed = np.random.default_rng(5).permutation(500)
     indexed(tmp_path / "one", vectors, measure, ids)
     indexed(tmp_path / "other", vectors[mixed], measure, [ids[row] for row in mixed])
-    for file in (GRAPH_FILE, "vectors.npy", "chunk_ids.json"):
+    for file in (GRAPH_FILE, "vectors.npy", "vectors.parquet"):
         one, other = (tmp_path / name / file for name in ("one", "other"))
         assert one.read_bytes() == other.read_bytes()
 
@@ -161,7 +161,7 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
 
 def indexed_components(folder: Path, chunks: dict[str, Weights]) -> ComponentIndex:
     build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
-    return ComponentIndex(**vars(load_columns(ArrayFolder(folder))))
+    return ComponentIndex.load(folder)
 
 
 @settings(max_examples=60, deadline=None)
@@ -177,7 +177,11 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
 
 def test_facts_and_nothing(tmp_path: Path) -> None:
     facts = build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
-    assert facts == {"chunks": 2, "bytes": 3 * 8 + 7 * 8, "mean_components": 1.5}
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert facts == {"chunks": 2, "bytes": size, "mean_components": 1.5}
+    terms = pq.read_table(tmp_path / "terms.parquet")
+    assert terms["term"].to_pylist() == list("012345")
+    assert terms["document_frequency"].to_pylist() == [0, 1, 1, 0, 0, 1]
     empty = tmp_path / "empty"
     empty.mkdir()
     index = indexed_components(empty, {})
@@ -186,13 +190,13 @@ def test_facts_and_nothing(tmp_path: Path) -> None:
 
 def test_what_is_refused_of_components(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
-        load_columns(ArrayFolder(tmp_path))
+        ComponentIndex.load(tmp_path)
     index = indexed_components(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
         index.ranked(sparse({}), 0)
-    np.save(tmp_path / "weights.npy", np.empty(0, np.float32))
-    with pytest.raises(StoreError, match="cannot be read"):
-        load_columns(ArrayFolder(tmp_path))
+    pq.write_table(pa.table({"row": [], "weight": []}), tmp_path / "postings.parquet")
+    with pytest.raises(StoreError, match="0 rows for 1 of its terms"):
+        ComponentIndex.load(tmp_path)
 
 
 def test_queries_pass_through_their_table_unchanged() -> None:

@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -170,10 +172,17 @@ def test_damaged_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="not a JSON object with the keys"):
         WordIndex.load(tmp_path / "index")
     description.write_text(whole)
-    for array in (np.array([{}, None], dtype=object), np.zeros(3)):
-        np.save(tmp_path / "index" / "weights.npy", array, allow_pickle=True)
-        with pytest.raises(StoreError, match=r"weights\.npy|3 values for 9 rows"):
+    postings = tmp_path / "index" / "postings.parquet"
+    for table, problem in (
+        (pa.table({"row": [0, 1, 2], "weight": [1.0] * 3}), "3 rows for 9 of its terms"),
+        (pa.table({"row": [0, 1, 2]}), "there is no column weight"),
+    ):
+        pq.write_table(table, postings)
+        with pytest.raises(StoreError, match=rf"postings\.parquet: .* read: {problem}"):
             WordIndex.load(tmp_path / "index")
+    postings.write_text("no table")
+    with pytest.raises(StoreError, match=r"postings\.parquet: .* Parquet"):
+        WordIndex.load(tmp_path / "index")
 
 
 def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_equal_chunks_give_equal_bytes_and_plain_files(
     one = build(options, TEXTS, tmp_path / "one")
     assert one == build(options, dict(reversed(TEXTS.items())), tmp_path / "two")
     for name in one:
-        assert Path(name).suffix in {".json", ".npy"}
+        assert Path(name).suffix in {".json", ".npy", ".parquet"}
         if name.endswith(".npy"):
             np.load(tmp_path / "one" / name, allow_pickle=False)  # raises for pickled objects
 
