@@ -81,7 +81,7 @@ class ArrayFolder:
         """Read a table, or some of its columns."""
         file = self.table_file(name)
         try:
-            return read_parquet(file, columns)
+            return read_parquet(file, columns, mapped=True)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(file, error) from error
 
@@ -130,10 +130,11 @@ def table_of(**columns: pa.Array | npt.NDArray[Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def values_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    """Return a column without nulls as an array; one of texts has objects."""
-    values: npt.NDArray[Any] = table.column(name).combine_chunks().to_numpy(zero_copy_only=False)
-    return values
+def numbers_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
+    """Return a column of numbers without nulls as an array; ``to_numpy`` would import pandas."""
+    column = table.column(name)
+    # combining one chunk copies it
+    return np.from_dlpack(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,9 @@ class SparseIndex:
 def load_sparse(folder: ArrayFolder, terms: pa.Table) -> SparseIndex:
     """Open what ``save_tables`` wrote, of which the table of terms is read already."""
     postings = folder.table(POSTINGS, ["row", "weight"])
-    first_entries = np.concatenate([[0], np.cumsum(values_of(terms, "document_frequency"))])
+    first_entries = np.concatenate([[0], np.cumsum(numbers_of(terms, "document_frequency"))])
     if first_entries[-1] != postings.num_rows:
         problem = f"{postings.num_rows} rows for {first_entries[-1]} of its terms"
         raise unreadable(folder.table_file(POSTINGS), problem)
-    rows, weights = values_of(postings, "row"), values_of(postings, "weight")
+    rows, weights = numbers_of(postings, "row"), numbers_of(postings, "weight")
     return SparseIndex(folder.texts(CHUNK_IDS), weights, rows, first_entries)

@@ -49,7 +49,7 @@ from rag_assets.models.cache_fill import (
     checked_lengths,
 )
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, table_of, values_of
+from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, table_of
 from rag_assets.retrieval.base import Searcher
 from rag_assets.schemas import QUERY_VECTORS
 
@@ -104,7 +104,7 @@ class VectorIndex(Searcher[pa.Table]):
         """Open what ``save_vectors`` wrote; the vectors stay on disk until they are used."""
         files = ArrayFolder(folder)
         names, vectors = files.table(VECTORS, ["chunk_id"]), files.array(VECTORS)
-        chunk_ids = tuple(values_of(names, "chunk_id").tolist())
+        chunk_ids = tuple(names.column("chunk_id").to_pylist())
         if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
             raise StoreError(
                 f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "

@@ -24,7 +24,6 @@ from rag_assets.retrieval.array_folder import (
     Floats,
     SparseIndex,
     load_sparse,
-    values_of,
 )
 from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
@@ -94,7 +93,7 @@ class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
         files = ArrayFolder(folder)
         described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
         terms = files.table(TERMS)
-        words = values_of(terms, "term").tolist()
+        words = terms.column("term").to_pylist()
         return cls(
             **vars(load_sparse(files, terms)),
             analyzer=described["analyzer"],
