@@ -201,10 +201,11 @@ class _Builder:
             return
         columns = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
         comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"]
-        for one in schema.columns:
-            column = f"{one.name}_1" if one.name in labels else one.name
+        for declared in schema.columns:
+            column = f"{declared.name}_1" if declared.name in labels else declared.name
             if column in columns:
-                comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {quoted(one.meaning)}')
+                meaning = quoted(declared.meaning)
+                comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {meaning}')
         self._connection.execute("; ".join(comments))
 
     def _tables(self, assets: tuple[str, ...]) -> Iterator[str]:

@@ -216,9 +216,10 @@ class VectorIndex(Searcher[pa.Table]):
             sent = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         fetched = min(k + MARGIN, n_chunks)
         # The kernel of IndexFlatIP, without the index's own copy of the vectors.
-        rough, found = faiss.knn(sent, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
+        rough, nearest = faiss.knn(sent, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
         hits = []
-        for query, row, candidates, lowest in zip(queries, sent, found, rough[:, -1], strict=True):
+        rows = zip(queries, sent, nearest, rough[:, -1], strict=True)
+        for query, row, candidates, lowest in rows:
             values, scores = self._exact(query, candidates)
             if fetched < n_chunks:
                 least = float(np.partition(values, -k)[-k]) - self._error(query, row)

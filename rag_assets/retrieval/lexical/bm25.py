@@ -117,8 +117,8 @@ class BM25(AnalysedRetriever):
         return {**super().index_options(), "delta": delta, "feedback": self.feedback is not None}
 
     def search_config(self) -> Mapping[str, Any]:
-        own = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
-        return {**super().search_config(), **own}
+        expand = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
+        return {**super().search_config(), **expand}
 
     def versions(self) -> Mapping[str, str]:
         package = {"rank-bm25": version("rank-bm25")} if self.variant == "okapi" else {}
@@ -229,9 +229,9 @@ def expanded(
         return {}
     total = fsum(weight for _, weight in best)
     added = {token: weight / total for token, weight in best}
-    own = {token: n / len(query) for token, n in Counter(query).items()}
-    share, either = feedback.original_weight, sorted({*own, *added})
-    return {t: share * own.get(t, 0.0) + (1 - share) * added.get(t, 0.0) for t in either}
+    given = {token: n / len(query) for token, n in Counter(query).items()}
+    share, either = feedback.original_weight, sorted({*given, *added})
+    return {t: share * given.get(t, 0.0) + (1 - share) * added.get(t, 0.0) for t in either}
 
 
 @dataclass(frozen=True)
