@@ -31,7 +31,7 @@ def test_a_snapshot_names_every_artifact(tiny: Tiny) -> None:
     assert evaluation.complete
     counted = [entry.partition["analysis"] for entry in evaluation.entries_of("term_counts")]
     assert sorted(counted) == ["parts:english", "parts:standard", "whole:english"]
-    assert len(evaluation.entries) == 73 + len(counted)
+    assert len(evaluation.entries) == 71 + len(counted)
     for entry in evaluation.entries:
         artifact = tiny.pipeline().artifact(entry.key)
         assert tiny.settings.store / entry.path == artifact.path
