@@ -221,6 +221,24 @@ def table_manifest(stage: Stage, product: TableProduct, recipe: Recipe) -> Manif
     return replace(manifest, blocks=product.blocks)
 
 
+def with_all_digests(stage: Stage, artifact: Artifact) -> Artifact:
+    """Return a table with the digests of projections that its stage has had only since it was made.
+
+    A projection is no part of what the table is made from, so the stored table stays up to date.
+    """
+    manifest = artifact.manifest
+    missing = {n: of for n, of in stage.projections.items() if n not in manifest.digests}
+    if stage.schema is None or not missing:
+        return artifact
+    table, types = artifact.table(), {field.name: field.type for field in stage.schema.arrow()}
+    for number, name in enumerate(table.column_names):
+        if name in types:  # a file names the items of a list otherwise, and digests see types
+            table = table.set_column(number, name, table.column(name).cast(types[name]))
+    digests = projection_digests(table, stage.schema.key, missing.values())
+    every = {**manifest.digests, **dict(zip(missing, digests, strict=True))}
+    return replace(artifact, manifest=replace(manifest, digests=every))
+
+
 def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
     """Return the digests of the parts of a folder that have one of their own."""
     if not product.carry_over_file:

@@ -30,6 +30,7 @@ from rag_assets.engine.stage import (
     checked,
     folder_digests,
     table_manifest,
+    with_all_digests,
 )
 from rag_assets.engine.stage_context import StoredRankings
 from rag_assets.errors import DataError, MissingArtifact, RagAssetsError, StoreError, UsageError
@@ -258,8 +259,11 @@ class Pipeline:
         if key not in self._current:
             recipe = self.recipe(key)
             artifact = self.store.find(key.asset, recipe.fingerprint) if recipe else None
-            if artifact is None or not STAGES[key.asset].is_complete(self, key):
+            stage = STAGES[key.asset]
+            if artifact is None or not stage.is_complete(self, key):
                 return None
+            if not stage.projections.keys() <= artifact.manifest.digests.keys():
+                artifact = with_all_digests(stage, artifact)
             self._current[key] = artifact
             if key not in self._told:
                 self._told.add(key)

@@ -32,6 +32,7 @@ from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.plan import flat_plan_rows
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.sources.stage import QUERIES_KEY, Queries
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE
@@ -52,6 +53,19 @@ def computed(tiny: Tiny) -> int:
     ).items():
         pipeline.materialize(asset, keys)
     return pipeline.n_computed
+
+
+def test_a_table_of_before_a_projection_is_up_to_date(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = Tiny(tiny.folder.parent / "fresh").write()
+    more = {**Queries.projections, "labelled": ("query_id", "tags", "metadata")}
+    monkeypatch.setattr(Queries, "projections", more)
+    artifact = tiny.pipeline().current(QUERIES_KEY)
+    assert artifact is not None
+    fresh.run()
+    assert artifact.manifest.digests == fresh.pipeline().artifact(QUERIES_KEY).manifest.digests
+    assert computed(tiny) == 0
 
 
 def test_a_renamed_retriever_is_found_and_keeps_its_latency(tiny: Tiny) -> None:
