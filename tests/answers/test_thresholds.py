@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.answers.predictions import Scored, best_threshold, scored, thresholds
 from rag_assets.answers.stage import answer_metrics
+from rag_assets.answers.thresholds import Scored, best_threshold, scored, thresholds
 from tests.answers.made_answers import answer_table, gold_table
 
 RIGHT, ANSWERED = (1.0, 0.0), (0.0, 1.0)
