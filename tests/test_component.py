@@ -110,7 +110,7 @@ def test_two_experiments_side_by_side(project: Project) -> None:
     by_experiment: dict[str, list[dict[str, object]]] = {"handbook": [], "other": []}
     for asset in listed["assets"]:
         by_experiment[asset["asset_key_parts"][0]].append(asset)
-    assert len(by_experiment["handbook"]) == len(by_experiment["other"]) == 21
+    assert len(by_experiment["handbook"]) == len(by_experiment["other"]) == 20
     checks = {check["name"] for check in listed["asset_checks"]}
     assert checks >= {"label_health", "queries_answered", "no_regression"}
 
@@ -175,7 +175,7 @@ def test_without_dg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, dg.Definitions] = {}
     exec(page_block("python", "build_assets"), names)  # our own page
-    assert len(names["defs"].resolve_asset_graph().get_all_asset_keys()) == 21
+    assert len(names["defs"].resolve_asset_graph().get_all_asset_keys()) == 20
 
 
 def test_a_name_that_the_package_lacks() -> None:

@@ -43,7 +43,9 @@ def table_text(sheet: Sheet) -> str:
     from rag_assets.report.terminal_table import sheet_view
 
     text = StringIO()
-    Console(file=text, width=UNBOUNDED).print(sheet_view(_limited(sheet)))
+    # Whatever shows it, this is plain text: rich would colour it, or give it to Jupyter itself.
+    plain = Console(file=text, width=UNBOUNDED, color_system=None, force_jupyter=False)
+    plain.print(sheet_view(_limited(sheet)))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 

@@ -26,7 +26,7 @@ from tests.tiny_experiment import JUDGMENTS, Tiny, matching
 TOP_K = (1, 3, 5)
 
 ROOT = Path(__file__).parents[2]
-N_PARTITIONS, N_ARTIFACTS = 76, 70
+N_PARTITIONS, N_ARTIFACTS = 74, 68
 
 
 def added(tiny: Tiny, before: dict[str, int]) -> dict[str, int]:

@@ -113,7 +113,7 @@ class TestJob:
         evaluation = read_current(tiny.artifacts)
         values = shown(result)
         assert values["evaluation"] == evaluation.evaluation_id
-        assert (values["computed"], values["reused"], values["complete"]) == (2, 58, True)
+        assert (values["computed"], values["reused"], values["complete"]) == (2, 56, True)
         assert Path(str(values["report"])).is_file()
         assert n_runs(tiny) == runs + 1
         assert evaluation.dagster_runs == (result.run_id,)
