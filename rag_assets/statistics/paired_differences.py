@@ -233,14 +233,15 @@ class PairedDifferences:
 
     def _least(self, number: int, alternative: Alternative) -> float:
         """Return p of the t that allows for shared evidence; 0 where nothing is shared."""
-        from scipy.special import stdtr
-
         difference = spread(*self.units.column(number))
         if self._shared is None or difference is None or difference.error == 0:
             return 0.0
         ratio, freedom = self._shared.ratio[number], self._shared.freedom[number]
         if not ratio > 0:  # not estimable, or neighbours differ more than others do
             return 0.0
+        # Loaded where it is needed: an evaluation that changed nothing is shown without it.
+        from scipy.special import stdtr
+
         t = difference.mean / (difference.error * ratio**0.5)
         if alternative == "two-sided":
             return float(2 * stdtr(freedom, -abs(t)))
