@@ -200,9 +200,9 @@ def longest_times(
                 if row["experiment"] == experiment and row["seconds"] is not None
             ]
         retriever, every = dict(key.partition).get("retriever"), rows[key.asset]
-        own = [row for row in every if row[0] == retriever] or every
-        if own:
-            times[key] = max(seconds for _, seconds in own)
+        like = [row for row in every if row[0] == retriever] or every
+        if like:
+            times[key] = max(seconds for _, seconds in like)
     return times
 
 

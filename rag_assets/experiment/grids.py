@@ -19,7 +19,7 @@ from rag_assets.experiment.names import name_from
 from rag_assets.experiment.yaml_file import YamlFile
 from rag_assets.options import Location, Options
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
-from rag_assets.retrieval.base import BaseRetriever
+from rag_assets.retrieval.base import SECTION_OF, BaseRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
@@ -34,8 +34,6 @@ _SECTIONS: Mapping[str, tuple[str, Mapping[str, type[Options]]]] = {
 """Section -> the key that says of which type a block is, and the types."""
 
 _NOUNS = {"chunking": "chunking", "query_sets": "query set", "retrievers": "retriever"}
-_SECTION_OF = {"chunking": "chunking", "query_set": "query_sets", "input": "retrievers"}
-"""Key of a retriever -> the section that its value names a block of."""
 
 _LISTS = (list, tuple, set, frozenset, Sequence)
 
@@ -109,7 +107,7 @@ class _Grids:
         if kind is None or not isinstance(block, dict):
             return []
         single = {
-            field.alias or key: None
+            field.alias or key
             for key, field in kind.model_fields.items()
             if not _takes_list(field.annotation)
         }
@@ -146,7 +144,7 @@ class _Grids:
 
     def _names(self, location: Location, value: object) -> list[str]:
         """Return the members of the grid that a value names."""
-        section = _SECTION_OF.get(str(location[-1])) if location[0] == "retrievers" else None
+        section = SECTION_OF.get(str(location[-1])) if location[0] == "retrievers" else None
         if section is None or not isinstance(value, str):
             return []
         return [member.name for member in self.members(section, value)]

@@ -180,7 +180,7 @@ class _Builder:
                 stage, selects = STAGES[assets[0]], list(self._tables(assets))
                 self._create(kind, name, selects, stage.schema, stage.dimensions)
         for name, (schema, select, files) in _HOLDINGS.items():
-            self._create("VIEW", name, list(self._held(select, files)), schema)
+            self._create("VIEW", name, list(self._held(schema, select, files)), schema)
         self._create_history()
         self._create_measurements()
 
@@ -213,20 +213,22 @@ class _Builder:
         for stored, entry in self._entries(assets):
             if stored.exists(entry):
                 labels = {"experiment": stored.evaluation.experiment, **entry.partition}
-                yield _select(labels, stored.file_of(entry), STAGES[entry.asset].schema)
+                rows = parquet_rows(stored.file_of(entry))
+                yield _select(labels, rows, STAGES[entry.asset].schema)
             else:
                 _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
 
-    def _held(self, select: str, names: tuple[str, ...]) -> Iterator[str]:
+    def _held(
+        self, schema: TableSchema | None, select: str, names: tuple[str, ...]
+    ) -> Iterator[str]:
         """Yield what selects from indexes that have these files; a remote one may be there only."""
         for stored, entry in self._entries(_INDEXES):
             files = [self._store / entry.path / name for name in names]
             experiment = stored.evaluation.experiment
             labels = {"experiment": experiment, **entry.partition, "asset": entry.asset}
             if all(file.exists() for file in files):
-                columns = ", ".join(f"{quoted(value)} AS {n}" for n, value in labels.items())
                 rows = select.format(*(parquet_rows(file) for file in files))
-                yield f"SELECT {columns}, * FROM ({rows})"
+                yield _select(labels, f"({rows})", schema)
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
         for stored in self._current:
@@ -282,13 +284,13 @@ class _Builder:
         self._create("VIEW", "measurements", [statement])
 
 
-def _select(labels: Mapping[str, str], file: Path, schema: TableSchema | None) -> str:
-    """Return what selects the rows of a file, with columns that say what they are of.
+def _select(labels: Mapping[str, str], rows: str, schema: TableSchema | None) -> str:
+    """Return what selects rows, with columns that say what they are of.
 
-    A column of the file that is called as one of these gets another name.
+    A column of the rows that is called as one of these gets another name.
     """
     columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
     same = [one.name for one in (schema.columns if schema else ()) if one.name in labels]
     renamed = ", ".join(f"{name} AS {name}_1" for name in same)
     more = f" RENAME ({renamed})" if renamed else ""
-    return f"SELECT {', '.join(columns)}, *{more} FROM {parquet_rows(file)}"
+    return f"SELECT {', '.join(columns)}, *{more} FROM {rows}"

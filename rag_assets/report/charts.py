@@ -116,17 +116,20 @@ def _length(low: float | None, high: float | None) -> float:
     return 0.0 if low is None or high is None else high - low
 
 
+def bounds_at(view: EvaluationResult, measure: str, top_k: int) -> dict[str, Bounds]:
+    """Return retriever -> mean and interval at a cut-off."""
+    means = {row["retriever"]: row.get(measure) for row in view.rows if row["top_k"] == top_k}
+    intervals = {name: view.intervals.get((name, top_k, measure), {}) for name in view.retrievers}
+    return {
+        name: (means.get(name), interval.get("low"), interval.get("high"))
+        for name, interval in intervals.items()
+    }
+
+
 def _bounds(view: EvaluationResult, measure: str) -> list[list[Bounds]]:
     """Return a list a retriever: mean and interval at each cut-off."""
-    means = {(row["retriever"], row["top_k"]): row.get(measure) for row in view.rows}
-    return [
-        [
-            (means.get((name, k)), row.get("low"), row.get("high"))
-            for k in view.cutoffs
-            for row in (view.intervals.get((name, k, measure), {}),)
-        ]
-        for name in view.retrievers
-    ]
+    by_cutoff = [bounds_at(view, measure, k) for k in view.cutoffs]
+    return [[bounds[name] for bounds in by_cutoff] for name in view.retrievers]
 
 
 def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str = "") -> go.Figure:
@@ -205,12 +208,8 @@ def quality_figure(
     view: EvaluationResult, times: Mapping[str, float], front: Sequence[str]
 ) -> go.Figure:
     """Return a point a retriever: the primary metric against milliseconds, and the Pareto front."""
-    place = view.cutoffs.index(view.cutoff)
-    bounds = {
-        name: of[place]
-        for name, of in zip(view.retrievers, _bounds(view, view.primary.column), strict=True)
-        if name in times
-    }
+    every = bounds_at(view, view.primary.column, view.cutoff)
+    bounds = {name: of for name, of in every.items() if name in times}
     points = [
         {
             **{"type": "scatter", "mode": "markers", "name": plain(name)},

@@ -12,18 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rag_assets.report.charts import Theme, figure, look, page_data, plain, whiskers
+from rag_assets.report.charts import Theme, bounds_at, figure, look, page_data, plain, whiskers
 from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column, of_split
-from rag_assets.retrieval.base import UNCHUNKED
+from rag_assets.retrieval.base import SECTION_OF, UNCHUNKED
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Number = int | float
-
-_SECTIONS = {"chunking": "chunking", "query_set": "query_sets", "input": "retrievers"}
-"""Option of a retriever -> the section of the configuration that its value names a block of."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def _flat(
     prefix: str, block: Mapping[str, Any], configuration: Mapping[str, Any]
 ) -> Iterable[tuple[str, Any]]:
     for key, value in block.items():
-        section = _SECTIONS.get(key)
+        section = SECTION_OF.get(key)
         named = configuration.get(section, {}).get(value) if section else value
         if isinstance(named, Mapping) and value != UNCHUNKED:
             yield from _flat(f"{prefix}{key}.", named, configuration)
@@ -110,20 +107,20 @@ def _label(options: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> st
 def study_rows(result: EvaluationResult, study: Study) -> list[Row]:
     """Return a row a value: the primary metric at its cut-off, with its interval."""
     column = result.primary.column
-    means = {row["retriever"]: row.get(column) for row in result.at_cutoff}
+    bounds = bounds_at(result, column, result.cutoff)
     rows: list[Row] = []
     for line in study.lines:
         for value, name in line.points:
-            interval = result.intervals.get((name, result.cutoff, column), {})
+            mean, low, high = bounds[name]
             rows.append(
                 {
                     "parameter": study.parameter,
                     "retriever": name,
                     "line": line.label,
                     "value": value,
-                    column: means.get(name),
-                    f"{column}_low": interval.get("low"),
-                    f"{column}_high": interval.get("high"),
+                    column: mean,
+                    f"{column}_low": low,
+                    f"{column}_high": high,
                 }
             )
     return rows
@@ -144,15 +141,11 @@ def study_figure(
     result: EvaluationResult, study: Study, measure: str, theme: Theme, title: str = ""
 ) -> go.Figure:
     """Return a line over the values of an option, with intervals, at the primary cut-off."""
-    means = {row["retriever"]: row.get(measure) for row in result.at_cutoff}
+    at_cutoff = bounds_at(result, measure, result.cutoff)
     traces: list[dict[str, Any]] = []
     for number, line in enumerate(study.lines):
         drawn = look(number, theme)
-        bounds = [
-            (means.get(name), interval.get("low"), interval.get("high"))
-            for _, name in line.points
-            for interval in (result.intervals.get((name, result.cutoff, measure), {}),)
-        ]
+        bounds = [at_cutoff[name] for _, name in line.points]
         traces.append(
             {
                 **{"type": "scatter", "mode": "lines+markers", "name": plain(line.label)},

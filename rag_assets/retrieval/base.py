@@ -240,6 +240,9 @@ class DerivedRetriever(Retriever, ABC):
         return self.candidates == ALL
 
 
+SECTION_OF = {"chunking": "chunking", "query_set": "query_sets", "input": "retrievers"}
+"""Option of a retriever -> the section of an ``experiment.yaml`` whose block its value names."""
+
 UNCHUNKED = "own"
 """In place of a chunking: a search has chunks of its own, which it returns as texts or spans."""
 
