@@ -682,9 +682,9 @@ HISTORY_METRICS = TableSchema(
     retriever=Column(TEXT, "name from experiment.yaml"),
     split=Column(TEXT, "dev or test; all where the queries are not split"),
     top_k=Column(INT, "cut-off"),
-    metric=Column(TEXT, "its column in query_metrics"),
-    value=Column(FLOAT, "its weighted mean"),
-    n_queries=Column(COUNT, "queries that are averaged"),
+    metric=Column(TEXT, "its column in query_metrics, or cost_time or query_cost"),
+    value=Column(FLOAT, "its weighted mean; of costs the mean of a sample of queries"),
+    n_queries=Column(COUNT, "queries that are averaged; of costs those of the metrics"),
 )
 
 HISTORY_ANSWERS = TableSchema(

@@ -49,6 +49,9 @@ LISTS = {
 }
 """Columns of an evaluation that hold a list, each with the relation that its items are."""
 
+TIME, MONEY = COSTS = "cost_time", "query_cost"
+"""Stand among the metrics of a cell, as on the leaderboard: milliseconds and money of a query."""
+
 _LEAD = ("experiment", "evaluation_id", "started", "complete")
 
 _DIGESTS = {
@@ -176,7 +179,9 @@ def _metrics(stored: StoredEvaluation) -> Iterator[Row]:
     declared = set(LEADERBOARD.arrow().names)
     for row in _rows_of(stored, "leaderboard"):
         cell = {name: row[name] for name in ("retriever", "split", "top_k")}
-        for name, value in row.items():
+        time = stored.cost_times.get((row["retriever"], row["top_k"]))
+        taken = dict(zip(COSTS, (time, stored.query_costs.get(row["retriever"])), strict=True))
+        for name, value in {**row, **taken}.items():
             if name not in declared and value is not None:
                 yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
 

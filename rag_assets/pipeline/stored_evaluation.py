@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.schemas import TableSchema
@@ -164,6 +165,40 @@ class StoredEvaluation:
     def _entry(self, key: ArtifactKey) -> SnapshotEntry | None:
         entries = self.evaluation.entries_of(key.asset)
         return next((entry for entry in entries if entry.key == key), None)
+
+    @property
+    def _runs(self) -> list[SnapshotEntry]:
+        return [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
+
+    def rankings(self) -> dict[str, str]:
+        """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
+        fingerprints = {}
+        for entry in sorted(self._runs, key=lambda entry: int(entry.partition["top_k"])):
+            manifest = self.manifest_of(entry)
+            if manifest is not None:
+                fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
+        return fingerprints
+
+    @cached_property
+    def cost_times(self) -> dict[tuple[str, int], float]:
+        """(Retriever, top_k) -> mean milliseconds of a query at that cut-off.
+
+        With all that it needs, rewriting included; without the cells that were not measured.
+        """
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
+        times = {}
+        for entry in self._runs:
+            measured = measurements.cost_time(entry.fingerprint)
+            if measured is not None:
+                times[entry.partition["retriever"], int(entry.partition["top_k"])] = measured[0]
+        return times
+
+    @cached_property
+    def query_costs(self) -> dict[str, float]:
+        """Retriever -> money that servers take for a query, on average; without free ones."""
+        measurements = Measurements(self.root.parent / MEASUREMENTS)
+        timed = ((name, measurements.find("latency", of)) for name, of in self.rankings().items())
+        return {name: one["cost"] / one["amount"] for name, one in timed if one and one["cost"]}
 
     @cached_property
     def queries(self) -> pa.Table:

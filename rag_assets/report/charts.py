@@ -224,21 +224,34 @@ def quality_figure(
         for name, of in bounds.items()
         for number in (view.retrievers.index(name),)
     ]
+    on_front = {name: (times[name], bounds[name][0]) for name in front}
+    return against_time(on_front, points, "page", "", plain(str(view.primary)))
+
+
+def against_time(
+    front: Mapping[str, tuple[float, float | None]],
+    traces: Sequence[Trace],
+    theme: Theme,
+    title: str,
+    metric: str,
+) -> go.Figure:
+    """Return traces of a metric against milliseconds, and the Pareto front as a line of steps."""
+    times, values = zip(*front.values(), strict=True) if front else ((), ())
     line = {
         **{"type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False},
-        "x": [times[name] for name in front],
-        "y": [bounds[name][0] for name in front],
-        "line": {"color": colours("page")["soft"], "dash": "dot", "width": 2, "shape": "hv"},
+        **{"x": times, "y": values},
+        "line": {"color": colours(theme)["soft"], "dash": "dot", "width": 2, "shape": "hv"},
     }
-    least, most = (log10(end(times.values())) for end in (min, max))
+    drawn = [ms for trace in traces for ms in trace["x"] if ms]
+    least, most = (log10(end(drawn)) for end in (min, max))
     room = max(0.35, 0.1 * (most - least))
     ends = {"dtick": 1, "range": [least - room, most + room]}
     return figure(
-        [line, *points],
-        "page",
-        "",
+        [line, *traces],
+        theme,
+        title,
         xaxis={"type": "log", "title": {"text": "milliseconds a query (logarithmic)"}, **ends},
-        yaxis={"title": {"text": plain(str(view.primary)), "standoff": 14}},
+        yaxis={"title": {"text": metric, "standoff": 14}},
         showlegend=True,
     )
 

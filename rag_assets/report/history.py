@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.evaluation.metric_names import Metric, lower_is_better, parse_metric
 from rag_assets.labels.pool import sampled_metrics
-from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history import COSTS, MONEY, TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
-from rag_assets.report.charts import Theme, colours, figure, look, page_data, plain
+from rag_assets.report.charts import (
+    Theme,
+    against_time,
+    colours,
+    figure,
+    look,
+    page_data,
+    pareto_front,
+    plain,
+)
 from rag_assets.report.evaluation_pairs import MetricSource, is_answerer
+from rag_assets.report.leaderboard import COST_TIME, QUERY_COST
 from rag_assets.report.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.page.environment import shortened
@@ -101,9 +111,10 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
     Returns:
-        Rows with ``change``, the difference to the same retriever in the evaluation before; None
-        also where the means are not :func:`comparable`, which ``comparable`` says (None: there is
-        none before). ``changes`` is a list of what differs from that evaluation: mappings of
+        Rows with the columns ``COSTS`` of :mod:`rag_assets.pipeline.history` (None: not measured,
+        or no money) and ``change``, the difference to the same retriever in the evaluation before;
+        None also where the means are not :func:`comparable`, which ``comparable`` says (None: there
+        is none before). ``changes`` is a list of what differs from that evaluation: mappings of
         ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
@@ -120,7 +131,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         for cell in cells or [_NO_CELL]:
             place = cell["retriever"], cell["split"]
             change = cell["value"] - last[place] if alike and place in last else None
-            measured = {name: cell[name] for name in _NO_CELL}
+            measured = {name: cell.get(name) for name in _NO_CELL}
             since = {"change": change, "comparable": alike, "changes": reasons}
             rows.append({**_lead(evaluation), **measured, **since})
         last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
@@ -129,6 +140,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
 
 
 _NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
+_NO_CELL |= dict.fromkeys(COSTS)
 
 _COUNTED = ("judge", "split", "weight")
 """Parts of a configuration that say what is judged, and how much each query counts."""
@@ -198,6 +210,7 @@ SCHEMA = pa.schema(
         ("split", pa.string()),
         ("value", pa.float64()),
         ("n_queries", pa.int64()),
+        *((name, pa.float64()) for name in COSTS),
         ("change", pa.float64()),
         ("comparable", pa.bool_()),
         ("changes", pa.string()),
@@ -277,6 +290,7 @@ class MetricHistory(Tabular):
         for name in retrievers:
             if name not in available:
                 raise UsageError(f"unknown {source.subject} {allowed_names(name, available)}")
+        values = _with_costs(values, history, source.metric.cutoff or 0, since)
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
@@ -297,22 +311,44 @@ class MetricHistory(Tabular):
         """The rows of each evaluation, which stand one after the other."""
         return [list(rows) for _, rows in groupby(self.rows, lambda row: row["evaluation_id"])]
 
-    def plot(self, *, dark: bool = False) -> go.Figure:
+    def plot(self, *, over: str | None = None, dark: bool = False) -> go.Figure:
         """Return a line a retriever; only evaluations that can be compared are joined.
 
         Args:
+            over: ``cost_time`` for the metric against the milliseconds of a query in place of the
+                evaluations: a path a retriever, from its oldest evaluation to its newest.
             dark: for a dark page.
-        """
-        return self._figure("dark" if dark else "light")
 
-    def _figure(self, theme: Theme) -> go.Figure:
+        Raises:
+            UsageError: ``over`` is something else.
+            NotEvaluated: no evaluation was timed.
+        """
+        theme: Theme = "dark" if dark else "light"
+        if over not in (None, TIME):
+            raise UsageError(f"unknown over {allowed_names(over, [TIME])}")
+        if over and not self._has_times:
+            raise NotEvaluated(f"no cell of {self.metric} was timed in these evaluations")
+        return self._figure(theme, over)
+
+    @property
+    def _has_times(self) -> bool:
+        return any(row[TIME] for row in self.rows)
+
+    def _figure(self, theme: Theme, over: str | None = None) -> go.Figure:
         """Return what :meth:`plot` does, for a notebook or the page."""
         groups = self._groups
         latest = [row["retriever"] for group in reversed(groups) for row in group]
         names = list(dict.fromkeys(name for name in latest if name))
         broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
-        traces = [_line(groups, name, look(n, theme), broken) for n, name in enumerate(names)]
+        looks = [look(n, theme) for n in range(len(names))]
+        traces = [
+            _line(groups, name, drawn, broken, over)
+            for name, drawn in zip(names, looks, strict=True)
+        ]
         metric = plain(str(self.metric))
+        title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
+        if over is not None:
+            return self._over_costs(traces, theme, title)
         step = max(-(-len(groups) // MAX_DATES), 1)
         dated = range(len(groups) - 1, -1, -step)
         line = {"color": colours(theme)["soft"], "dash": "dot", "width": 2}
@@ -320,7 +356,7 @@ class MetricHistory(Tabular):
         return figure(
             traces,
             theme,
-            title=f"{plain(self.experiment)}: {metric} over evaluations",
+            title,
             xaxis={
                 "tickvals": [n + 1 for n in dated],
                 "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
@@ -331,6 +367,15 @@ class MetricHistory(Tabular):
             yaxis={"title": {"text": metric}},
             shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
         )
+
+    def _over_costs(self, lines: Sequence[dict[str, Any]], theme: Theme, title: str) -> go.Figure:
+        """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
+        newest = {row["retriever"]: row for row in self._groups[-1] if row[TIME]}
+        times = {name: row[TIME] for name, row in newest.items()}
+        sign = -1 if lower_is_better(str(self.metric)) else 1
+        front = pareto_front({name: sign * row["value"] for name, row in newest.items()}, times)
+        points = {name: (times[name], newest[name]["value"]) for name in front}
+        return against_time(points, lines, theme, title, plain(str(self.metric)))
 
     def sheet(self, rows: Sequence[Row] | None = None, title: str = "") -> Sheet:
         """Return rows as a table, all when absent; of an evaluation time and reasons stand once."""
@@ -345,6 +390,8 @@ class MetricHistory(Tabular):
             Column("id", "id", TEXT, is_whole=True, missing=""),
             Column("retriever", self.source.subject, TEXT),
             Column("value", str(self.metric), is_required=True),
+            replace(COST_TIME, is_sparse=True),
+            QUERY_COST,
             Column("change", "change", SIGNED, missing=""),
             Column("what", "what changed", TEXT, missing=""),
         )
@@ -359,17 +406,21 @@ class MetricHistory(Tabular):
 
 
 def _line(
-    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int]
+    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int], over: str | None
 ) -> dict[str, Any]:
-    points: list[tuple[float, float | None, str]] = []
+    """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
+    points: list[tuple[float | None, float | None, str]] = []
+    sizes: list[float] = []
+    most = max((row[MONEY] or 0 for group in groups for row in group), default=0) or 1
     for n, group in enumerate(groups):
         if n in broken:
-            points.append((n + 0.5, None, ""))
+            points.append((None if over else n + 0.5, None, ""))
+            sizes.append(9)
+        rows = [row for row in group if row["retriever"] == name]
         points += [
-            (n + 1, row["value"], plain(what_changed(row)[:MAX_CHARACTERS]))
-            for row in group
-            if row["retriever"] == name
+            (row[over] if over else n + 1, row["value"], _point_text(row, over)) for row in rows
         ]
+        sizes += [9 + 12 * ((row[MONEY] or 0) / most) ** 0.5 for row in rows]
     x, y, texts = zip(*points, strict=True)
     return {
         "type": "scatter",
@@ -379,9 +430,34 @@ def _line(
         "y": y,
         "customdata": [[text] for text in texts],
         "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
-        "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 9},
+        "marker": {
+            "color": drawn["colour"],
+            "symbol": [f"{drawn['symbol']}-open"] * (len(points) - 1) + [drawn["symbol"]]
+            if over
+            else drawn["symbol"],
+            "size": sizes if over else 9,
+        },
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
     }
+
+
+def _point_text(row: Row, over: str | None) -> str:
+    """Return what changed; over costs also what a query took, and when."""
+    what = plain(what_changed(row)[:MAX_CHARACTERS])
+    money = f", money {row[MONEY]:.4g}" if row[MONEY] else ""
+    return f"{row[TIME]:.3g} ms{money}<br>{time_text(row)} {what}" if over and row[TIME] else what
+
+
+def _with_costs(values: list[Row], history: History, top_k: int, since: str) -> list[Row]:
+    """Return means of retrievers beside what a query took at the same cut-off."""
+    for measure in COSTS:
+        taken = {_place(row): row["value"] for row in history.metric(measure, top_k, since)}
+        values = [{**row, measure: taken.get(_place(row))} for row in values]
+    return values
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("evaluation_id", "retriever", "split"))
 
 
 MAX_POINTS = 50
@@ -413,10 +489,14 @@ def history(view: EvaluationResult) -> Row | None:
         return {"sheet": None}
     (sheet,) = metric._sheets()
     rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
-    return {
-        "sheet": replace(sheet, rows=rows),
-        "data": lambda: {"history": {"": page_data(metric._figure("page"))}},
-    }
+
+    def data() -> Row:
+        drawn = {"history": metric._figure("page")}
+        if metric._has_times:
+            drawn["history-costs"] = metric._figure("page", TIME)
+        return {name: {"": page_data(each)} for name, each in drawn.items()}
+
+    return {"sheet": replace(sheet, rows=rows), "data": data, "has_times": metric._has_times}
 
 
 MAX_WHAT = 600

@@ -32,7 +32,7 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.labels.pool import estimable_metric
-from rag_assets.pipeline.history import History, recorded_judge
+from rag_assets.pipeline.history import COSTS, History, recorded_judge
 from rag_assets.report.evaluation_pairs import (
     NO_VALUES,
     Cells,
@@ -350,6 +350,8 @@ def named_source(name: str | None, primary: Metric) -> MetricSource:
     if measure.startswith(SAMPLED):
         metric = estimable_metric(f"{measure.removeprefix(SAMPLED)}@{cutoff or primary.cutoff}")
         return SampledLabels(metric._replace(measure=SAMPLED + metric.measure))
+    if measure in COSTS and (cutoff.isdecimal() or not cutoff):
+        return Retrieval(Metric(measure, int(cutoff or primary.cutoff or 0)))
     metric = parse_metric(name)
     return Retrieval(
         metric if metric.cutoff is not None else metric._replace(cutoff=primary.cutoff)

@@ -20,11 +20,7 @@ from rag_assets.evaluation.query_facts import (
     declared_unanswerable,
     facts_table,
 )
-from rag_assets.pipeline.evaluations import (
-    Evaluation,
-    SnapshotEntry,
-    read_current,
-)
+from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.schemas import (
     ANSWER_COMPARISONS,
@@ -136,7 +132,8 @@ class EvaluationResult(StoredEvaluation):
 
         :data:`LEADING` come first; ``position`` is None for a retriever that is not ranked. Metric
         names carry no cut-off: that is ``top_k``; what is null is left out. A tuned fusion has its
-        ``chosen_weights``, and a cell that was timed a ``cost_time``.
+        ``chosen_weights``, a cell that was timed a ``cost_time``, and a retriever whose servers
+        take money a ``query_cost``.
         """
         times = self.cost_times if self.has_metrics else {}
         rows = []
@@ -146,6 +143,7 @@ class EvaluationResult(StoredEvaluation):
                 lead = {column: row.pop(column) for column in LEADING}
                 row["chosen_weights"] = self.chosen_weights.get(name)
                 row["cost_time"] = times.get((name, top_k))
+                row["query_cost"] = self.query_costs.get(name)
                 rows.append({**lead, **{n: v for n, v in row.items() if v is not None}})
         return rows
 
@@ -299,10 +297,6 @@ class EvaluationResult(StoredEvaluation):
             if entry.partition["retriever"] == retriever
         }
 
-    @property
-    def _runs(self) -> list[SnapshotEntry]:
-        return [entry for entry in self.evaluation.entries if entry.asset.endswith("_runs")]
-
     def attributed_weights(self, retriever: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""
         failed = self.failures(self.run_keys(retriever)[self.cutoff])
@@ -327,15 +321,6 @@ class EvaluationResult(StoredEvaluation):
         """Return retriever -> table of :data:`rag_assets.schemas.LIST_SIMILARITIES`."""
         return self._by("list_similarities", "retriever", top_k)
 
-    def rankings(self) -> dict[str, str]:
-        """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
-        fingerprints = {}
-        for entry in sorted(self._runs, key=lambda entry: int(entry.partition["top_k"])):
-            manifest = self.manifest_of(entry)
-            if manifest is not None:
-                fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
-        return fingerprints
-
     @cached_property
     def speed(self) -> dict[str, float]:
         """Retriever -> median time of a query, from its text to its hits.
@@ -350,20 +335,6 @@ class EvaluationResult(StoredEvaluation):
             if measured is not None and measured["p50_ms"] is not None:
                 speed[retriever] = measured["p50_ms"]
         return speed
-
-    @cached_property
-    def cost_times(self) -> dict[tuple[str, int], float]:
-        """(Retriever, top_k) -> mean milliseconds of a query at that cut-off.
-
-        With all that it needs, rewriting included; without the cells that were not measured.
-        """
-        measurements = Measurements(self.root.parent / MEASUREMENTS)
-        times = {}
-        for entry in self._runs:
-            measured = measurements.cost_time(entry.fingerprint)
-            if measured is not None:
-                times[entry.partition["retriever"], int(entry.partition["top_k"])] = measured[0]
-        return times
 
     @cached_property
     def chosen_weights(self) -> dict[str, str]:

@@ -33,7 +33,7 @@ from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.report.diff import changes_between
-from rag_assets.report.history import evaluation_changes
+from rag_assets.report.history import MetricHistory, evaluation_changes
 from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.base import Retriever
 from tests.pipeline.made_history import evaluation_id, made_rows
@@ -86,7 +86,18 @@ def test_a_row_says_all_that_made_the_numbers(tiny: Tiny) -> None:
         if one["metric"] == "ndcg"
     }
     assert found == board_of(tiny)
-    assert {one["metric"] for one in row["metrics"]} == {"hit_rate", "mrr", "ndcg"}
+    assert {one["metric"] for one in row["metrics"]} == {"hit_rate", "mrr", "ndcg", "cost_time"}
+    times = {
+        (one["retriever"], one["top_k"]): one["value"]
+        for one in row["metrics"]
+        if one["metric"] == "cost_time"
+    }
+    assert times == EvaluationResult.current(tiny.artifacts).cost_times
+    assert times.keys() == found.keys()
+    metric = MetricHistory.of(history_of(tiny), "cost_time@3").rows
+    assert {one["retriever"]: one["value"] for one in metric} == {
+        name: value for (name, k), value in times.items() if k == 3
+    }
 
 
 def test_a_cell_that_is_missing_makes_it_incomplete(tiny: Tiny) -> None:
@@ -141,7 +152,7 @@ def test_the_warehouse_shows_the_history_and_what_columns_mean(tiny: Tiny) -> No
             return connection.execute(sql).fetchall()
 
         tiny.snapshot()
-        assert ask("SELECT count(DISTINCT evaluation_id), count(*) FROM history") == [(2, 90)]
+        assert ask("SELECT count(DISTINCT evaluation_id), count(*) FROM history") == [(2, 120)]
         assert ask("SELECT count(*), count(git_commit) FROM evaluations") == [(2, 0)]
         assert ask("SELECT DISTINCT type FROM history_retrievers ORDER BY 1") == [
             ("bm25",),

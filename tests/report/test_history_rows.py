@@ -276,7 +276,7 @@ def test_what_changed_is_escaped(
     result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
     found = built(history(result))
     assert whats(found)[0] == f"weight null -> {attack}"
-    for has_explorer, n in ((False, 1), (True, 1 + len(result.retrievers))):
+    for has_explorer, n in ((False, 1), (True, 1 + 2 * len(result.retrievers))):
         page = render(result, has_explorer=has_explorer)
         assert attack not in page
-        assert page.count("alert(1)") == n, "in the table, and in the figure"
+        assert page.count("alert(1)") == n, "in the table, and in the figures"

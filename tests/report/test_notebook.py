@@ -136,6 +136,51 @@ def test_lines_and_points_of_figures(over_time: MetricHistory, changed: Evaluati
     assert [shape["x0"] for shape in drawn["layout"]["shapes"]] == [1.5]
 
 
+def test_paths_of_quality_against_time(changed: EvaluationTable) -> None:
+    """Money is planted beside the measured time: bm25 costs four times what bm25-whole does."""
+    milliseconds = {"bm25": 8.0, "bm25-whole": 2.0}
+    over_time = MetricHistory.of(History(changed.root, None))
+    for row in over_time.rows:
+        row["cost_time"], row["query_cost"] = milliseconds[row["retriever"]], None
+    over_time.rows[-2]["query_cost"], over_time.rows[-1]["query_cost"] = 0.001, 0.004
+    front, *paths = over_time.plot(over="cost_time").to_dict()["data"]
+    values = {row["retriever"]: row["value"] for row in over_time.rows[-2:]}
+    for path in paths:
+        name, rows = path["name"], [r for r in over_time.rows if r["retriever"] == path["name"]]
+        ms = milliseconds[name]
+        assert list(path["x"]) == [ms, None, ms, ms], "other labels are other questions"
+        assert list(path["y"]) == [rows[0]["value"], None, rows[1]["value"], rows[2]["value"]]
+        assert [symbol.endswith("-open") for symbol in path["marker"]["symbol"]] == [
+            *[True] * 3,
+            False,
+        ]
+        share = (rows[2]["query_cost"] / 0.004) ** 0.5
+        assert list(path["marker"]["size"]) == [9, 9, 9, 9 + 12 * share]
+        (said,) = path["customdata"][3]
+        assert said.startswith(f"{ms:.3g} ms, money {rows[2]['query_cost']:.4g}<br>20")
+        assert said.endswith("bm25.k1 1.2 -&gt; 0.1"), "no HTML for plotly"
+    best = ["bm25-whole", *(["bm25"] if values["bm25"] > values["bm25-whole"] else [])]
+    assert list(zip(front["x"], front["y"], strict=True)) == [
+        (milliseconds[name], values[name]) for name in best
+    ]
+    with pytest.raises(UsageError, match="unknown over 'ndcg'; allowed: cost_time"):
+        over_time.plot(over="ndcg")
+    rows = [{**row, "cost_time": None} for row in over_time.rows]
+    untimed = MetricHistory("tiny", over_time.source, rows)
+    with pytest.raises(NotEvaluated, match="no cell of ndcg@5 was timed in these evaluations"):
+        untimed.plot(over="cost_time")
+
+
+def test_the_board_and_the_history_know_the_same_costs(changed: EvaluationTable) -> None:
+    for row in changed.to_arrow().to_pylist():
+        name, top_k, ms = row["retriever"], row["top_k"], row["cost_time"]
+        assert ms == changed.cost_times[name, top_k] > 0
+        past = MetricHistory.of(History(changed.root, None), f"cost_time@{top_k}", [name])
+        assert past.to_arrow()["value"].to_pylist()[-1] == ms
+        beside = MetricHistory.of(History(changed.root, None), f"ndcg@{top_k}", [name])
+        assert beside.to_arrow()["cost_time"].to_pylist()[-1] == ms
+
+
 def test_figures_are_drawn_as_the_report_is() -> None:
     for theme in ("light", "dark", "page"):
         used = {palette.look(number, theme)["colour"] for number in range(8)}
