@@ -111,9 +111,8 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
     Returns:
-        Rows with the columns ``COSTS`` of :mod:`rag_assets.pipeline.history` (None: not measured,
-        or no money) and ``change``, the difference to the same retriever in the evaluation before;
-        None also where the means are not :func:`comparable`, which ``comparable`` says (None: there
+        Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
+        the difference to the same retriever in the evaluation before; None also where the means are not :func:`comparable`, which ``comparable`` says (None: there
         is none before). ``changes`` is a list of what differs from that evaluation: mappings of
         ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
@@ -131,7 +130,8 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         for cell in cells or [_NO_CELL]:
             place = cell["retriever"], cell["split"]
             change = cell["value"] - last[place] if alike and place in last else None
-            measured = {name: cell.get(name) for name in _NO_CELL}
+            measured = {name: cell[name] for name in _NO_CELL}
+            measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
             since = {"change": change, "comparable": alike, "changes": reasons}
             rows.append({**_lead(evaluation), **measured, **since})
         last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
@@ -140,7 +140,6 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
 
 
 _NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
-_NO_CELL |= dict.fromkeys(COSTS)
 
 _COUNTED = ("judge", "split", "weight")
 """Parts of a configuration that say what is judged, and how much each query counts."""
@@ -332,7 +331,7 @@ class MetricHistory(Tabular):
 
     @property
     def _has_times(self) -> bool:
-        return any(row[TIME] for row in self.rows)
+        return any(row.get(TIME) for row in self.rows)
 
     def _figure(self, theme: Theme, over: str | None = None) -> go.Figure:
         """Return what :meth:`plot` does, for a notebook or the page."""
@@ -370,7 +369,7 @@ class MetricHistory(Tabular):
 
     def _over_costs(self, lines: Sequence[dict[str, Any]], theme: Theme, title: str) -> go.Figure:
         """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
-        newest = {row["retriever"]: row for row in self._groups[-1] if row[TIME]}
+        newest = {row["retriever"]: row for row in self._groups[-1] if row.get(TIME)}
         times = {name: row[TIME] for name, row in newest.items()}
         sign = -1 if lower_is_better(str(self.metric)) else 1
         front = pareto_front({name: sign * row["value"] for name, row in newest.items()}, times)
@@ -411,16 +410,16 @@ def _line(
     """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
     points: list[tuple[float | None, float | None, str]] = []
     sizes: list[float] = []
-    most = max((row[MONEY] or 0 for group in groups for row in group), default=0) or 1
+    most = max((row.get(MONEY) or 0 for group in groups for row in group), default=0) or 1
     for n, group in enumerate(groups):
         if n in broken:
             points.append((None if over else n + 0.5, None, ""))
             sizes.append(9)
         rows = [row for row in group if row["retriever"] == name]
         points += [
-            (row[over] if over else n + 1, row["value"], _point_text(row, over)) for row in rows
+            (row.get(over) if over else n + 1, row["value"], _point_text(row, over)) for row in rows
         ]
-        sizes += [9 + 12 * ((row[MONEY] or 0) / most) ** 0.5 for row in rows]
+        sizes += [9 + 12 * ((row.get(MONEY) or 0) / most) ** 0.5 for row in rows]
     x, y, texts = zip(*points, strict=True)
     return {
         "type": "scatter",
@@ -444,8 +443,8 @@ def _line(
 def _point_text(row: Row, over: str | None) -> str:
     """Return what changed; over costs also what a query took, and when."""
     what = plain(what_changed(row)[:MAX_CHARACTERS])
-    money = f", money {row[MONEY]:.4g}" if row[MONEY] else ""
-    return f"{row[TIME]:.3g} ms{money}<br>{time_text(row)} {what}" if over and row[TIME] else what
+    money = f", money {row[MONEY]:.4g}" if MONEY in row else ""
+    return f"{row[TIME]:.3g} ms{money}<br>{time_text(row)} {what}" if over and TIME in row else what
 
 
 def _with_costs(values: list[Row], history: History, top_k: int, since: str) -> list[Row]:

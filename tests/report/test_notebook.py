@@ -141,7 +141,7 @@ def test_paths_of_quality_against_time(changed: EvaluationTable) -> None:
     milliseconds = {"bm25": 8.0, "bm25-whole": 2.0}
     over_time = MetricHistory.of(History(changed.root, None))
     for row in over_time.rows:
-        row["cost_time"], row["query_cost"] = milliseconds[row["retriever"]], None
+        row["cost_time"] = milliseconds[row["retriever"]]
     over_time.rows[-2]["query_cost"], over_time.rows[-1]["query_cost"] = 0.001, 0.004
     front, *paths = over_time.plot(over="cost_time").to_dict()["data"]
     values = {row["retriever"]: row["value"] for row in over_time.rows[-2:]}
@@ -165,7 +165,7 @@ def test_paths_of_quality_against_time(changed: EvaluationTable) -> None:
     ]
     with pytest.raises(UsageError, match="unknown over 'ndcg'; allowed: cost_time"):
         over_time.plot(over="ndcg")
-    rows = [{**row, "cost_time": None} for row in over_time.rows]
+    rows = [{**row, "cost_time": 0} for row in over_time.rows]
     untimed = MetricHistory("tiny", over_time.source, rows)
     with pytest.raises(NotEvaluated, match="no cell of ndcg@5 was timed in these evaluations"):
         untimed.plot(over="cost_time")
