@@ -112,9 +112,9 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
 
     Returns:
         Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
-        the difference to the same retriever in the evaluation before; None also where the means are not :func:`comparable`, which ``comparable`` says (None: there
-        is none before). ``changes`` is a list of what differs from that evaluation: mappings of
-        ``what``, ``old`` and ``new``.
+        the difference to the same retriever in the evaluation before; None also where the means are
+        not :func:`comparable`, which ``comparable`` says (None: there is none before). ``changes``
+        is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id: dict[str, list[Row]] = {}
