@@ -205,7 +205,7 @@ JUDGE = group(
 
 GENERATE = Command(
     "generate",
-    "generate:generate",
+    "labelling:generate",
     """Have a language model write questions about the chunks.
 
     With --sheet, people review the questions first, and --import makes a dataset of the good ones.

@@ -5,6 +5,7 @@ A verdict is what a comparison comes to, in one sentence that claims no more tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,6 +31,9 @@ from rag_assets.statistics.stage import COMPARISONS_KEY
 
 MIN_UNITS = 5
 """Of fewer independent queries the spread is a guess: nobody says what they can show."""
+
+MAX_NEEDED = 100_000
+"""Nobody labels more questions."""
 
 REAL = "*"
 """Marks a difference that chance hardly explains."""
@@ -93,13 +97,20 @@ def stored_verdict(rows: Sequence[Row], *names: str) -> str | None:
     return None
 
 
-def verdict(row: Mapping[str, Any], n_pairs: int, caveat: str | None = None) -> str:
+def verdict(
+    row: Mapping[str, Any],
+    n_pairs: int,
+    caveat: str | None = None,
+    *,
+    more_would_help: bool = False,
+) -> str:
     """Return the sentence.
 
     Args:
         row: of :data:`rag_assets.schemas.COMPARISONS` or of ``ANSWER_COMPARISONS``.
         n_pairs: size of the family that ``p_adjusted`` was adjusted for.
         caveat: what limits the claim; None: nothing.
+        more_would_help: whether more questions of this kind are known to show more.
     """
     (a, b), metric = names_of(row), row["metric"]
     metric += f"@{row['top_k']}" if row.get("top_k") else ""  # answerers have it in their names
@@ -123,11 +134,11 @@ def verdict(row: Mapping[str, Any], n_pairs: int, caveat: str | None = None) -> 
         return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
         f"no difference shown between {a} and {b} on {metric}: "
-        f"{better} is ahead by {size}, {p}{power_text(row)}"
+        f"{better} is ahead by {size}, {p}{power_text(row, more_would_help=more_would_help)}"
     )
 
 
-def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
+def power_text(row: Mapping[str, Any], noun: str = "queries", *, more_would_help: bool) -> str:
     """Return which difference the queries of a pair can show; empty where that is not known."""
     if row["detectable"] is None:
         return ""
@@ -135,7 +146,21 @@ def power_text(row: Mapping[str, Any], noun: str = "queries") -> str:
     smallest = least_shown(row)
     if smallest is None:
         return f"; {row['n']} {noun}{clusters} are too few to show any difference"
-    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more"
+    needed = needed_text(row["n"], smallest, row["difference"], noun) if more_would_help else ""
+    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more{needed}"
+
+
+def needed_text(n: int, smallest: float, difference: float, noun: str) -> str:
+    """Return how many questions would show a difference as it was seen, and half of it.
+
+    The smallest difference that is shown falls with the square root of their number. What is not
+    shown may as well be nothing, so a number alone would promise too much.
+    """
+    number = n * (smallest / difference) ** 2 if difference else math.inf
+    if not n < number <= MAX_NEEDED:
+        return ""
+    seen = f"if the difference stays as seen, about {float(f'{number:.2g}'):,.0f} {noun} show it"
+    return f" ({seen}; if it is half of that, four times as many)"
 
 
 def least_shown(row: Mapping[str, Any]) -> float | None:
@@ -271,7 +296,10 @@ class Comparison(Tabular, EvaluationPair):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        return [verdict(row, len(self.family), self.caveat) for row in self.rows]
+        helps = self.caveat is None
+        return [
+            verdict(row, len(self.family), self.caveat, more_would_help=helps) for row in self.rows
+        ]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""

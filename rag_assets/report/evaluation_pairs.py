@@ -266,11 +266,13 @@ class MetricSource(ABC):
         subject: who has a value: ``retriever`` or ``answerer``.
         measured: ends of the names of assets whose content decides a value, beside the labels.
         needs_labels: whether relevant evidence has to be labelled.
+        only_whole: why single questions have no value that counts; empty: they have one.
     """
 
     subject = "retriever"
     measured: tuple[str, ...] = ()
     needs_labels = False
+    only_whole = ""
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -316,12 +318,14 @@ class MetricSource(ABC):
                 of = "answers" if self.is_of_answers else "retrieval"
                 raise UsageError(f"{name} is {kind}, and {self.metric} is a metric of {of}")
 
-    def check_single(self) -> None:  # noqa: B027 (most have them)
+    def check_single(self) -> None:
         """Refuse a metric of which single questions have no value that counts.
 
         Raises:
             UsageError: it is such a metric.
         """
+        if self.only_whole:
+            raise UsageError(f"{self.metric} {self.only_whole}")
 
     @abstractmethod
     def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:

@@ -30,6 +30,7 @@ from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
 from rag_assets.plain_text import markdown
 from rag_assets.report.comparability import comparability
+from rag_assets.report.comparisons import needed_text
 from rag_assets.report.diff import changes_between
 from rag_assets.report.drop_causes import Causes, CorpusChange, causes_of
 from rag_assets.report.evaluation_pairs import (
@@ -339,7 +340,11 @@ def _check(
     unjudged = causes.unjudged if causes is not None else 0.0
     allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
     is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
-    can_show = "" if drop.detectable is None else f"; a drop of {drop.detectable:.4f} can be shown"
+    can_show = ""
+    if drop.detectable is not None:
+        helps = drop.drop > SAME and pair.caveat is None
+        more = needed_text(drop.n, drop.detectable, drop.drop, "questions") if helps else ""
+        can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
     if drop.low is None:
         reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
     elif not is_too_much:

@@ -140,6 +140,11 @@ class Answers(Retrieval):
     measured = ("answers", "answer_metrics")
     needs_labels = False
 
+    def __init__(self, metric: Metric) -> None:
+        super().__init__(metric)
+        if not METRICS[metric.measure].is_mean:
+            self.only_whole = "is not a mean of single questions; it cannot compare them"
+
     def cells(self, result: EvaluationResult) -> Cells:
         """Return the answerers; of those that read the relevant texts, the answerable questions."""
         golds = result.gold_answerers
@@ -147,12 +152,6 @@ class Answers(Retrieval):
             key: comparable(table, reads_gold=key.rpartition("@")[0] in golds)
             for key, table in result.answer_metrics.items()
         }
-
-    def check_single(self) -> None:
-        """Refuse a metric that is no mean of single questions."""
-        if not METRICS[self.metric.measure].is_mean:
-            problem = f"{self.metric} is not a mean of single questions"
-            raise UsageError(f"{problem}; it cannot compare them")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the means of answerers, who stand where retrievers do."""
@@ -167,6 +166,10 @@ class JudgedAnswers(EstimatedSource):
 
     subject = "answerer"
     measured = ("answers", "answer_metrics", "answer_verdicts")
+    only_whole = (
+        "counts only over all questions, after people's labels calibrate it; "
+        "see `rag-assets compare`, `gate` and `history`"
+    )
 
     @property
     def judge(self) -> str:
@@ -213,11 +216,6 @@ class JudgedAnswers(EstimatedSource):
     def _verdicts(self, result: EvaluationResult) -> pa.Table:
         key = answer_verdicts_key(self.judge)
         return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
-
-    def check_single(self) -> None:
-        """Refuse it: nothing calibrates a single verdict."""
-        problem = "counts only over all questions, after people's labels calibrate it"
-        raise UsageError(f"{self.metric} {problem}; see `rag-assets compare`, `gate` and `history`")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the calibrated means of one judge; of the only one where none is named."""

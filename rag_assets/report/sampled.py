@@ -112,6 +112,10 @@ class SampledLabels(EstimatedSource):
     """What a sample of labels estimates of retrievers, never mixed with complete labels."""
 
     measured = ("sampled_passages", "sampled_labels")
+    only_whole = (
+        "is estimated over all questions together, not a question each; "
+        "see `rag-assets compare`, `gate` and `history`"
+    )
 
     def cells(self, result: EvaluationResult) -> Cells:
         """Return the retrievers whose passages are sampled; no single question has a value."""
@@ -125,11 +129,6 @@ class SampledLabels(EstimatedSource):
             problem = f"{self.metric} is over all questions together"
             raise UsageError(f"{problem}; --split does not apply")
         return ALL
-
-    def check_single(self) -> None:
-        """Refuse it: it is estimated over all questions together."""
-        problem = f"{self.metric} is estimated over all questions together, not a question each"
-        raise UsageError(f"{problem}; see `rag-assets compare`, `gate` and `history`")
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the estimates."""

@@ -104,9 +104,10 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     sentences = [_numbers(result)]
     if pair.caveat is not None:
         sentences.append(f"But {pair.caveat}.")
-    powers = [power_text(row, "questions") for row in pairs if row["other"] in tied]
-    if powers and powers[0]:
-        sentences.append(f"The test cannot tell: {powers[0].removeprefix('; ')}.")
+    nearest = next((row for row in pairs if row["other"] in tied), None)
+    helps = pair.caveat is None
+    if nearest and (power := power_text(nearest, "questions", more_would_help=helps)):
+        sentences.append(f"The test cannot tell: {power.removeprefix('; ')}.")
     times = {name: result.speed[name] for name in (best, *tied) if name in result.speed}
     if tied and len(times) == len(tied) + 1:
         name = min(times, key=lambda name: times[name])

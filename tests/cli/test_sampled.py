@@ -229,7 +229,7 @@ def test_the_gate_of_a_sample_fails_once_the_sample_shows_it(
     evaluated(tiny)
     assert invoke("anchor", tiny.folder, *store).exit_code == 0
     find(1)
-    assert "can be shown look 1 of 20" in told("anchor", 4)
+    assert "four times as many) look 1 of 20" in told("anchor", 4)
     find(0)
     undrawn = told("previous", 4)
     assert (

@@ -185,7 +185,11 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     drop = found.checks[0].drop
     assert drop is not None
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
-    assert reason.endswith(f"; a drop of {drop.detectable:.4f} can be shown")
+    needed = float(f"{14 * (drop.detectable / drop.drop) ** 2:.2g}")
+    assert reason.endswith(
+        f"; a drop of {drop.detectable:.4f} can be shown (if the difference stays as seen, about "
+        f"{needed:,.0f} questions show it; if it is half of that, four times as many)"
+    )
 
 
 def test_a_state_that_was_looked_at_is_no_new_look(known: Known) -> None:

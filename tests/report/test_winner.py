@@ -107,8 +107,11 @@ def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(ranked: Ranked
     assert found.tied == ("behind",)
     rows = EvaluationTable.current(tiny.artifacts).comparisons
     (pair,) = [row for row in rows if "poor" not in (row["retriever_a"], row["retriever_b"])]
+    needed = 60 * (pair["detectable"] / (2 / 60)) ** 2
     assert found.sentences[1:3] == [
-        f"The test cannot tell: 60 questions can show {pair['detectable']:.4f} or more.",
+        f"The test cannot tell: 60 questions can show {pair['detectable']:.4f} or more (if the "
+        f"difference stays as seen, about {float(f'{needed:.2g}'):.0f} questions show it; if it is "
+        "half of that, four times as many).",
         "The fastest of them is behind, 2.5 ms a query.",
     ]
     assert "fastest" not in str(answer(tiny, ahead=30).sentences), "the other may be faster"
@@ -214,7 +217,10 @@ def test_what_is_not_claimed_and_not_said() -> None:
 def test_few_independent_questions_show_no_difference(n: int, n_clusters: int, who: str) -> None:
     """Their spread is a guess, however small the difference that follows from it."""
     row = {**ROW, "n": n, "n_clusters": n_clusters}
-    assert power_text(row, "questions") == f"; {who} are too few to show any difference"
+    assert (
+        power_text(row, "questions", more_would_help=True)
+        == f"; {who} are too few to show any difference"
+    )
     assert least_shown(row) is None
     assert least_shown({**row, "n": 5, "n_clusters": 5}) == 0.0305
 
@@ -236,6 +242,18 @@ def test_of_four_questions_the_winner_claims_no_difference() -> None:
     assert not found.proven
     why = "4 questions are too few to show any difference"
     assert f"The test cannot tell: {why}." in found.sentences
+
+
+def test_two_numbers_of_questions_say_what_would_tell() -> None:
+    """216 * (.0305 / .0145)^2 = 955.7; none where they would not help, or would be no more."""
+    row = {**ROW, "p_adjusted": 0.06}
+    assert verdict(row, 5, more_would_help=True).endswith(
+        "; 216 queries can show 0.0305 or more (if the difference stays as seen, about 960 "
+        "queries show it; if it is half of that, four times as many)"
+    )
+    for difference in (0.0, 0.0002, 0.0306):
+        changed = {**row, "difference": difference}
+        assert power_text(changed, more_would_help=True).endswith(" can show 0.0305 or more")
 
 
 def test_clusters_and_limits_stand_beside_the_claim() -> None:
