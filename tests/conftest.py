@@ -62,8 +62,10 @@ def pytest_configure() -> None:
     """Let SIGINT mean something, also in the background of a script, where it is ignored.
 
     After a run in this process Dagster handles SIGTERM as SIGINT, and what is ignored is ignored by
-    child processes too: they would not end when they are asked to.
+    child processes too: they would not end when they are asked to. And look for no garbage while
+    tests are collected: what is imported then stays.
     """
+    gc.disable()
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +74,7 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Look no more for garbage among the tests and modules, which stay to the end."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

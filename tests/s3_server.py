@@ -99,9 +99,12 @@ class _Server:
 
 
 def _serve() -> None:
+    from moto import backends
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
+    services = [*backends.list_of_moto_modules()]
+    backends.list_of_moto_modules = lambda: services  # it reads the folder with each request
     application = _Server(DomainDispatcherApplication(create_backend_app))
     run_simple("127.0.0.1", 0, application, threaded=True)
 

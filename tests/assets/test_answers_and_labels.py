@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import dagster as dg
@@ -98,19 +96,6 @@ def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
 
 OF_JUDGES = ("passages", "passage_lists", "relevance_verdicts", "answer_verdicts")
 
-LOADED = """\
-import sys
-from pathlib import Path
-from tests.dagster_state import definitions
-from tests.tiny_experiment import Tiny
-import yaml
-tiny = Tiny(Path(sys.argv[1]), yaml.safe_load((Path(sys.argv[1]) / "data/experiment.yaml").open()))
-keys = definitions(tiny).resolve_asset_graph().get_all_asset_keys()
-print("relevance_verdicts" in {key.path[-1] for key in keys})
-models = ("rag_assets.llm.models", "transformers", "torch")
-print([name for name in models if name in sys.modules])
-"""
-
 
 def reply(text: str) -> str:
     return "Some reason.\n##final score: 1"
@@ -124,27 +109,13 @@ def judging(fresh: Tiny, server: Server) -> Tiny:
     return with_answers(fresh, llm=model, judges=judges)
 
 
-def test_verdicts_have_exact_edges_are_fresh_and_the_ui_asks_nothing_again(
+def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_asked_again(
     judging: Tiny, server: Server
 ) -> None:
     assert check_edges(judging, OF_JUDGES) > 20
-    evaluate_now(judging)
-    assert not_fresh(judging) == {}
-    asked = len(server.received)
-    again = evaluate_now(judging)
-    assert (again.computed, len(server.received)) == (0, asked)
-    judging.lose("answer_verdicts", "floor")
-    assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
-    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
-    assert len(server.received) == asked
-    assert not_fresh(judging) == {}
-
-
-def test_verdicts_show_what_is_missing_and_how_they_came_to_be(
-    judging: Tiny, server: Server
-) -> None:
     server.on("dog", says("three"))
     evaluate_now(judging)
+    assert not_fresh(judging) == {}
     event = latest(judging, relevance_verdicts_key("strict"))
     table = judging.pipeline().artifact(relevance_verdicts_key("strict")).table()
     missing = table["grade"].null_count
@@ -157,23 +128,25 @@ def test_verdicts_show_what_is_missing_and_how_they_came_to_be(
     preview = event.metadata["preview"]
     assert isinstance(preview, dg.TableMetadataValue)
     assert {column.name for column in preview.schema.columns} >= {"grade", "problem", "reply"}
-
-
-def test_definitions_load_without_a_model(judging: Tiny, server: Server) -> None:
-    command = [sys.executable, "-c", LOADED, str(judging.root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("\n") == ["True", "[]", ""]
-    assert server.received == []
+    asked = len(server.received)
+    again = evaluate_now(judging)
+    assert (again.computed, len(server.received)) == (0, asked)
+    judging.lose("answer_verdicts", "floor")
+    assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
+    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
+    assert len(server.received) == asked
+    assert not_fresh(judging) == {}
 
 
 CALIBRATED = ("calibrated_means", "calibrated_differences", "calibrated_rankings")
 
 
-def labelled(tiny: Tiny) -> Tiny:
+@pytest.fixture(scope="module")
+def all_labelled(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Two answerers, a judge of everything, and labels of all answers and of one passage."""
+    tiny = Tiny(tmp_path_factory.mktemp("labelled") / "master")
     with_answers(
-        tiny,
+        tiny.write(),
         answers={"official": {"generator": "predicted"}, "none": {"generator": "predicted"}},
         judges={"floor": {"type": "words", "depth": 3}},
     )
@@ -186,13 +159,19 @@ def labelled(tiny: Tiny) -> Tiny:
     )
     line = {"query_id": "q1", "document_id": "fares.md", "start": 0, "end": 9, "grade": 0}
     tiny.write_rows("passage_labels.jsonl", [{**line, "status": "judged", "probability": 0.5}])
+    evaluate_now(tiny)
     return tiny
 
 
-def test_calibrated_means(fresh: Tiny) -> None:
-    tiny = labelled(fresh)
+@pytest.fixture
+def labelled(all_labelled: Tiny, tmp_path: Path) -> Tiny:
+    """The experiment as it is after one evaluation."""
+    return all_labelled.copy_to(tmp_path / "tiny")
+
+
+def test_calibrated_means(labelled: Tiny) -> None:
+    tiny = labelled
     assert check_edges(tiny, CALIBRATED) > 5
-    evaluate_now(tiny)
     assert not_fresh(tiny) == {}
     assert evaluate_now(tiny).computed == 0
     shown = latest(tiny, ArtifactKey.of("calibrated_means", judge="floor")).metadata
@@ -202,20 +181,18 @@ def test_calibrated_means(fresh: Tiny) -> None:
     assert ranked["top_k"].value == 3
 
 
-def test_one_label_more_computes_what_reads_it_alone(fresh: Tiny) -> None:
-    tiny = labelled(fresh)
-    tiny.run()
+def test_one_label_more_computes_what_reads_it_alone(labelled: Tiny) -> None:
     rows = [{"query_id": "q1", "answer": "10 crowns", "correct": True, "probability": 1.0}]
-    tiny.write_rows("answer_labels.jsonl", rows)
-    assert tiny.run() == {
+    labelled.write_rows("answer_labels.jsonl", rows)
+    assert labelled.run() == {
         "answer_labels",
         "calibrated_means/floor",
         "calibrated_differences/floor",
     }
 
 
-def test_two_judges_stand_in_one_warehouse(fresh: Tiny) -> None:
-    tiny = labelled(fresh)
+def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:
+    tiny = labelled
     tiny.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
     tiny.write_config()
     tiny.run()
@@ -232,17 +209,16 @@ def test_two_judges_stand_in_one_warehouse(fresh: Tiny) -> None:
 SAMPLED = ("sampled_passages", "sampled_labels", "sampled_estimates")
 
 
-def test_estimates_of_a_sample(fresh: Tiny) -> None:
-    fresh.run()
-    sampled = sampled_pool(fresh.pipeline(), 5)
+def test_estimates_of_a_sample(tiny: Tiny) -> None:
+    sampled = sampled_pool(tiny.pipeline(), 5)
     append_lines(sampled.log, drawn(sampled.design, 0, 9))
-    assert check_edges(fresh, SAMPLED) > 5
-    evaluate_now(fresh)
-    assert not_fresh(fresh) == {}
-    assert evaluate_now(fresh).computed == 0
-    assert latest(fresh, SAMPLED_ESTIMATES_KEY).metadata["labels"].value != 0
+    assert check_edges(tiny, SAMPLED) > 5
+    evaluate_now(tiny)
+    assert not_fresh(tiny) == {}
+    assert evaluate_now(tiny).computed == 0
+    assert latest(tiny, SAMPLED_ESTIMATES_KEY).metadata["labels"].value != 0
     append_lines(sampled.log, drawn(sampled.design, 9, 12))
-    assert fresh.run() == {"sampled_labels", "sampled_estimates"}
+    assert tiny.run() == {"sampled_labels", "sampled_estimates"}
 
 
 def drawn(design: Design, first: int, end: int) -> list[LoggedJudgment]:

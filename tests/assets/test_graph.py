@@ -26,7 +26,9 @@ from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
+from tests.answers.answering import with_answers
 from tests.dagster_state import definitions
+from tests.llm.server import Server
 from tests.tiny_experiment import MINILM, Tiny
 
 ROOT = Path(__file__).parents[2]
@@ -222,6 +224,14 @@ def test_a_name_with_dots_and_dashes_is_loadable(fresh: Tiny) -> None:
 
 LOAD = """
 import sys
+from pathlib import Path
+import yaml
+from tests.dagster_state import definitions
+from tests.tiny_experiment import Tiny
+judged = Tiny(Path("judged"), yaml.safe_load(Path("judged/data/experiment.yaml").open()))
+keys = definitions(judged).resolve_asset_graph().get_all_asset_keys()
+print("relevance_verdicts" in {key.path[-1] for key in keys})
+print("rag_assets.llm.models" in sys.modules)
 import rag_assets.definitions
 found = rag_assets.definitions.defs()
 print(sorted({key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()}))
@@ -229,27 +239,26 @@ print(sorted({"torch", "sentence_transformers", "faiss", "transformers"} & set(s
 """
 
 
-def load_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"}
-    return subprocess.run(
-        [sys.executable, *options, "-c", LOAD],
-        cwd=folder,
-        env=environment,
+def test_loading_is_silent_needs_no_model_and_asks_nobody(tmp_path: Path, server: Server) -> None:
+    tiny = use_everything(Tiny(tmp_path / "tiny").write())
+    (tmp_path / "data").mkdir()
+    tiny.folder.rename(tmp_path / "data" / "tiny")
+    model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
+    judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
+    with_answers(Tiny(tmp_path / "judged").write(), llm=model, judges=judges)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-
-
-def test_loading_is_silent_and_needs_no_model(tmp_path: Path) -> None:
-    tiny = use_everything(Tiny(tmp_path / "tiny").write())
-    (tmp_path / "data").mkdir()
-    tiny.folder.rename(tmp_path / "data" / "tiny")
-    done = load_in(tmp_path)
     assert done.stderr == ""
-    assert done.stdout.splitlines() == ["['tiny']", "[]"]
+    assert done.stdout.splitlines() == ["True", "False", "['tiny']", "[]"]
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["tiny"]
+    assert server.received == []
 
 
 class TestDefs:

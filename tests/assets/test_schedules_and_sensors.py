@@ -75,12 +75,12 @@ defs = dg.Definitions.merge(
 
 
 def test_what_the_job_tells_names_assets_of_the_project_above_it(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAG_ASSETS_STORE", str(tiny.settings.store))
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(small.settings.store))
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     file = tmp_path / "location.py"
-    file.write_text(LOCATION.format(folder=str(tiny.folder)), encoding="utf-8")
+    file.write_text(LOCATION.format(folder=str(small.folder)), encoding="utf-8")
     names = runpy.run_path(str(file))
 
     def stale(instance: dg.DagsterInstance) -> StaleStatus:
@@ -99,8 +99,8 @@ def test_what_the_job_tells_names_assets_of_the_project_above_it(
         assert stale(instance) is StaleStatus.STALE
         run()
         assert stale(instance) is StaleStatus.FRESH
-        tiny.write_document("new.md", "# New\n\nA new ferry.\n")
-        evaluate_now(tiny)  # knows of the assets above by what the job told
+        small.write_document("new.md", "# New\n\nA new ferry.\n")
+        evaluate_now(small)  # knows of the assets above by what the job told
         assert stale(instance) is StaleStatus.FRESH
 
 

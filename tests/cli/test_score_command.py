@@ -16,7 +16,6 @@ from click.testing import CliRunner, Result
 
 from rag_assets.cli import main
 from rag_assets.evaluation.dialects import DIALECTS
-from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke, RunProcess
 
 RUN = "q1 Q0 d2 1 3.0 t\nq1 Q0 d1 2 2.0 t\nq1 Q0 d3 3 1.0 t\nq9 Q0 d1 1 1.0 t\n"
@@ -335,16 +334,14 @@ BM25 = "bm25: {type: bm25, analyzer: english}"
 
 
 @pytest.mark.parametrize("name", ["run.trec", "run.jsonl", "run.parquet"])
-def test_a_run_goes_out_and_comes_back(invoke: Invoke, tmp_path: Path, name: str) -> None:
-    files = {"experiment.yaml": f"retrievers: {{{BM25}}}\ntop_k: [1, 3]\n"}
-    folder, store = write_beir(tmp_path / "tiny", files), tmp_path / "store"
-    assert invoke("evaluate", folder, "--store", store).exit_code == 0
+def test_a_run_goes_out_and_comes_back(invoke: Invoke, again: tuple[Path, Path], name: str) -> None:
+    folder, store = again
     out = folder / name
     done = invoke("export-run", folder, "--retriever", "bm25", "--out", out, "--store", store)
     assert done.exit_code == 0, done.output
-    assert done.stdout.endswith(" rows, top_k 3\n")
+    assert done.stdout.endswith(" rows, top_k 10\n")
     both = f"{BM25}, file: {{type: run_file, path: {name}}}"
-    yaml = f"retrievers: {{{both}}}\ntop_k: [1, 3]\n"
+    yaml = f"retrievers: {{{both}}}\ntop_k: [1, 3, 10]\n"
     (folder / "experiment.yaml").write_text(yaml, encoding="utf-8")
     assert invoke("evaluate", folder, "--store", store).exit_code == 0
     shown = invoke("leaderboard", folder, "--store", store, "--format", "csv")

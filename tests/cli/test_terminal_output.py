@@ -17,7 +17,8 @@ from rag_assets.cli.progress_bars import (
 )
 from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke, RunProcess
-from tests.terminal import ESCAPE, written_to_terminal
+from tests.forked import Forks
+from tests.terminal import ESCAPE, forked_to_terminal, written_to_terminal
 
 LONG = "what_the_search_in_production_returned_in_november"
 YAML = f"retrievers: {{bm25: {{type: bm25}}, {LONG}: {{type: bm25, k1: 2}}}}\n"
@@ -76,10 +77,12 @@ def test_a_terminal_marks_the_best_value_and_no_color_leaves_it_bold(wide: Path)
     assert ESCAPE.sub("", colour) == ESCAPE.sub("", bold)
 
 
-def test_an_evaluation_says_what_is_computed_and_leaves_the_table(tmp_path: Path) -> None:
+def test_an_evaluation_says_what_is_computed_and_leaves_the_table(
+    tmp_path: Path, forks: Forks
+) -> None:
     folder = write_beir(tmp_path / "tiny", {"experiment.yaml": "retrievers: {b: {type: bm25}}\n"})
     words = ["evaluate", str(folder), "--store", str(tmp_path / "store")]
-    written = ESCAPE.sub("", written_to_terminal(["-m", "rag_assets.cli", *words], {}))
+    written = ESCAPE.sub("", forked_to_terminal(forks, words))
     lines = [line.strip() for line in re.split(r"[\r\n]+", written)]
     assert any(re.search(r" 0:\d\d \d+ of at most \d+ computed  \w+", line) for line in lines)
     (title,) = [n for n, line in enumerate(lines) if line.startswith("tiny: top_k 10, mean over")]

@@ -48,7 +48,7 @@ WORDINGS = ("{0} {1} {2}", "what is said of {1} and {0}", "tell me about {2} {0}
 
 
 class Row(NamedTuple):
-    """What differs between journeys; the values are those of :data:`VALUES`."""
+    """What differs between journeys: values of :data:`VALUES`, several of ``then``."""
 
     labels: str
     search: str

@@ -16,6 +16,9 @@ from tests.journeys.folder import VALUES, Row
 
 FILE = Path(__file__).with_name("pairs.csv")
 
+FOLLOWED_BY = 3
+"""So many things are done at most after the evaluations of one journey: these cost far more."""
+
 Values = frozenset[tuple[int, str]]
 """Some values of different kinds, each with the number of its kind."""
 
@@ -44,8 +47,9 @@ def combined(strength: int) -> set[Values]:
 
 
 def covered(row: Row, strength: int) -> Iterator[Values]:
-    """Yield what meets in a journey."""
-    yield from map(frozenset, combinations(enumerate(row), strength))
+    """Yield what meets in a journey: each thing that is done at its end meets all before."""
+    for then in row.then.split("+"):
+        yield from map(frozenset, combinations(enumerate(row._replace(then=then)), strength))
 
 
 def covering_rows(strength: int, seed: int = 0) -> list[Row]:
@@ -63,8 +67,24 @@ def covering_rows(strength: int, seed: int = 0) -> list[Row]:
             candidates, key=lambda row: len(open_choices.intersection(covered(row, strength)))
         )
         open_choices.difference_update(covered(best, strength))
-        rows.append(best)
+        rows.append(_followed(best, open_choices, strength))
     return rows
+
+
+def _followed(row: Row, open_choices: set[Values], strength: int) -> Row:
+    """Return a journey at whose end more is done; what meets by that is open no more."""
+    then = [row.then]
+    while len(then) < FOLLOWED_BY:
+        met = {
+            one: open_choices.intersection(covered(row._replace(then=one), strength))
+            for one in VALUES["then"]
+        }
+        best = max(met, key=lambda one: len(met[one]))
+        if not met[best]:
+            break
+        open_choices -= met[best]
+        then.append(best)
+    return row._replace(then="+".join(sorted(then, key=VALUES["then"].index)))
 
 
 def _completed(

@@ -20,7 +20,7 @@ ROWS = stored_rows()
 ADVICES: dict[str, str] = json.loads(Path(__file__).with_name("advices.json").read_text("utf-8"))
 """Each command that a message advises -> the journey that meets it, or why none does."""
 
-IN_PROCESSES = 16
+IN_PROCESSES = 8
 """Of so many journeys one runs as real processes."""
 
 

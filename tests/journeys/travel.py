@@ -258,12 +258,13 @@ THEN: Mapping[str, Sequence[str]] = {
 def follow(journey: Journey) -> None:
     """Do what comes after the evaluations."""
     row, ids = journey.folder.row, journey.evaluations
-    if row.then == "dagster":
-        journey.job()
-    if row.then == "python":
-        journey.python()
     metric = "" if row.metric == "more" else f"--metric {METRICS[row.metric]}"
-    for line in THEN[row.then]:
-        arguments = shlex.split(line.format(metric=metric, first=ids[0], last=ids[-1]))
-        is_page = arguments[0] == "label" and "--status" not in arguments
-        journey.run(*arguments, person=looks if is_page else None)
+    for then in row.then.split("+"):
+        if then == "dagster":
+            journey.job()
+        if then == "python":
+            journey.python()
+        for line in THEN[then]:
+            arguments = shlex.split(line.format(metric=metric, first=ids[0], last=ids[-1]))
+            is_page = arguments[0] == "label" and "--status" not in arguments
+            journey.run(*arguments, person=looks if is_page else None)
