@@ -136,8 +136,7 @@ def set_faiss(settings: dict[str, int]) -> None:
 
 def graph(folder: Path, count: int, directions: int) -> dict[str, Any]:
     """Measure a graph over vectors of so many independent directions, beside exact search."""
-    from rag_assets.retrieval.dense.embedding import HnswOptions
-    from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
+    from rag_assets.retrieval.dense.embedding import HnswIndex, HnswOptions, save_graph
     from rag_assets.retrieval.dense.vector_index import VectorIndex
 
     generator = np.random.default_rng(directions)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from rag_assets.errors import ModelUnavailable
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.retrieval.base import EmbeddingRetriever, Retriever
-from rag_assets.retrieval.external.base import ExternalRetriever, QueryEmbedding
+from rag_assets.retrieval.external.base import ExternalRetriever
 from rag_assets.retrieval.workspace import retriever_prompts
 
 
@@ -45,9 +45,10 @@ def prompt_warnings(experiment: Experiment) -> list[str]:
 
 
 def _prompt_warning(config: Retriever) -> str | None:
-    embedding: QueryEmbedding | None = getattr(config, "embedding", None)
-    if embedding is not None:  # of a search that is not ours, which has the documents' vectors
-        warning = embedding.prompts().warning(embedding.model, ("query",))
+    embedding = getattr(config, "embedding", None)
+    prompts = retriever_prompts(embedding)
+    if prompts is not None:  # of a search that is not ours, which has the documents' vectors
+        warning = prompts.warning(embedding.model, ("query",))
         return f"embedding: {warning}" if warning else None
     served = isinstance(config, EmbeddingRetriever) and config.asks_server
     prompts = retriever_prompts(config, served=served)

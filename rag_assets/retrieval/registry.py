@@ -49,7 +49,7 @@ _OWN = {
     "sql": "external.sql:SqlRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.embedding:OpenAIEmbedding",
-    "splade": "dense.embedding:Splade",
+    "splade": "dense.splade:Splade",
     "qdrant": "dense.qdrant:Qdrant",
 }
 """``type`` -> module below this package, and class, in the order in which people see them."""

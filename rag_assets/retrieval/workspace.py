@@ -82,8 +82,8 @@ class Workspace:
 
     def encoder_options(self, options: Any, cache: str) -> dict[str, Any]:  # noqa: ANN401
         """Return the arguments of an encoder by a local model; ``cache`` keeps its vectors."""
-        query_prompt = getattr(options, "query_prompt", None)
-        prompts = prompts_of(options.model, query_prompt, options.document_prompt)
+        given = (getattr(options, name, None) for name in ("query_prompt", "document_prompt"))
+        prompts = prompts_of(options.model, *given)
         return {
             "model": options.model,
             "query_prompt": prompts.for_encoder("query"),

@@ -226,12 +226,12 @@ class ArtifactStore:
             return artifact
         remove(path)  # one that is damaged
         manifest = read_manifest(path)
-        if manifest is None and remote.manifest(path) is not None:
+        if manifest is None or TABLE in manifest.files:
+            remote.fetch_entry(path)
             manifest = read_manifest(path)
         if manifest is not None and TABLE not in manifest.files:
             return Artifact(path, manifest, remote.fetch_artifact)
-        if manifest is not None and remote.fetch_artifact(path):
-            artifact = self._read_here(path)
+        artifact = self._read_here(path)
         if artifact is None:
             remote.damaged.add(path)
         return artifact

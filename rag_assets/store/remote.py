@@ -268,12 +268,8 @@ class Objects:
         return True
 
     def delete(self, name: str) -> None:
-        """Delete an object; one that is gone is no failure."""
-        try:
-            self._ask("delete_object", name)
-        except Refused as error:
-            if not error.is_missing:
-                raise
+        """Delete an object; to S3, one that is gone is no failure."""
+        self._ask("delete_object", name)
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         """Yield the content of one object as of one moment; nothing: there is none."""
@@ -428,14 +424,17 @@ class LocalCopy:
         ]
         each(lambda name: self.objects.fetch(name, self.folder / name), missing)
 
+    def fetch_entry(self, path: Path) -> None:
+        """Fetch an artifact: a table, or of a folder the manifest alone."""
+        if f"{self.name(path)}/{TABLE}" in self.listing:
+            self.fetch_artifact(path)
+        elif (content := self._manifest(path)) is not None:
+            write_text(manifest_file(path), content.decode("utf-8", "replace"), durable=False)
+
     def fetch_entries(self, paths: Iterable[Path]) -> None:
-        """Fetch artifacts: tables, and of folders the manifests alone."""
-
-        def fetch(path: Path) -> None:
-            if f'"{TABLE}"'.encode() in (self.manifest(path) or b""):
-                self.fetch_artifact(path)
-
-        each(fetch, [path for path in dict.fromkeys(paths) if not (path / MANIFEST).is_file()])
+        """Fetch artifacts, as :meth:`fetch_entry` does, which are not here yet."""
+        new = [path for path in dict.fromkeys(paths) if not (path / MANIFEST).is_file()]
+        each(self.fetch_entry, new)
 
     def has(self, path: Path) -> bool:
         """Return whether an artifact is there, and not known to be damaged."""
@@ -446,18 +445,15 @@ class LocalCopy:
         start = f"{self.name(folder)}/"
         return {n[len(start) :].partition("/")[0] for n in self.listing if n.startswith(start)}
 
-    def manifest(self, path: Path) -> bytes | None:
-        """Return the manifest of an artifact that is there, and keep it; None: it is not."""
-        content = self.objects.read(f"{self.name(path)}/{MANIFEST}")
-        if content is not None:
-            write_text(manifest_file(path), content.decode("utf-8", "replace"), durable=False)
-        return content
+    def _manifest(self, path: Path) -> bytes | None:
+        """Return the manifest of an artifact that is there; None: it is not."""
+        return self.objects.read(f"{self.name(path)}/{MANIFEST}")
 
     def fetch_artifact(self, path: Path) -> bool:
         """Fetch an artifact with all its files; return whether it is here then."""
         if (path / MANIFEST).is_file():
             return True
-        manifest = self.manifest(path) or b""
+        manifest = self._manifest(path) or b""
         try:
             files = [str(file) for file in json.loads(manifest)["files"]]
         except (ValueError, TypeError, KeyError):
@@ -508,7 +504,7 @@ class LocalCopy:
         files = [file for file in _files(path) if file != manifest]
         refused = [f for f in files if not self.objects.send(f, self.name(f), expected)]
         if refused:
-            if self.objects.read(self.name(manifest)) is not None:
+            if self._manifest(path) is not None:
                 return False
             expected = ANY
         for file in refused:
@@ -655,13 +651,8 @@ def _carrier(server: Server) -> Callable[..., Any]:
             status, received, content = answer
             return awsrequest.AWSResponse(request.url, status, received, _Content(content))
         except ServerFailure as failed:
-            kind, problem = failed.kind, str(failed)
-        # Of these kinds, so that it is tried again.
-        if kind == "late":
-            raise exceptions.ReadTimeoutError(endpoint_url=server.place)
-        if kind == "unconnected":
-            raise exceptions.EndpointConnectionError(endpoint_url=server.place)
-        raise exceptions.HTTPClientError(error=problem)
+            failure = failed
+        raise exceptions.HTTPClientError(error=failure)  # of this kind, so that it is tried again
 
     return carry
 
@@ -672,7 +663,6 @@ def _failure(address: Address, error: Exception) -> StoreError:
     The server's own words are left out: they may repeat the headers that were sent to it.
     """
     from botocore import exceptions
-    from botocore.parsers import ResponseParserError
 
     variable = ENDPOINT_VARIABLES[-1]
     at = f"at {address.endpoint} ({variable})"
@@ -680,18 +670,15 @@ def _failure(address: Address, error: Exception) -> StoreError:
         at = f"at AWS ({variable} names another server)"
     if isinstance(error, exceptions.ClientError):
         return _refusal(address, at, error.response)
+    problem = f"what answers {at} does not speak S3"
     if isinstance(error, exceptions.NoCredentialsError):
         problem = f"there are no credentials; {_SOUGHT}"
-    elif isinstance(error, exceptions.ReadTimeoutError):
-        problem = f"no answer in time {at}"
-    elif isinstance(error, exceptions.EndpointConnectionError):
-        problem = f"nothing answers {at}"
-    elif isinstance(error, exceptions.BotoCoreError) and not isinstance(
-        error, exceptions.HTTPClientError | ResponseParserError
-    ):
+    elif isinstance(error, exceptions.HTTPClientError):  # of `_carrier`
+        kind = getattr(error.kwargs.get("error"), "kind", "")
+        unserved = {"late": f"no answer in time {at}", "unconnected": f"nothing answers {at}"}
+        problem = unserved.get(kind, problem)
+    elif isinstance(error, exceptions.BotoCoreError):
         problem = _hidden(" ".join(str(error).split()))
-    else:
-        problem = f"what answers {at} does not speak S3"
     return StoreError(f"the store {address.url} cannot be used: {problem[:300]}")
 
 

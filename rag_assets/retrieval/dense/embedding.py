@@ -1,15 +1,21 @@
-"""Vectors of models in this process, ``type: embedding`` and ``splade``, and of servers.
+"""Vectors of a model in this process, ``type: embedding``, or of a server, ``openai_embedding``.
 
-``type: splade``: learned sparse vectors, searched exactly by inner product. The score is the sum
-over the components that query and chunk share, in float64, of the products of their weights, added
-in the order of the components: equal vectors have equal scores, whatever stands beside them. A
-chunk without a component of the query is no hit, as in any inverted index.
+They are searched exactly, or by a graph. Malkov and Yashunin: Efficient and Robust Approximate
+Nearest Neighbor Search Using Hierarchical Navigable Small World Graphs (2018), as faiss has it.
+``m`` is how many neighbours a chunk is linked to (twice as many in the lowest layer),
+``ef_construction`` how many candidates are looked at for each link, ``ef_search`` how many for a
+query.
+
+What a graph finds is approximate: a search gives ``ef_search`` candidates, whatever the depth that
+is asked for, so that a shorter list is the beginning of a longer one. Score and order among the
+candidates are exact, in float64. The graph is built by one thread in the order of the chunks' ids,
+with the fixed seed of faiss: equal vectors give an equal file.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -18,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, ValidationInfo, field_validator
 
+from rag_assets.errors import StoreError
 from rag_assets.llm.client import DEFAULT_BASE_URL
 from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.models import OpenAIEmbeddings
@@ -25,35 +32,33 @@ from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
     Progress,
     Rows,
-    SparseVector,
     ValueCache,
     Vectors,
     as_wanted,
+    checked_lengths,
     filled,
 )
-from rag_assets.models.encoder import Encoder, Kind, SparseTextEncoder
-from rag_assets.models.model_files import PACKAGES, ModelFiles, tokenizer_file
-from rag_assets.models.model_names import DEFAULT_MODEL, open_tokenizer
+from rag_assets.models.encoder import Encoder, Kind
+from rag_assets.models.model_files import PACKAGES, ModelFiles
+from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
-from rag_assets.ordering import Hits, byte_order_ranks, top_k
+from rag_assets.ordering import Hits, byte_order_ranks
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import TERMS, ArrayFolder, SparseIndex, load_sparse
-from rag_assets.retrieval.base import EmbeddingRetriever, QuerySearcher, Role, Searcher
-from rag_assets.retrieval.dense.hnsw import HnswIndex, save_graph
+from rag_assets.retrieval.base import EmbeddingRetriever, Role, Searcher
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
     dense_table,
     save_vectors,
-    sparse_table,
-    sparse_vectors,
     vectors_on_disk,
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.content_cache import text_keys
+
+GRAPH_FILE = "hnsw.faiss"
 
 
 class LocalModelRetriever(EmbeddingRetriever, ABC):
@@ -184,103 +189,96 @@ class BiEncoder(DenseRetriever):
         return VectorIndex.load(folder, self.similarity)
 
 
-class Splade(LocalModelRetriever):
-    """Learned sparse retrieval: a model weighs the words of its vocabulary for each text.
+@dataclass(frozen=True)
+class HnswIndex(VectorIndex):
+    """Vectors that are searched approximately, by a graph; a part of them exactly.
 
-    ``model`` is one of sentence-transformers' sparse encoders, or a masked language model, which is
-    pooled as in SPLADE v2. The prompts are put before every query or document; by default the
-    model's own. The score is the inner product; a chunk that shares no word is not found.
+    Attributes:
+        graph: faiss's index; it needs ``storage``, which is kept here for it.
+        storage: faiss's copy of the vectors.
+        ef_search: candidates of a query.
     """
 
-    search_kind: ClassVar[str | None] = "numpy"
-    search_packages: ClassVar[tuple[str, ...]] = ("numpy",)
-
-    type: Literal["splade"]
-    model: Annotated[str, Field(min_length=1), Role.MODEL]
-
-    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> SparseTextEncoder:
-        return SparseTextEncoder(**workspace.encoder_options(self, "sparse_embeddings"))
-
-    def build(
-        self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
-    ) -> Mapping[str, Any]:
-        """Embed the texts and write their vectors.
-
-        Among the facts are ``mean_components``, how many words a chunk has a weight for, and
-        ``n_truncated``, how many chunks are longer than the model reads.
-        """
-        vectors = self.vectors(texts, "document", workspace)
-        ids = chunks.column("chunk_id").to_pylist()
-        facts = build_index(ids, vectors, folder, self._name_of())
-        return {**facts, **self.truncation(texts, workspace)}
-
-    def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
-        texts = variants.column("text").to_pylist()
-        return sparse_table(variants, self.vectors(texts, "query", workspace))
-
-    def open(self, folder: Path) -> ComponentIndex:
-        return ComponentIndex.load(folder)
-
-    def _name_of(self) -> Callable[[int], str | None]:
-        """Return what names a component: the model's tokenizer, where it has a file of one."""
-        file = tokenizer_file(self.encoder().files.path)
-        return str if file is None else open_tokenizer(file).id_to_token
-
-
-@dataclass(frozen=True)
-class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
-    """Sparse vectors that are searched exactly: a column for each component of the model."""
+    graph: Any = None
+    storage: Any = None
+    ef_search: int = 256
 
     @classmethod
-    def load(cls, folder: Path) -> ComponentIndex:
-        """Open what :func:`build_index` wrote."""
-        files = ArrayFolder(folder)
-        return cls(**vars(load_sparse(files, files.table(TERMS))))
+    def load(
+        cls, folder: Path, similarity: Similarity = "cosine", ef_search: int = 256
+    ) -> HnswIndex:
+        """Open what ``save_graph`` wrote."""
+        faiss, index = _faiss(), VectorIndex.load(folder, similarity)
+        try:
+            graph = faiss.read_index(str(folder / GRAPH_FILE))
+        except RuntimeError as error:
+            what = str(error).splitlines()[0]
+            raise StoreError(f"graph {folder / GRAPH_FILE} cannot be read: {what}") from error
+        if graph.ntotal != len(index.chunk_ids) or graph.metric_type != _metric(similarity):
+            raise StoreError(
+                f"embedding index {folder} is damaged: {len(index.chunk_ids)} ids, and a graph of "
+                f"{graph.ntotal} chunks"
+            )
+        storage = faiss.IndexFlat(graph.d, graph.metric_type)
+        if len(index.vectors):
+            storage.add(np.ascontiguousarray(index.vectors))
+        graph.storage, graph.own_fields = storage, False
+        return cls(index.chunk_ids, index.vectors, similarity, graph, storage, ef_search)
 
-    def read(self, queries: pa.Table) -> list[SparseVector]:
-        return sparse_vectors(queries)
+    def prepare(self) -> None:
+        """Do nothing: the graph has what it needs."""
 
-    def ranked(self, query: SparseVector, depth: int) -> Hits:
-        """Return the ``depth`` best chunks of those that share a component with a query.
-
-        Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
-        """
-        held = query.components < self.indptr.size - 1  # what no chunk has is left out
-        factors = query.weights[held].astype(np.float64)
-        scores = self.sums(query.components[held].tolist(), factors.tolist())
-        chunks = np.flatnonzero(scores)
-        best = top_k(scores[chunks], self.ids_rank[chunks], depth)
-        return Hits(chunks[best], scores[chunks][best])
+    def best_of_block(self, queries: Vectors, k: int) -> list[Hits]:
+        """Return for each query the best ``k`` of the chunks that the graph leads to."""
+        parameters = _faiss().SearchParametersHNSW(efSearch=self.ef_search)
+        fetched = min(self.ef_search, len(self.chunk_ids))
+        block = np.ascontiguousarray(queries)
+        _, candidates = self.graph.search(block, fetched, params=parameters)
+        pairs = zip(block, candidates, strict=True)  # -1: there are no more
+        return [self.ranked(query, positions[positions >= 0], k) for query, positions in pairs]
 
 
-def build_index(
+def save_graph(
     chunk_ids: Sequence[str],
-    vectors: Sequence[SparseVector],
+    vectors: Vectors,
     folder: Path,
-    name_of: Callable[[int], str | None] = str,
+    *,
+    similarity: Similarity,
+    m: int,
+    ef_construction: int,
 ) -> dict[str, Any]:
-    """Write an index into an existing folder, ordered by id; a nameless component is a number."""
-    from scipy.sparse import csr_array
+    """Write vectors, ordered by id, and their graph into an existing folder."""
+    faiss = _faiss()
+    order = np.argsort(byte_order_ranks(chunk_ids))
+    ids = [chunk_ids[row] for row in order]
+    ordered = np.ascontiguousarray(vectors[order], dtype=np.float32)
+    facts = save_vectors(ids, ordered, folder)
+    checked_lengths(ordered, lambda row: f"chunk '{ids[row]}'")
+    graph = faiss.IndexHNSWFlat(max(ordered.shape[1], 1), m, _metric(similarity))
+    graph.hnsw.efConstruction = ef_construction
+    # Several threads would link chunks in the order in which they happen to be done.
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        graph.add(ordered.reshape(len(ids), -1) if ids else np.empty((0, graph.d), np.float32))
+    finally:
+        faiss.omp_set_num_threads(threads)
+    # The vectors lie beside it already.
+    faiss.write_index(graph, str(folder / GRAPH_FILE), faiss.IO_FLAG_SKIP_STORAGE)
+    return {**facts, "graph_bytes": (folder / GRAPH_FILE).stat().st_size}
 
-    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
-    lengths = [len(vectors[row].components) for row in order]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
-    parts = [none, *(vectors[row] for row in order)]
-    components = np.concatenate([part.components for part in parts]).astype(np.int32)
-    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
-    shape = (len(order), int(components.max(initial=-1)) + 1)
-    turned = csr_array((weights, components, starts), shape=shape).tocsc()
-    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
-    index = SparseIndex([chunk_ids[row] for row in order], turned.data, chunks, first)
-    files = ArrayFolder(folder)
-    index.save_tables(files, [name_of(number) or str(number) for number in range(shape[1])])
-    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
-    return {
-        "chunks": len(lengths),
-        "bytes": files.size,
-        "mean_components": mean,
-    }
+
+def _metric(similarity: Similarity) -> int:
+    """Return what a graph compares by: the cosine is the inner product of unit vectors."""
+    faiss = _faiss()
+    metric: int = faiss.METRIC_L2 if similarity == "euclidean" else faiss.METRIC_INNER_PRODUCT
+    return metric
+
+
+def _faiss() -> Any:  # noqa: ANN401 (its published types lack what is used here)
+    import faiss
+
+    return faiss
 
 
 Count = Annotated[int, Field(ge=1, strict=True)]

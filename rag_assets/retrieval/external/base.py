@@ -22,7 +22,6 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from rag_assets.models.encoder import Encoder
-from rag_assets.models.known_prompts import Prompts, prompts_of
 from rag_assets.models.model_files import PACKAGES
 from rag_assets.options import Depth, Number, Options
 from rag_assets.package_versions import version
@@ -341,7 +340,7 @@ class QueryEmbedding(Options):
         Raises:
             ModelUnavailable: the model cannot be loaded.
         """
-        encoder = self._encoder(workspace)
+        encoder = self.encoder(workspace)
         array = measured(
             lambda progress: encoder.encode(texts, kind="query", progress=progress),
             texts,
@@ -353,30 +352,14 @@ class QueryEmbedding(Options):
 
     def seconds(self, text: str) -> float:
         """Return the wall time of embedding a query, past the cache."""
-        encoder, before = self._encoder(NO_WORKSPACE), time.perf_counter()
+        encoder, before = self.encoder(), time.perf_counter()
         encoder.encode_now([text], kind="query")
         return time.perf_counter() - before
 
-    def described(self) -> Mapping[str, Any]:
-        """Return all that determines a vector, without loading the model."""
-        return self._encoder(NO_WORKSPACE).describe("query")
-
-    def prompts(self) -> Prompts:
-        """Return what is put before queries.
-
-        Raises:
-            ModelUnavailable: the model's files cannot be had.
-        """
-        return prompts_of(self.model, self.query_prompt, "")
-
-    def _encoder(self, workspace: Workspace) -> Encoder:
-        return Encoder(
-            self.model,
-            query_prompt=self.prompts().for_encoder("query"),
-            normalise=self.normalise,
-            cache=workspace.cache_of("embeddings"),
-            compute=workspace.compute,
-        )
+    def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
+        """Return the model with its prompt and cache; it is loaded for the first unknown text."""
+        options = workspace.encoder_options(self, "embeddings")
+        return Encoder(**options, normalise=self.normalise)
 
 
 class ServedRetriever(ExternalRetriever, ABC):
@@ -390,7 +373,11 @@ class ServedRetriever(ExternalRetriever, ABC):
         return self.embedding.vectors(texts, workspace)
 
     def ranking_config(self) -> Mapping[str, Any]:
-        embedding = {} if self.embedding is None else {"embedding": self.embedding.described()}
+        embedding = (
+            {}
+            if self.embedding is None
+            else {"embedding": self.embedding.encoder().describe("query")}
+        )
         return {**super().ranking_config(), **embedding}
 
     def versions(self) -> Mapping[str, str]:

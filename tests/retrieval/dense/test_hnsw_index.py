@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import SparseVector
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.dense.embedding import ComponentIndex, build_index
-from rag_assets.retrieval.dense.hnsw import GRAPH_FILE, HnswIndex, save_graph
+from rag_assets.retrieval.dense.embedding import GRAPH_FILE, HnswIndex, save_graph
+from rag_assets.retrieval.dense.splade import ComponentIndex, build_index
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
