@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from rag_assets.errors import ModelUnavailable
 from rag_assets.experiment.experiment import Experiment
@@ -45,7 +46,7 @@ def prompt_warnings(experiment: Experiment) -> list[str]:
 
 
 def _prompt_warning(config: Retriever) -> str | None:
-    embedding = getattr(config, "embedding", None)
+    embedding: Any = getattr(config, "embedding", None)
     prompts = retriever_prompts(embedding)
     if prompts is not None:  # of a search that is not ours, which has the documents' vectors
         warning = prompts.warning(embedding.model, ("query",))

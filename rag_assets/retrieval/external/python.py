@@ -16,7 +16,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -116,33 +115,25 @@ class PythonRetriever(CodeRetriever):
         return load(Call.of(self.call))
 
 
-@dataclass
-class _Job:
-    """A call and its outcome; ``is_left`` if nobody waits for it any more."""
-
-    work: Callable[[], Any]
-    done: Future[Any] = field(default_factory=Future)
-    is_left: bool = False
-
-
 class CalledCode:
     """A user's code, called in threads of its own; nothing of them outlives the process."""
 
     def __init__(self, config: CodeRetriever) -> None:
         self._config, self._lock = config, threading.Lock()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+        self._calls = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         for _ in range(config.concurrency):
             self._start()
         try:
-            self._ask: Ask = self._put(partial(_loaded, config)).done.result()
+            self._ask: Ask = self._called(partial(_loaded, config)).result()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         for _ in range(self._config.concurrency):
-            self._jobs.put(None)
+            self._calls.put(None)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -150,33 +141,36 @@ class CalledCode:
         return reason
 
     def ask(self, values: Mapping[str, Any]) -> tuple[QueryResult, float]:
-        job, timeout = self._put(partial(self._result, values)), self._config.timeout
+        outcome, timeout = self._called(partial(self._result, values)), self._config.timeout
         started = time.perf_counter()
         try:
-            result: QueryResult = job.done.result(timeout)
+            result: QueryResult = outcome.result(timeout)
         except TimeoutError:
-            job.is_left = not job.done.done()
-            if job.is_left:
+            if outcome.cancel():
                 self._start()
             raise late(timeout) from None
         return result, time.perf_counter() - started
 
-    def _put(self, work: Callable[[], Any]) -> _Job:
-        job = _Job(work)
-        self._jobs.put(job)
-        return job
+    def _called(self, work: Callable[[], Any]) -> Future[Any]:
+        """Let a thread do something; one whose outcome is cancelled meanwhile ends with it."""
+        outcome: Future[Any] = Future()
+        self._calls.put((work, outcome))
+        return outcome
 
     def _start(self) -> None:
         threading.Thread(target=self._run, name="rag_assets call", daemon=True).start()
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (call := self._calls.get()) is not None:
+            work, outcome = call
             try:
-                job.done.set_result(job.work())
-            except BaseException as error:
-                job.done.set_exception(error)
-            if job.is_left:
+                result = work()
+            except BaseException as error:  # of loading the code, which nobody gives up
+                outcome.set_exception(error)
+                continue
+            if not outcome.set_running_or_notify_cancel():
                 return
+            outcome.set_result(result)
 
     def _result(self, values: Mapping[str, Any]) -> QueryResult:
         """Call the code, and read what it returns: that of a generator is code too."""
@@ -225,32 +219,31 @@ def reason_of(error: BaseException) -> str:
 def _loaded(config: CodeRetriever) -> Ask:
     """Load the code, and return how it is asked."""
     try:
-        ask = _asking(config.load(), config)
+        return _asking(config.load(), config)
     except UsageError:
         raise
+    except Rejected as problem:
+        raise UsageError(f"call {config.call}: {problem}") from None
     except BaseException as error:  # whatever a user's code raises, in this thread
         raise UsageError(f"call {config.call}: cannot be loaded: {reason_of(error)}") from error
-    if isinstance(ask, str):
-        raise UsageError(f"call {config.call}: {ask}")
-    return ask
 
 
-def _asking(target: Any, config: CodeRetriever) -> Ask | str:  # noqa: ANN401 (a user's object)
-    """Return how a function, a class or an object is asked; a text says why it cannot be."""
+def _asking(target: Any, config: CodeRetriever) -> Ask:  # noqa: ANN401 (a user's object)
+    """Return how a function, a class or an object is asked; raises Rejected if it cannot be."""
     options = dict(config.options)
     if inspect.isclass(target) or _is_factory(target, options):
         target, options = target(**options), {}
     for name in ("invoke", "retrieve", "run"):
         if not inspect.isroutine(target) and callable(getattr(target, name, None)):
             if options:
-                return f"is an object with `{name}`, which takes no `options`"
+                raise Rejected(f"is an object with `{name}`, which takes no `options`")
             return _by_run(target) if name == "run" else _by_method(target, name)
     if callable(target) and _takes(target, 2, options):
         return partial(target, **options)
     if callable(target) and _takes(target, 1, options):
         return lambda query, k: target(query, **options)
     given = ", ".join(["query", "k", *(f"{name}=" for name in options)])
-    return (
+    raise Rejected(
         f"is a {type(target).__name__} that cannot be called with ({given}), "
         "nor has it `invoke`, `retrieve` or `run`"
     )
@@ -286,14 +279,14 @@ def _by_method(target: Any, name: str) -> Ask:  # noqa: ANN401
     return lambda query, k: getattr(asking_for(k), name)(query)
 
 
-def _by_run(target: Any) -> Ask | str:  # noqa: ANN401
+def _by_run(target: Any) -> Ask:  # noqa: ANN401
     if callable(getattr(target, "warm_up", None)):
         target.warm_up()
     parameters = inspect.signature(target.run).parameters
     if "query" not in parameters:
         names = ", ".join(parameters) or "nothing"
         problem = f"its `run` takes no `query` but {names}"
-        return f"{problem}; write a function of (query, k) that runs it"
+        raise Rejected(f"{problem}; write a function of (query, k) that runs it")
     if "top_k" in parameters:
         return lambda query, k: target.run(query=query, top_k=k)
     return lambda query, k: target.run(query=query)

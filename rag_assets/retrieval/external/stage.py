@@ -13,8 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.latency_sample import BUDGET_SECONDS, keep_part, kept_part, timed_queries
@@ -238,7 +236,9 @@ class ExternalHits(_SearchStage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         rankings = Input("rankings", rankings_key(key["retriever"]))
-        return [rankings, *_places(experiment, key["retriever"])]
+        chunkings = experiment.chunkings_of(key["retriever"])
+        chunks = [Input("chunks", chunks_key(name), "spans") for name in chunkings]
+        return [rankings, Input("documents", DOCUMENTS_KEY, "text"), *chunks]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         # Whether it can return chunks of its own.
@@ -247,10 +247,10 @@ class ExternalHits(_SearchStage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, retriever = context.experiment, key["retriever"]
-        rankings = context.artifact(rankings_key(retriever))
-        places = _place_tables(context, retriever)
+        rankings, *places = (context.artifact(item.key) for item in self.inputs(experiment, key))
+        tables = (artifact.table() for artifact in (rankings, *places))
         is_own = experiment.locates(retriever)
-        table, failures = located(rankings.table(), *places, experiment.judge, has_own=is_own)
+        table, failures = located(*tables, judge=experiment.judge, has_own=is_own)
         for query_id, problem in () if is_own else failures.items():
             file = next(iter(experiment.retrievers[retriever].files().values()), None)
             raise DataError(f"query '{query_id}': {problem}", file=file)
@@ -284,16 +284,3 @@ class ExternalRuns(RunsStage):
 def rankings_key(retriever: str) -> ArtifactKey:
     """Return what a search returned."""
     return ArtifactKey.of("external_rankings", retriever=retriever)
-
-
-def _places(experiment: Experiment, retriever: str) -> list[Input]:
-    """Return the inputs in which hits are located: the documents, and chunks if there are."""
-    chunkings = experiment.chunkings_of(retriever)
-    chunks = [Input("chunks", chunks_key(name), "spans") for name in chunkings]
-    return [Input("documents", DOCUMENTS_KEY, "text"), *chunks]
-
-
-def _place_tables(context: StageContext, retriever: str) -> tuple[pa.Table, pa.Table | None]:
-    names = context.experiment.chunkings_of(retriever)
-    chunks = context.artifact(chunks_key(names[0])).table() if names else None
-    return context.artifact(DOCUMENTS_KEY).table(), chunks

@@ -50,9 +50,9 @@ class _Unit(NamedTuple):
 def located(
     rankings: pa.Table,
     documents: pa.Table,
-    chunks: pa.Table | None,
-    judge: str,
+    chunks: pa.Table | None = None,
     *,
+    judge: str,
     has_own: bool = True,
 ) -> tuple[pa.Table, dict[str, str]]:
     """Locate every hit.
@@ -175,13 +175,11 @@ def returned_spans(units: pa.Table) -> pa.Table:
 
     That document is named by the unit: see :func:`texts_not_located`.
     """
-    is_located, columns = (
-        _is_located(units),
-        dict(zip(units.column_names, units.columns, strict=True)),
-    )
+    is_located = _is_located(units)
     names = pc.if_else(is_located, units.column("document_id"), units.column("chunk_id"))
     lengths = pc.cast(pc.utf8_length(units.column("text")), units.column("end").type)
     ends = pc.if_else(is_located, units.column("end"), lengths)
+    columns = dict(zip(units.column_names, units.columns, strict=True))
     return pa.table({**columns, "document_id": names, "end": ends})
 
 

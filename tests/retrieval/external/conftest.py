@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
+from rag_assets.retrieval.external.base import ExternalRetriever, QueryResult
+from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny
 
@@ -122,6 +124,11 @@ def postgres_search() -> Iterator[SearchDatabase]:
     """A Postgres with pgvector; what a test makes in it, it removes."""
     with SearchDatabase.running() as database:
         yield database
+
+
+def search(config: ExternalRetriever, *texts: str, k: int = 10) -> list[QueryResult]:
+    with config.opened(NO_WORKSPACE) as ask:
+        return list(ask(texts, k))
 
 
 def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:

@@ -22,9 +22,8 @@ from rag_assets.retrieval.external import http
 from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.runs_stage import hits_key
-from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
-from tests.retrieval.external.conftest import rag_assets
+from tests.retrieval.external.conftest import rag_assets, search
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.servers import hostile
 from tests.tiny_experiment import DOCUMENTS, Tiny
@@ -44,11 +43,6 @@ KEY = "k3y-of-tests+42/do-not-tell"
 
 def retriever(**options: Any) -> HttpRetriever:
     return HttpRetriever.model_validate({**OPTIONS, **options})
-
-
-def search(config: HttpRetriever, *texts: str, k: int = 10) -> list[QueryResult]:
-    with config.opened(NO_WORKSPACE) as ask:
-        return list(ask(texts, k))
 
 
 def echo(request: Request) -> Reply:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit
 from rag_assets.retrieval.external.http import (
     HttpRetriever,
     filled,
@@ -26,6 +26,7 @@ from rag_assets.retrieval.external.http import (
     placeholders_in,
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE
+from tests.retrieval.external.conftest import search
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving
 from tests.tiny_experiment import QUERIES
 from tests.walked_page import DOCS
@@ -209,16 +210,11 @@ def recipe(name: str, server: Loopback, model: Path, **changes: Any) -> HttpRetr
     return HttpRetriever.model_validate(options)
 
 
-def search(config: HttpRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with config.opened(NO_WORKSPACE) as ask:
-        return list(ask(list(texts), k))
-
-
 def test_a_recipe_asks_and_reads_its_engine(
     name: str, server: Loopback, static_model: Path
 ) -> None:
     config = recipe(name, server, static_model)
-    results = search(config, [*TEXTS, "zzz"])
+    results = search(config, *TEXTS, "zzz", k=5)
     for text, request, result in zip([*TEXTS, "zzz"], server.received, results, strict=True):
         vector = config.embedding and config.embedding.vectors([text], NO_WORKSPACE)[0]
         wanted = request_of(name, text, vector)
@@ -246,7 +242,7 @@ def test_a_credential_that_is_refused_is_the_reason(
     config = recipe(name, server, static_model)
     for variable in VARIABLES:
         monkeypatch.setenv(variable, "another-key-9876543210")
-    (result,) = search(config, ["dog"])
+    (result,) = search(config, "dog")
     assert result.error == "HTTP 401: who are you"
 
 
@@ -335,7 +331,7 @@ def test_what_an_engine_says_is_wrong_is_a_failed_query(
 
     first = next(name for name, (own, _) in RECIPES.items() if own == heading)
     with serving(answer) as server:
-        (result,) = search(recipe(first, server, static_model), ["dog"])
+        (result,) = search(recipe(first, server, static_model), "dog")
     assert reason in str(result.error)
     assert list(result.hits) == []
 

@@ -18,10 +18,9 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.hosts import retriever_client
 from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.sql import Postgres, SqlRetriever, Statement
-from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.background import free_port
 from tests.postgres_server import PASSWORD
-from tests.retrieval.external.conftest import VARIABLE, SearchDatabase
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, search
 from tests.tiny_experiment import Tiny
 
 WORDS = "plainto_tsquery('english', :query)"
@@ -65,11 +64,6 @@ def retriever(query: str = FULL_TEXT, **options: Any) -> SqlRetriever:
     if "database" not in given:
         given.setdefault("dsn_env", VARIABLE)
     return SqlRetriever.model_validate(given)
-
-
-def search(config: SqlRetriever, *texts: str, k: int = 10) -> list[QueryResult]:
-    with config.opened(NO_WORKSPACE) as ask:
-        return list(ask(list(texts), k))
 
 
 def reason(config: SqlRetriever, text: str = "dog") -> str:

@@ -15,10 +15,10 @@ import pytest
 import snowballstemmer
 import yaml
 
-from rag_assets.retrieval.external.base import Hit, QueryResult
+from rag_assets.retrieval.external.base import Hit
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
-from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, vector_text
+from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, search, vector_text
 from tests.retrieval.external.test_http_recipes import HARMFUL
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 from tests.walked_page import DOCS
@@ -152,11 +152,6 @@ def recipe(name: str, model: Path, file: Path) -> SqlRetriever:
     return SqlRetriever.model_validate(options)
 
 
-def search(config: SqlRetriever, texts: list[str], k: int = 5) -> list[QueryResult]:
-    with config.opened(NO_WORKSPACE) as ask:
-        return list(ask(list(texts), k))
-
-
 def is_known(hit: Hit, index: Index) -> bool:
     if hit.document_id is not None:
         span = (hit.document_id, hit.start, hit.end)
@@ -165,7 +160,7 @@ def is_known(hit: Hit, index: Index) -> bool:
 
 
 def test_a_recipe_answers_every_query(searched: SqlRetriever, index: Index) -> None:
-    results = search(searched, TEXTS, k=3)
+    results = search(searched, *TEXTS, k=3)
     assert [result.error for result in results] == [None] * len(TEXTS)
     for result in results:
         assert all(is_known(hit, index) for hit in result.hits)
@@ -178,7 +173,7 @@ def test_a_recipe_answers_every_query(searched: SqlRetriever, index: Index) -> N
 @pytest.mark.parametrize("name", ["pgvector_exact", "pgvector_hnsw", "duckdb_vectors"])
 def test_nearest_vectors(searched: SqlRetriever, index: Index) -> None:
     assert searched.embedding is not None
-    for text, result in zip(TEXTS, search(searched, TEXTS), strict=True):
+    for text, result in zip(TEXTS, search(searched, *TEXTS, k=5), strict=True):
         expected = index.by_vector(searched.embedding.vectors([text], NO_WORKSPACE)[0])[:5]
         assert [hit.score for hit in result.hits] == pytest.approx(
             [score for score, _ in expected], abs=1e-6
@@ -208,7 +203,7 @@ def test_words_are_those_of_a_query(searched: SqlRetriever, index: Index) -> Non
         return set(_stems(sorted(words)))
 
     texts = [str(query["text"]) for query in QUERIES]
-    for text, result in zip(texts, search(searched, texts, k=100), strict=True):
+    for text, result in zip(texts, search(searched, *texts, k=100), strict=True):
         shared = {p.text for p in index.passages if stems(p.text) & stems(text)}
         assert {hit.text for hit in result.hits} == shared
         assert 0 < len(shared) < len(index.passages)
@@ -217,7 +212,7 @@ def test_words_are_those_of_a_query(searched: SqlRetriever, index: Index) -> Non
 @pytest.mark.parametrize("name", ["duckdb_words"])
 def test_words_in_duckdb(searched: SqlRetriever, index: Index) -> None:
     texts = [str(query["text"]) for query in QUERIES]
-    for text, result in zip(texts, search(searched, texts), strict=True):
+    for text, result in zip(texts, search(searched, *texts, k=5), strict=True):
         expected = index.by_words(text)[:5]
         assert [hit.score for hit in result.hits] == [score for score, _ in expected]
 
@@ -231,7 +226,7 @@ def test_a_hybrid_is_the_fusion_of_its_parts(
 ) -> None:
     monkeypatch.setenv(VARIABLE, tables.dsn)
     words, vectors, hybrid = (
-        search(recipe(name, static_model, file), TEXTS, k=100)
+        search(recipe(name, static_model, file), *TEXTS, k=100)
         for name in ("postgres_words", "pgvector_exact", "postgres_hybrid")
     )
     ids = {(passage.file, passage.text): passage_id(passage) for passage in index.passages}

@@ -14,19 +14,9 @@ from rag_assets.store.remote import ABSENT, ANY, ENDPOINT_VARIABLES, Address, Lo
 from rag_assets.store.settings import StoreSettings
 from tests.s3_server import VARIABLES, refusing_conditions
 from tests.servers.hostile import Handler, Hostile
+from tests.store.remote.conftest import copy_at
 
 CONFLICT = b"<Error><Code>ConditionalRequestConflict</Code></Error>"
-
-
-def copy_at(folder: Path, address: str) -> LocalCopy:
-    found = Address.of(address)
-    assert found is not None
-    return LocalCopy(folder, Objects(found))
-
-
-@pytest.fixture
-def here(tmp_path: Path, s3_store: str) -> LocalCopy:
-    return copy_at(tmp_path / "here", s3_store)
 
 
 def words(content: bytes | None) -> set[str]:
@@ -124,10 +114,7 @@ def test_who_never_comes_through_says_so(here: LocalCopy, monkeypatch: pytest.Mo
     assert here.objects.read("current") == str(number).encode()
 
 
-def test_the_first_of_two_that_send_one_artifact_wins(
-    here: LocalCopy, s3_store: str, tmp_path: Path
-) -> None:
-    other = copy_at(tmp_path / "other", s3_store)
+def test_the_first_of_two_that_send_one_artifact_wins(here: LocalCopy, other: LocalCopy) -> None:
     for copy in (here, other):
         path = copy.folder / "objects" / "chunks" / "1.parquet"
         path.parent.mkdir(parents=True)
@@ -138,9 +125,8 @@ def test_the_first_of_two_that_send_one_artifact_wins(
 
 
 def test_two_that_send_one_folder_leave_one_that_is_whole(
-    here: LocalCopy, s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: LocalCopy, other: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = copy_at(tmp_path / "other", s3_store)
     for copy in (here, other):
         whose = f"of {copy.folder.name}"
         for name in ("manifest.json", "table.parquet"):

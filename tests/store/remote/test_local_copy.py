@@ -9,28 +9,9 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store import remote
-from rag_assets.store.remote import REMOVED, Address, LocalCopy, Objects
+from rag_assets.store.remote import REMOVED, LocalCopy, Objects
 from tests.s3_server import deny_access
-
-
-def objects(address: str) -> Objects:
-    found = Address.of(address)
-    assert found is not None
-    return Objects(found)
-
-
-def copy_at(folder: Path, address: str) -> LocalCopy:
-    return LocalCopy(folder, objects(address))
-
-
-@pytest.fixture
-def here(tmp_path: Path, s3_store: str) -> LocalCopy:
-    return copy_at(tmp_path / "here", s3_store)
-
-
-@pytest.fixture
-def other(tmp_path: Path, s3_store: str) -> LocalCopy:
-    return copy_at(tmp_path / "other", s3_store)
+from tests.store.remote.conftest import objects
 
 
 def written(copy: LocalCopy, name: str, text: str) -> Path:
