@@ -62,7 +62,7 @@ def rows_of(
         for rank, hit in enumerate(result.hits, 1)
     ]
     rankings = EXTERNAL_RANKINGS.from_rows(rows)
-    hits, failures = located(rankings, CORPUS, chunks, judge, has_own=False)
+    hits, failures = located(rankings, CORPUS, chunks, judge=judge, has_own=False)
     columns = ("query_id", "rank", "score", "unit_id", "chunk_id", "document_id")
     ranked = unit_run(hits, judge).to_pylist()
     errors = {query: result.error for query, result in results.items() if result.error}

@@ -50,7 +50,7 @@ class Located(NamedTuple):
 
 
 def of(chunks: pa.Table | None = None, judge: str = "evidence", **hits: Sequence[Hit]) -> Located:
-    return Located(*located(rankings(**hits), CORPUS, chunks, judge))
+    return Located(*located(rankings(**hits), CORPUS, chunks, judge=judge))
 
 
 def columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
