@@ -9,7 +9,7 @@ import pytest
 
 from rag_assets.errors import StoreError
 from rag_assets.store import remote
-from rag_assets.store.remote import REMOVED, LocalCopy, Objects
+from rag_assets.store.remote import REMOVED, Answer, LocalCopy, Objects
 from tests.s3_server import deny_access
 from tests.store.remote.conftest import objects
 
@@ -68,6 +68,27 @@ def test_a_folder_is_there_when_its_manifest_is(here: LocalCopy, other: LocalCop
     written(other, "objects/index/12ab/data/values", "of a download that was interrupted")
     assert other.fetch_artifact(other.folder / "objects/index/12ab")
     assert (other.folder / "objects/index/12ab/data/values").read_text() == "values"
+
+
+def test_a_table_is_fetched_by_one_request_a_file(
+    here: LocalCopy, other: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"objects/chunks/12ab/{name}" for name in ("manifest.json", "table.parquet")]
+    files = [written(here, name, '{"files": {"table.parquet": ""}}') for name in names]
+    here.written.add(files[0].parent)
+    here.send_new()
+    other.refresh()
+    ask, asked = Objects._ask, list[str]()
+
+    def noted(self: Objects, operation: str, name: str, *more: str, **parameters: object) -> Answer:
+        asked.append(name)
+        return ask(self, operation, name, *more, **parameters)
+
+    monkeypatch.setattr(Objects, "_ask", noted)
+    other.fetch_entries([other.folder / "objects/chunks/12ab"])
+    assert sorted(asked) == names
+    assert (other.folder / names[1]).exists()
+    assert not (other.folder / "manifests").exists()
 
 
 def test_caches_are_sent_and_fetched(here: LocalCopy, other: LocalCopy) -> None:
