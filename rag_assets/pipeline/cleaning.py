@@ -384,11 +384,9 @@ def _table(item: Item) -> list[pa.Table]:
 def _cut_from(item: Item, texts: set[str]) -> Iterator[str]:
     """Yield the chunks of a table of chunks that were cut from one of the texts."""
     for table in _table(item) if item.kind == "chunks" else ():
-        yield from (chunk for chunk in table["text"].to_pylist() if _is_part(chunk, texts))
-
-
-def _is_part(chunk: str, texts: set[str]) -> bool:
-    return any(chunk in text for text in texts)
+        for chunk in table["text"].to_pylist():
+            if any(chunk in text for text in texts):
+                yield chunk
 
 
 def _holds(item: Item, fragments: tuple[str, ...]) -> bool:

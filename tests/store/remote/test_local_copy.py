@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_table_is_fetched_by_one_request_a_file(
     other.refresh()
     ask, asked = Objects._ask, list[str]()
 
-    def noted(self: Objects, operation: str, name: str, *more: str, **parameters: object) -> Answer:
+    def noted(self: Objects, operation: str, name: str, **parameters: Any) -> Answer:
         asked.append(name)
-        return ask(self, operation, name, *more, **parameters)
+        return ask(self, operation, name, **parameters)
 
     monkeypatch.setattr(Objects, "_ask", noted)
     other.fetch_entries([other.folder / "objects/chunks/12ab"])
