@@ -184,6 +184,7 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     error = stdev([0.5] * 3 + [-0.5] * 4 + [0.0] * 7) / 14**0.5
     drop = found.checks[0].drop
     assert drop is not None
+    assert drop.detectable is not None
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
     needed = float(f"{14 * (drop.detectable / drop.drop) ** 2:.2g}")
     assert reason.endswith(
