@@ -25,6 +25,14 @@ from rag_assets.checks.check import (
     Partition,
     of_evaluation,
 )
+from rag_assets.checks.score_drift import (
+    FEWEST,
+    BestScores,
+    Limits,
+    ScoreDrift,
+    stability,
+    too_few,
+)
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.pipeline.evaluations import Evaluation
@@ -34,14 +42,6 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.statistics.score_drift import (
-    FEWEST,
-    BestScores,
-    Limits,
-    ScoreDrift,
-    stability,
-    too_few,
-)
 from rag_assets.statistics.units import Floats
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet

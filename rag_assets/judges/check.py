@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.hosts import circular_uses
-from rag_assets.judges.agreement import agreement
 from rag_assets.judges.answer_labels import needs_person
 from rag_assets.judges.base import (
     HIGHEST,
@@ -67,6 +66,7 @@ from rag_assets.llm.replies import reply_key
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS, column_values
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.statistics.agreement import agreement
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json

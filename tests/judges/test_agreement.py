@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rag_assets.judges.agreement import agreement
+from rag_assets.statistics.agreement import agreement
 from rag_assets.statistics.intervals import wilson
 
 Floats = npt.NDArray[np.float64]

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from rag_assets.checks.score_drift import BINS, stability
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
     fewest_falls,
     look_level,
     look_p_values,
 )
-from rag_assets.statistics.score_drift import BINS, stability
 from rag_assets.statistics.units import Counted, Floats, Resampling
 
 VALUES = arrays.arrays(
