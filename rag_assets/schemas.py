@@ -143,7 +143,7 @@ QUERIES = TableSchema(
 
 QUERY_VARIANTS = TableSchema(
     "query_sets",
-    "one variant of one query in one query set; variant 0 is the original",
+    "one variant of one query in one query set; variant 0 is the original, or stands for it",
     ("query_id", "variant"),
     query_id=Column(TEXT, "the query"),
     variant=Column(INT, "0 for the original text"),

@@ -26,6 +26,7 @@ from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.result import LEADING, EvaluationResult
+from rag_assets.report.robustness import robustness_rows
 from rag_assets.report.studies import studies_of, study_rows
 from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
@@ -255,14 +256,16 @@ def result_of(pipeline: Pipeline) -> Metadata:
         return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
     title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
     text = "\n\n".join([f"**{title}**", *sentences])
-    return {"winner": dg.MetadataValue.md(text), **_studies(view)}
+    return {"winner": dg.MetadataValue.md(text), **_below_winner(view)}
 
 
-def _studies(view: EvaluationResult) -> Metadata:
-    """Return a table for each option that several retrievers have with different values."""
+def _below_winner(view: EvaluationResult) -> Metadata:
+    """Return a table for each option with several values, and one of perturbed queries."""
     tables: Metadata = {}
-    for study in studies_of(view):
-        rows = study_rows(view, study)
+    every = {f"over {study.parameter}": study_rows(view, study) for study in studies_of(view)}
+    names = ("original", "kinds", "rate", "changed", "difference", "low", "high", "p_adjusted")
+    fallen = [{name: row.get(name) for name in names} for row in robustness_rows(view)]
+    for title, rows in {**every, **({"perturbed queries": fallen} if fallen else {})}.items():
         types = {name: "text" if isinstance(rows[0][name], str) else "double" for name in rows[0]}
-        tables[f"over {study.parameter}"] = _table(rows, types)
+        tables[title] = _table(rows, types)
     return tables

@@ -33,6 +33,9 @@ from rag_assets.store.parquet_files import read_parquet
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
 
+PERTURBED = "perturbed"
+"""Key of the configuration: the retrievers that search perturbed queries."""
+
 
 class Metrics(Stage):
     """Every metric of one run, query by query."""
@@ -201,8 +204,10 @@ class Leaderboard(Stage):
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        tuned = sorted(context.experiment.tuned)
-        return {"primary": str(context.experiment.primary), **({"tuned": tuned} if tuned else {})}
+        experiment = context.experiment
+        unplaced = {"tuned": sorted(experiment.tuned), PERTURBED: experiment.perturbed}
+        without = {why: names for why, names in unplaced.items() if names}
+        return {"primary": str(experiment.primary), **without}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, summaries = context.experiment, {}
@@ -210,8 +215,8 @@ class Leaderboard(Stage):
             artifact = context.current(summary_key(name))
             if artifact is not None and artifact.manifest.rows:
                 summaries[name] = artifact.table()
-        board = leaderboard(summaries, experiment.primary, experiment.tuned)
-        return TableProduct(board)
+        unplaced = experiment.tuned, experiment.perturbed
+        return TableProduct(leaderboard(summaries, experiment.primary, *unplaced))
 
 
 def metrics_key(retriever: str, top_k: int | str) -> ArtifactKey:

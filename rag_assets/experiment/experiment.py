@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,8 @@ from rag_assets.labels.logs import (
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
-from rag_assets.retrieval.base import UNCHUNKED, BaseRetriever, DerivedRetriever
+from rag_assets.query_sets.query_set import PERTURB
+from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever, DerivedRetriever
 from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
 from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
@@ -289,6 +290,30 @@ class Experiment:
     def _named_by(self, retriever: str) -> tuple[str, ...]:
         config = self.retrievers[retriever]
         return config.input_names if isinstance(config, FusedRetriever | RerankedRetriever) else ()
+
+    @property
+    def perturbed(self) -> dict[str, str | None]:
+        """Retriever that searches perturbed queries -> the one that differs in that alone.
+
+        Also where what it fuses or reranks searches them; None where there is no such retriever.
+        """
+        sets = {name for name, of in self.query_sets.items() if of.strategy == PERTURB}
+
+        def described(name: str, original_of: Collection[str]) -> dict[str, object]:
+            block = self.retrievers[name].model_dump(mode="json")
+            if block.get("query_set") in original_of:
+                block["query_set"] = ORIGINAL
+            inputs = [described(one, original_of) for one in self._named_by(name)]
+            return {**block, "input": None, "inputs": inputs}
+
+        as_it_is, as_asked = (
+            {name: described(name, of) for name in self.retrievers if sets} for of in ((), sets)
+        )
+        return {
+            name: next((one for one, block in as_it_is.items() if block == as_asked[name]), None)
+            for name in as_it_is
+            if as_asked[name] != as_it_is[name]
+        }
 
     def chunking_of(self, retriever: str) -> str:
         """Return the chunking that a base retriever searches."""

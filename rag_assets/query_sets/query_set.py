@@ -280,12 +280,16 @@ BASES: tuple[type[QuerySet], ...] = (ComputedQuerySet, PromptedQuerySet)
 
 KIND = Kind("strategy", "rag_assets.query_sets", BASES, "strategy")
 
+PERTURB = "perturb"
+"""The strategy whose texts nobody asked so: what searches them takes no place."""
+
 _PLACES = {
     "file": "strategies:FileQuerySet",
     "rewrite": "strategies:RewriteQuerySet",
     "multi_query": "strategies:MultiQuerySet",
     "hyde": "strategies:HydeQuerySet",
     "self_query": "strategies:SelfQuerySet",
+    PERTURB: "perturb:PerturbQuerySet",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

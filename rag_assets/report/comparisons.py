@@ -242,7 +242,7 @@ class Comparison(Tabular, EvaluationPair):
 
     @property
     def _all_pairs(self) -> Pairs:
-        return all_pairs(list(self.new_cells))
+        return all_pairs(list(self.new_cells), self.new.perturbed)
 
     @cached_property
     def family(self) -> dict[frozenset[str], float]:

@@ -227,11 +227,14 @@ def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["top_k"] == top_k]
 
 
-def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> Iterator[str]:
+def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
     """Yield lines on what a mean does not show."""
     authors = authors_note(result.queries)
     if authors is not None:
         yield authors
+    perturbed = ", ".join(row["retriever"] for row in rows if row["retriever"] in result.perturbed)
+    if perturbed:
+        yield f"not ranked, as they search perturbed queries: {perturbed}"
     entries = result.evaluation.entries_of("external_hits")
     searches = {entry.partition["retriever"]: result.manifest_of(entry) for entry in entries}
     own_chunks = {name for name, hits in searches.items() if hits and "own" not in hits.config}
@@ -239,7 +242,7 @@ def _warnings(result: EvaluationResult, rows: Iterable[Row]) -> Iterator[str]:
         name = row["retriever"]
         if CHOSEN_WEIGHTS.name in row:
             yield f"{name}: weights chosen on dev: {row[CHOSEN_WEIGHTS.name]}"
-        if row["position"] is None:
+        if row["position"] is None and name not in result.perturbed:
             yield (
                 f"{name}: not ranked, its parameters were chosen on {row['split']}; "
                 f"`--split {TEST}` ranks it"

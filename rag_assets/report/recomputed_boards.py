@@ -68,7 +68,7 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
     values = {name: row.get(result.primary.column, float("-inf")) for name, row in by_name.items()}
     return [
         {"retriever": name, "position": position, **by_name[name]}
-        for name, position in positions(values, result.tuned).items()
+        for name, position in positions(values, {*result.tuned, *result.perturbed}).items()
     ]
 
 

@@ -14,6 +14,7 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
+from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, PERTURBED
 from rag_assets.evaluation.query_facts import (
     ALL,
     answerable_queries,
@@ -214,7 +215,13 @@ class EvaluationResult(StoredEvaluation):
     def tuned(self) -> list[str]:
         """The retrievers that the split cannot rank: their parameters were chosen on it."""
         unplaced = (row["retriever"] for row in self.rows if row["position"] is None)
-        return list(dict.fromkeys(unplaced))
+        return [name for name in dict.fromkeys(unplaced) if name not in self.perturbed]
+
+    @cached_property
+    def perturbed(self) -> dict[str, str | None]:
+        """Retriever that searches perturbed queries -> the same on those that were asked."""
+        manifest = self.manifest(LEADERBOARD_KEY)
+        return {} if manifest is None else manifest.config.get(PERTURBED, {})
 
     @cached_property
     def overlaps(self) -> dict[int, pa.Table]:

@@ -31,9 +31,14 @@ Pairs = Sequence[tuple[str, str]]
 Row = dict[str, object]
 
 
-def all_pairs(retrievers: Sequence[str]) -> Pairs:
-    """Return every pair, in the order of the retrievers."""
-    return list(combinations(retrievers, 2))
+def all_pairs(retrievers: Sequence[str], only: Mapping[str, str | None] | None = None) -> Pairs:
+    """Return every pair, in the order of the retrievers; ``only`` names the one partner of some."""
+    partner = only or {}
+    return [
+        (a, b)
+        for a, b in combinations(retrievers, 2)
+        if not {a, b} & {*partner} or a == partner.get(b) or b == partner.get(a)
+    ]
 
 
 def comparisons(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.metrics_stage import cells_read, current_cells, metrics_key
+from rag_assets.evaluation.metrics_stage import PERTURBED, cells_read, current_cells, metrics_key
 from rag_assets.evaluation.query_facts import NONE, with_shared_documents
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, counting_of, resampling_of
 from rag_assets.experiment.experiment import Experiment
@@ -61,7 +61,8 @@ SHARED = "shared_documents"
 class Comparisons(Stage):
     """Paired tests of all retrievers, two by two, on the primary metric.
 
-    They are one family of tests, so there is one partition; one retriever has no pair.
+    They are one family of tests, so there is one partition; one retriever has no pair. One that
+    searches perturbed queries is compared with itself on those that were asked alone.
     """
 
     name = "comparisons"
@@ -89,6 +90,7 @@ class Comparisons(Stage):
             "retrievers": list(experiment.retrievers),
             **asdict(resampling_of(experiment)),
             SHARED: experiment.statistics.cluster == NONE,
+            **({PERTURBED: experiment.perturbed} if experiment.perturbed else {}),
         }
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
@@ -102,5 +104,5 @@ class Comparisons(Stage):
             artifact = context.current(metrics_key(name, metric[1]))
             if artifact is not None:
                 cells[name] = artifact.table()
-        pairs = all_pairs(list(cells))
+        pairs = all_pairs(list(cells), experiment.perturbed)
         return TableProduct(comparisons(cells, counting, metric, resampling_of(experiment), pairs))

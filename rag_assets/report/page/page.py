@@ -29,6 +29,7 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, json_block, meaning, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.report.robustness import robustness, robustness_sheets
 from rag_assets.report.sampled import decisive_sheets, sampled
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import tag_slices
@@ -199,6 +200,7 @@ SECTIONS = {
     "Comparison": (
         Part("significance", "Which differences are real", significance),
         Part("studies", "Over a parameter", studies),
+        Part("robustness", "On perturbed queries", robustness, robustness_sheets),
         Part("overlaps", "Overlap between retrievers", overlaps),
     ),
     "By kind of question": (
