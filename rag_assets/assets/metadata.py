@@ -255,7 +255,7 @@ def result_of(pipeline: Pipeline) -> Metadata:
     if winner is None:
         return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
     title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
-    text = "\n\n".join([f"**{title}**", *sentences])
+    text = "\n\n".join([f"**{title}**{view.of_sample}", *sentences])
     return {"winner": dg.MetadataValue.md(text), **_below_winner(view)}
 
 

@@ -215,6 +215,9 @@ class Blocks:
         if self.config.dataset.judge == "chunk":
             problem = "the labels of generated `questions` are spans; allowed: evidence, document"
             raise KeyProblem(("dataset", "judge"), f"chunk: {problem}")
+        if self.config.dataset.sample is not None:
+            problem = "draws of the dataset's queries; how many `questions` are written, these say"
+            raise KeyProblem(("dataset", "sample"), problem)
         self._check_model(options.llm, "questions")
         completed = self.with_files(options, "questions")
         with naming("questions", "template"):

@@ -81,6 +81,13 @@ else:
     Format = Literal[tuple(FORMATS)]
 
 
+class SampleConfig(Options):
+    """Ask some of the queries: those that a hash of their ids, seeded by ``seed``, draws."""
+
+    queries: int = Field(ge=1, strict=True)
+    seed: Seed = 0
+
+
 class DatasetConfig(Options):
     """Where documents, queries and qrels come from.
 
@@ -91,7 +98,7 @@ class DatasetConfig(Options):
     ``document_id: [source, number]`` joins several with ``/``.
     ``judge`` is the unit that is judged. ``unknown_documents`` says what a judgment of a document
     that is not in the corpus is: an error, or kept: it stays in R and is never found, as in
-    trec_eval.
+    trec_eval. ``sample: {queries: 100, seed: 0}`` asks so many of the queries, drawn by their ids.
     """
 
     path: Path = Path()
@@ -100,6 +107,7 @@ class DatasetConfig(Options):
     columns: dict[str, str | list[str]] = Field(default_factory=dict)
     judge: Literal["document", "chunk", "evidence"] | None = None
     unknown_documents: Literal["error", "keep"] = "error"
+    sample: SampleConfig | None = None
 
     @field_validator("path")
     @classmethod

@@ -41,7 +41,7 @@ from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetrie
 from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
-from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
+from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read, drawn
 from rag_assets.sources.formats import unread_files
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
@@ -131,25 +131,30 @@ class Experiment:
         return read_marks(self.question_marks_file) if self.marks is None else self.marks
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the questions, without those that people left out, in their new wording.
+        """Return the questions, without those that people left out; of these the sample, if any.
 
         Raises:
             DataError: they break their format, or none is left.
         """
         read, marks = self.dataset.read_queries(problems), self.question_marks()
-        return marked_queries(read, marks, self.question_marks_file) if marks else read
+        read = marked_queries(read, marks, self.question_marks_file) if marks else read
+        sample = self.config.dataset.sample
+        return read if sample is None else drawn(read, sample.queries, sample.seed)
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        """Return the labels of questions; those of questions that are left out are no error.
+        """Return the labels of questions; those of questions that are not asked are no error.
 
         Judgments of unknown documents are kept where that is wanted.
 
         Raises:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
-        everything = with_left_out(queries, self.question_marks())
+        every = queries
+        if self.config.dataset.sample is not None:
+            every = self.dataset.read_queries(Problems(collect=True)).table
+        everything = with_left_out(every, self.question_marks())
         read = Read(QRELS.empty(), [])
         if self.dataset.has_qrels or not self.has_graded_pool:
             part = problems.keeping_unknown(self.keeps_unknown)

@@ -122,6 +122,8 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         "statistics": _dumped(experiment.statistics),
         "context_tokenizer": config.context.tokenizer,
     }
+    if config.dataset.sample is not None:
+        blocks["sample"] = _dumped(config.dataset.sample)
     if experiment.questions is not None:
         blocks["questions"] = _without_files(experiment.questions)
     if experiment.answerers:

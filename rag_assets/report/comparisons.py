@@ -309,7 +309,7 @@ class Comparison(Tabular, EvaluationPair):
     def title(self, what: str) -> str:
         """Return the title of a table of these pairs."""
         name = self.new.evaluation.experiment
-        return f"{name}: {what} {self.metric}{of_split(self.split)}"
+        return f"{name}: {what} {self.metric}{of_split(self.split)}{self.new.of_sample}"
 
     def sheet(self) -> Sheet:
         """Return a row a pair, the second minus the first."""

@@ -127,6 +127,7 @@ class Gate(Tabular):
         checks: one a retriever.
         notes: what else a reader should know.
         subject: what is checked: ``retriever`` or ``answerer``.
+        of_sample: which queries were drawn, where not all are asked.
     """
 
     experiment: str
@@ -140,6 +141,7 @@ class Gate(Tabular):
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
     subject: str = "retriever"
+    of_sample: str = ""
 
     @property
     def answer(self) -> Answer:
@@ -163,7 +165,8 @@ class Gate(Tabular):
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""
-        content = {name: value for name, value in asdict(self).items() if name != "subject"}
+        without = {"subject", *(() if self.of_sample else ("of_sample",))}
+        content = {name: value for name, value in asdict(self).items() if name not in without}
         return {"answer": self.answer, "passed": self.passed, **content}
 
     def rows(self) -> list[Row]:
@@ -193,7 +196,7 @@ class Gate(Tabular):
             Column("p_adjusted", "p", P_VALUE),
         )
         split = "" if self.split == "all" else f", split {self.split}"
-        name = f"{self.experiment}, {self.metric}{split}"
+        name = f"{self.experiment}, {self.metric}{split}{self.of_sample}"
         title = f"gate {_WORDS[self.answer]}: {name} against {self.against}"
         return Sheet(title, columns, self.rows(), notes=[*_lines(self)])
 
@@ -253,6 +256,7 @@ def gate(
         checks=tuple(checks),
         notes=tuple(_notes(pair, retrievers, checks)),
         subject=source.subject,
+        of_sample=new.of_sample,
     )
 
 

@@ -145,7 +145,8 @@ def _title(result: EvaluationResult, rows: Sequence[Row]) -> str:
     means = "mean" if fullest["weight"] == n_queries else "weighted mean"
     name = result.evaluation.experiment
     title = f"{name}: {where}top_k {fullest['top_k']}, {means} over {n_queries} queries"
-    return f"{title} ({left_out} left out)" if left_out else title
+    title = f"{title} ({left_out} left out)" if left_out else title
+    return title + result.of_sample
 
 
 def not_averaged(row: Row) -> str:

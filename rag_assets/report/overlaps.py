@@ -41,7 +41,8 @@ def _labels(result: EvaluationResult) -> str:
 def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
     """Return the tables of an evaluation without labels; no metric is among them."""
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
-    return [_speed(result, f"{name}: {_labels(result)}; {n_queries} queries"), *pair_sheets(rows)]
+    title = f"{name}: {_labels(result)}; {n_queries} queries{result.of_sample}"
+    return [_speed(result, title), *pair_sheets(rows)]
 
 
 def pair_sheets(rows: Sequence[Row]) -> list[Sheet]:

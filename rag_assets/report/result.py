@@ -71,6 +71,14 @@ class EvaluationResult(StoredEvaluation):
         """
         return cls(root, read_current(root), split)
 
+    @cached_property
+    def of_sample(self) -> str:
+        """``, a sample of 100 queries (seed 1)``, for a headline; empty where all are asked."""
+        sample, n = self.configured("sample"), self.queries.num_rows
+        if not sample or n < sample["queries"]:
+            return ""
+        return f", a sample of {n} queries (seed {sample['seed']})"
+
     @property
     def primary(self) -> Metric:
         """The metric that ranks the leaderboard."""

@@ -6,6 +6,7 @@ code path, whether the first problem is wanted or all.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.errors import DataError, UsageError
 
@@ -130,6 +132,18 @@ class Read(NamedTuple):
 
     table: pa.Table
     notes: list[str]
+
+
+def drawn(read: Read, n: int, seed: int) -> Read:
+    """Return the ``n`` queries with the least SHA-256 of ``<seed>:<query id>``, in their order.
+
+    A larger sample of a seed holds the smaller one, and a new query takes the place of one at most.
+    """
+    ids = read.table["query_id"].to_pylist()
+    by_hash = sorted(ids, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    table = read.table.filter(pc.is_in(read.table["query_id"], pa.array(by_hash[:n], pa.string())))
+    note = f"{table.num_rows} of {len(ids)} queries are asked, drawn by seed {seed}"
+    return Read(table, [*read.notes, note])
 
 
 class Dataset(ABC):

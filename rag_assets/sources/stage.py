@@ -148,7 +148,12 @@ class Queries(_LabelStage):
     }
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        return {**super().config(context, key), **acting(context.experiment.question_marks())}
+        marks, sample = (
+            context.experiment.question_marks(),
+            context.experiment.config.dataset.sample,
+        )
+        drawn = {} if sample is None else {"sample": sample.model_dump()}
+        return {**super().config(context, key), **acting(marks), **drawn}
 
     def read(self, context: StageContext) -> Read:
         return context.experiment.read_queries()
