@@ -25,6 +25,9 @@ GROUP_MEASURES = tuple(n for n, kind in MEASURE_TYPES.items() if issubclass(kind
 RANKING_MEASURES = tuple(name for name in MEASURE_TYPES if name not in GROUP_MEASURES)
 """Those without groups, for which there is a second implementation of each."""
 
+N_UNITS = 20
+"""Units that a search could return, for ``tn``."""
+
 ALL_METRICS = tuple(Metric(measure) for measure in RANKING_MEASURES)
 
 
@@ -93,7 +96,8 @@ def one_query(
     judgments = judgment_table(("q", *label) for label in labels)
     runs, judged_by = {"r": run_table({"q": ranking})}, {"r": "j"}
     queries, cells = query_table(["q"]), [("r", k)]
-    found = query_metrics(runs, {"j": judgments}, judged_by, queries, cells, metrics)
+    sizes = {"r": N_UNITS}
+    found = query_metrics(runs, {"j": judgments}, judged_by, queries, cells, metrics, sizes)
     return by_query(found["r", k])["q"]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import permutations
 
 import click
 
@@ -27,7 +29,14 @@ from rag_assets.compute.compute import ComputeConfig
 from rag_assets.evaluation import returned_texts
 from rag_assets.evaluation.measure import Measure
 from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_names import ALIASES, MEASURES, needs_cutoff, parameters_of
+from rag_assets.evaluation.metric_names import (
+    ALIASES,
+    MEASURES,
+    Metric,
+    needs_cutoff,
+    parameters_of,
+)
+from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.experiment import config
 from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConfig
 from rag_assets.experiment.llm import LlmConfig
@@ -38,6 +47,7 @@ from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.page import environment as glossary
 from rag_assets.schemas import TableSchema
+from tests.made_tables import N_UNITS, judgment_table, query_table, run_table
 from tests.option_tables import options_rows
 from tests.walked_page import DOCS
 
@@ -195,14 +205,19 @@ def metrics_page() -> str:
         "Look up here the name of a metric. [semantics.md](../semantics.md) has the full formulas "
         "and what they are equal to, [evidence.md](../evidence.md) has groups, and "
         "[context_cost.md](../context_cost.md) has `answer_hit`. A name may have a cut-off "
-        "(`ndcg@10`) and parameters (`rbp(p=0.9)@10`).\n\n"
-        "| metric | formula | parameters | other names |\n|---|---|---|---|\n"
+        "(`ndcg@10`) and parameters (`rbp(p=0.9)@10`). A metric looks at the order if another "
+        "order of the same first k can change it. In statistics precision is the positive "
+        "predictive value (PPV), recall is the sensitivity or true positive rate (TPR), and `tp`, "
+        "`fp`, `fn` and `tn` are the confusion matrix.\n\n"
+        "| metric | formula | parameters | other names | order |\n|---|---|---|---|---|\n"
     )
     for measure in MEASURES:
         given = ", ".join(f"`{k}` ({v:g})" for k, v in sorted(parameters_of(measure).items()))
         names = ", ".join(f"`{alias}`" for alias, known in ALIASES.items() if known == measure)
         needed = "; needs a cut-off" if needs_cutoff(measure) else ""
-        parts.append(f"| `{measure}` | {_cell(formulas[measure])}{needed} | {given} | {names} |\n")
+        formula = f"{_cell(formulas[measure])}{needed}"
+        order = "yes" if looks_at_order().get(measure) else "no"
+        parts.append(f"| `{measure}` | {formula} | {given} | {names} | {order} |\n")
     parts.append(
         "\n## Of answers\n\nEdge cases of them stand in [answers.md](../answers.md).\n\n"
         "| metric | formula | source |\n|---|---|---|\n"
@@ -210,6 +225,25 @@ def metrics_page() -> str:
     for name, metric in ANSWER_METRICS.items():
         parts.append(f"| `{name}` | {_cell(metric.formula)} | {_cell(metric.source)} |\n")
     return "".join(parts)
+
+
+@cache
+def looks_at_order() -> dict[str, bool]:
+    """Return measure -> whether some order of five units, all in the first five, has another."""
+    units = [("a", "a", 3), ("b", "b", 1), ("c", "c", 2), ("n", "n", 0), ("d", None, 1)]
+    orders = {"".join(order): list(order) for order in permutations("abcnx")}
+    labels = judgment_table((query, *unit) for query in orders for unit in units)
+    metrics = [Metric(measure) for measure in MEASURE_TYPES]
+    table = query_metrics(
+        {"r": run_table(orders)},
+        {"j": labels},
+        {"r": "j"},
+        query_table(orders),
+        [("r", 5)],
+        metrics,
+        {"r": N_UNITS},
+    )["r", 5]
+    return {m.measure: len(set(table[m.column].to_pylist())) > 1 for m in metrics}
 
 
 def _formula(measure: type[Measure]) -> str:

@@ -139,6 +139,16 @@ class DcgExp(GainMeasure):
     normalised = False
 
 
+class IdealDcg(GainMeasure):
+    """What is best possible: it says how much a query's labels allow, and nothing of a ranking."""
+
+    name = "idcg"
+    formula = "DCG of the ideal: the grades of all evidences, the highest first, cut at k"
+    source = "Järvelin and Kekäläinen 2002, with the discount that trec_eval has"
+    highest = float_info.max
+    gain = "grade"
+
+
 class CumulativeGain(GainMeasure):
     """What the first k are worth in whatever order."""
 
@@ -156,7 +166,7 @@ class Recall(LevelMeasure):
 
     name = "recall"
     formula = "evidences satisfied in the first k / R"
-    aliases = ("r", "set_recall")
+    aliases = ("r", "set_recall", "sensitivity", "tpr")
     sql = "n_found_{rel} / r_{rel}"
 
 
@@ -179,7 +189,7 @@ class Precision(LevelMeasure):
 
     name = "precision"
     formula = "relevant units in the first k / k, also when fewer than k were retrieved"
-    aliases = ("p",)
+    aliases = ("p", "ppv")
     needs_cutoff = True
     sql = "n_units_{rel} / top_k"
 
@@ -237,6 +247,15 @@ class FalseNegatives(LevelMeasure):
     highest = float_info.max
     lower_is_better = True
     sql = "r_{rel} - coalesce(n_found_{rel}, 0)"
+
+
+class TrueNegatives(LevelMeasure):
+    """A count; with ``tp``, ``fp`` and ``fn`` it is N, where each evidence is one unit."""
+
+    name = "tn"
+    formula = "N - units retrieved in the first k - fn, N = units that the retriever can return"
+    highest = float_info.max
+    sql = "greatest(n_all - coalesce(n_retrieved, 0) - r_{rel} + coalesce(n_found_{rel}, 0), 0)"
 
 
 class AveragePrecision(LevelMeasure):
@@ -382,6 +401,7 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     NdcgExp,
     Dcg,
     DcgExp,
+    IdealDcg,
     CumulativeGain,
     Recall,
     CappedRecall,
@@ -391,6 +411,7 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     TruePositives,
     FalsePositives,
     FalseNegatives,
+    TrueNegatives,
     AveragePrecision,
     RPrecision,
     Bpref,

@@ -2,7 +2,8 @@
 
 It reads five tables: ``runs`` (run, query_id, rank, unit_id), ``relevant_units`` (judged,
 query_id, evidence_id, unit_id, grade), ``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and
-``queries`` (query_id). The formulas are those of :mod:`rag_assets.evaluation.measures`. Sums of
+``queries`` (query_id); ``tn`` reads ``sizes`` (run, n_all) too. The formulas are those of
+:mod:`rag_assets.evaluation.measures`. Sums of
 floats are ordered by rank, so that the last bit does not depend on threads.
 """
 
@@ -158,6 +159,7 @@ def metrics_statement(metrics: Sequence[Metric]) -> str:
         joined.append(f"level_{rel}")
     columns = [f',\n       {_value(metric)} AS "{metric.column}"' for metric in metrics]
     joins = [f"LEFT JOIN {table} USING (run, q, top_k)" for table in joined]
+    joins += ["LEFT JOIN sizes USING (run)"] if "tn" in measures else []
     select = _SELECT.format(columns="".join(columns), joins="\n".join(joins))
     return f"WITH {','.join(tables)}{select}"
 
@@ -170,6 +172,8 @@ def _value(metric: Metric) -> str:
 
 
 def _formula(metric: Metric) -> str:
+    if metric.measure == "idcg":
+        return "ideal_idcg"
     if metric.measure in _GAINS:
         ideal = f" / ideal_{metric.measure}" if _GAINS[metric.measure].normalised else ""
         return f"dcg_{metric.measure}{ideal}"

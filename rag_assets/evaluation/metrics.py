@@ -51,6 +51,7 @@ def query_metrics(
     queries: pa.Table,
     cutoffs: Iterable[Cell],
     metrics: Iterable[Metric] = DEFAULT_METRICS,
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[Cell, pa.Table]:
     """Compute metrics of every query, run and cut-off; a Parquet file is read by the engine itself.
 
@@ -61,6 +62,7 @@ def query_metrics(
         queries: a table with the column ``query_id``; each gets a row, retrieved or not.
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read, and those of texts are left out.
+        sizes: run -> how many units it could have returned, for ``tn``.
 
     Returns:
         (run, k) -> query metrics with one column a metric (:attr:`Metric.column`), sorted by query.
@@ -68,7 +70,8 @@ def query_metrics(
     Raises:
         DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
-        UsageError: a measure of a package fails, or gives what is no number from 0 to 1.
+        UsageError: a measure of a package fails, or gives what is no number from 0 to 1; ``tn`` of
+            a run without a size.
     """
     cells = list(dict.fromkeys(cutoffs))
     uncut = {m.column: m._replace(cutoff=None) for m in metrics if m.measure in MEASURE_TYPES}
@@ -88,6 +91,11 @@ def query_metrics(
         numbers = [(names.index(run), top_k) for run, top_k in cells]
         connection.register("cutoffs", _number_pairs("run", "top_k", numbers))
         connection.register("queries", queries.select(["query_id"]))
+        if any(metric.measure == "tn" for metric in in_sql):
+            for name in set(names) - {*(sizes or {})}:
+                raise UsageError(f"tn: nobody knows how many units {name} could have returned")
+            of_runs = [(names.index(name), n) for name, n in (sizes or {}).items()]
+            connection.register("sizes", _number_pairs("run", "n_all", of_runs))
         _check_runs(connection, names)
         _check_grades(connection, in_sql)
         table = connection.sql(metrics_statement(in_sql)).to_arrow_table()

@@ -96,8 +96,10 @@ class Metrics(Stage):
             for key, (name, top_k) in cells.items()
         }
         read_by = {name: key["retriever"] for key, (name, _) in cells.items()}
+        size = "document_id" if experiment.judge == "document" else "context_id"
         retrievers = dict.fromkeys(read_by.values())
         queries = context.artifact(QUERIES_KEY).table()
+        contexts = {name: context.artifact(retriever_contexts_key(name)) for name in retrievers}
         tables = query_metrics(
             {name: run.file for name, run in artifacts.items()},
             {name: context.artifact(relevant_units_key(name)).file for name in retrievers},
@@ -105,8 +107,13 @@ class Metrics(Stage):
             queries,
             cells.values(),
             _asked_metrics(experiment, keys),
+            # What a search elsewhere could have returned is not known.
+            {
+                run: pc.count_distinct(contexts[name].table()[size]).as_py()
+                for run, name in read_by.items()
+                if not experiment.located_of(name)
+            },
         )
-        contexts = {name: context.artifact(retriever_contexts_key(name)) for name in retrievers}
         column, answers = context_column(experiment.judge), None
         if any(_measures_answers(experiment, top_k) for _, top_k in cells.values()):
             facts = context.artifact(QUERY_FACTS_KEY).table()

@@ -193,7 +193,7 @@ def budget_metrics(
         q: max(kept.queries.get(q, KeptUnits()).n_kept, 1) for q in queries["query_id"].to_pylist()
     }
     cells = [("run", k) for k in {*cutoffs.values(), WHOLE_RANKING}]
-    metrics = [parse_metric(name) for name in measures]
+    metrics = [metric for name in measures if (metric := parse_metric(name)).measure != "tn"]
     labels, judged_by = {"run": relevant_units}, {"run": "run"}
     tables = query_metrics({"run": kept.run}, labels, judged_by, queries, cells, metrics)
     whole = tables["run", WHOLE_RANKING]

@@ -213,7 +213,7 @@ def _without_newcomers(
     """
     ids = [counted.query_ids[place] for place in lost]
     now = counted.values(pair.new_cells[name], pair.metric.column)[list(lost)]
-    if not corpus.documents or pair.metric.measure not in RANKING_MEASURES:
+    if not corpus.documents or pair.metric.measure not in {*RANKING_MEASURES} - {"tn"}:
         return now
     keys = pair.new.run_keys(name)
     run = pair.new.table(keys[max(keys)])

@@ -10,6 +10,8 @@ from math import log2
 
 from hypothesis import strategies as st
 
+from tests.made_tables import N_UNITS
+
 Structure = dict[tuple[str, str | None], int]
 """(evidence, unit) -> grade."""
 
@@ -63,6 +65,8 @@ def naive(
     values: dict[str, float | None] = {**_graded(graded)}
     values |= _binary(walk, p) if walk.grades else dict.fromkeys(_binary(walk, p), 0.0)
     values["fp"] = walk.n - sum(walk.relevant)
+    missed = len(walk.grades) - sum(len(new) for new in walk.new)
+    values["tn"] = max(N_UNITS - walk.n - missed, 0)
     values["judged"] = walk.n_judged / walk.n if walk.n else None
     return values
 
@@ -81,6 +85,7 @@ def _graded(walk: Walk) -> dict[str, float]:
         "dcg": _dcg(gains),
         "dcg_exp": _dcg(exponential),
         "cg": sum(gains),
+        "idcg": _dcg(walk.grades[: walk.k]),
         "err": err,
     }
 
@@ -111,6 +116,7 @@ def _binary(walk: Walk, p: float) -> dict[str, float]:
         "tp": len(ranks),
         "fp": walk.n - len(ranks),
         "fn": len(walk.grades) - found,
+        "tn": 0.0,
         "map": average,
         "r_precision": sum(rank <= r for rank in ranks) / r,
         "bpref": preference,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.errors import DataError
+from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.dialects import DIALECTS
 from rag_assets.evaluation.dialects.tools import ToolInput, ToolQuery
 from rag_assets.evaluation.metric_names import Metric, highest_value, parameters_of, parse_metric
@@ -22,6 +22,7 @@ from rag_assets.schemas import QUERY_METRICS
 from tests.evaluation.naive_metrics import RANKINGS, STRUCTURES, Structure, naive
 from tests.made_tables import (
     ALL_METRICS,
+    N_UNITS,
     RANKING_MEASURES,
     Label,
     Row,
@@ -55,6 +56,7 @@ def test_graded_case() -> None:
         "ndcg_exp": 0.60265,  # printed by gdeval 1.2a, five decimals, as is err
         "dcg": 1 / log2(2) + 3 / log2(4) + 2 / log2(6),
         "dcg_exp": 1 / log2(2) + 7 / log2(4) + 3 / log2(6),
+        "idcg": 3 / log2(2) + 2 / log2(3) + 1 / log2(4),
         "cg": 1 + 3 + 2,
         "recall": 1,
         "recall_cap": 1,
@@ -64,6 +66,7 @@ def test_graded_case() -> None:
         "tp": 3,
         "fp": 2,
         "fn": 0,
+        "tn": N_UNITS - 5,
         "map": (1 + 2 / 3 + 3 / 5) / 3,
         "r_precision": 2 / 3,  # of the first three
         "bpref": (1 + 1 + 0) / 3,  # n stands above c
@@ -165,9 +168,9 @@ def test_parquet_files_are_tables(tmp_path: Path, folder: str) -> None:
     for path, table in zip(paths, (run, judgments), strict=True):
         pq.write_table(table, path)
     cells, queries = [("r", 2), ("r", 5)], query_table(["q"])
-    expected = query_metrics({"r": run}, {"j": judgments}, {"r": "j"}, queries, cells, ALL_METRICS)
-    files = {"r": paths[0]}, {"j": paths[1]}
-    assert query_metrics(*files, {"r": "j"}, queries, cells, ALL_METRICS) == expected
+    rest = {"r": "j"}, queries, cells, ALL_METRICS, {"r": N_UNITS}
+    expected = query_metrics({"r": run}, {"j": judgments}, *rest)
+    assert query_metrics({"r": paths[0]}, {"j": paths[1]}, *rest) == expected
 
 
 MEASURES = ("hit_rate", "mrr", "ndcg", "recall", "precision", "map")
@@ -207,7 +210,28 @@ def test_only_unreachable_evidence_is_answerable_and_scores_0() -> None:
     assert (row["n_relevant"], row["n_unreachable"], row["n_judged"]) == (1, 1, 0)
     values = {metric.column: row[metric.column] for metric in ALL_METRICS}
     mistakes = {"fp": 1, "fn": 1}  # a, which has no judgment, and the evidence
-    assert values == {**dict.fromkeys(values, 0), **mistakes}
+    assert values == {**dict.fromkeys(values, 0), **mistakes, "idcg": 2, "tn": N_UNITS - 2}
+
+
+def test_the_four_counts_are_all_units_and_names_of_statistics_are_ours() -> None:
+    """Of 20 units 3 are relevant, one of them and 3 others stand in the first 4."""
+    labels = [("a", "a", 1), ("b", "b", 1), ("c", "c", 2)]
+    names = ("tp@4", "fp@4", "fn@4", "tn@4", "PPV@4", "sensitivity@4", "tpr@4", "idcg@2")
+    row = one_query(["x", "a", "y", "z"], labels, 4, list(map(parse_metric, names)))
+    assert [row[name] for name in ("tp", "fp", "fn", "tn")] == [1, 3, 2, 14]
+    assert (row["precision"], row["recall"]) == (1 / 4, 1 / 3)
+    assert row["idcg"] == 2 / log2(2) + 1 / log2(3) + 1 / log2(4)  # at 4, where the row is
+    lone = one_query(["a"], [("e", None, 1), ("f", None, 1)] * 12, 1, [parse_metric("tn")])
+    assert lone["tn"] == N_UNITS - 3
+    with pytest.raises(UsageError, match="tn: nobody knows how many units r could have returned"):
+        query_metrics(
+            {"r": run_table({"q": ["a"]})},
+            {"j": judgment_table([("q", "e", "a", 1)])},
+            {"r": "j"},
+            query_table(["q"]),
+            [("r", 1)],
+            [parse_metric("tn")],
+        )
 
 
 def labels_of(query: str, structure: Structure) -> list[Label]:
@@ -228,7 +252,9 @@ def test_random_evidence(
     cells, queries = [("r", k) for k in CUTOFFS], query_table(f"q{n:02}" for n in range(len(cases)))
     metrics = {measure: _with(measure, rel, persistence) for measure in RANKING_MEASURES}
     judgments = {"j": judgment_table(labels)}
-    tables = query_metrics(runs, judgments, {"r": "j"}, queries, cells, metrics.values())
+    tables = query_metrics(
+        runs, judgments, {"r": "j"}, queries, cells, metrics.values(), {"r": N_UNITS}
+    )
     for n, (ranking, structure) in enumerate(cases):
         rows = [tables["r", k].slice(n, 1).to_pylist()[0] for k in CUTOFFS]
         for k, row in zip(CUTOFFS, rows, strict=True):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rag_assets.assets.metadata import result_of
+from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError
 from rag_assets.experiment.load import load_experiment
 from rag_assets.report.evaluation_table import EvaluationTable
@@ -41,6 +42,7 @@ def test_a_larger_sample_holds_the_smaller_one() -> None:
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, EvaluationTable]:
     tiny = Tiny(Path(tmp_path_factory.mktemp("sample")))
     tiny.config["dataset"] = {**tiny.config["dataset"], "sample": {"queries": 3, "seed": 1}}
+    tiny.config["metrics"] = ["ndcg", "tp", "fp", "fn", "tn", "idcg"]
     tiny.write().run()
     return tiny, EvaluationTable(tiny.artifacts, tiny.snapshot())
 
@@ -55,6 +57,17 @@ def test_only_the_sample_is_asked_and_judged(evaluated: tuple[Tiny, EvaluationTa
     assert {row["n_attempted"] for row in result.rows} == {3}
     assert "0 errors" in tiny.command("validate", ".").output
     assert tiny.command("evaluate", ".").exit_code == 0
+
+
+def test_the_confusion_matrix_is_all_units(evaluated: tuple[Tiny, EvaluationTable]) -> None:
+    """Of a retriever over parts these are the chunks."""
+    tiny, result = evaluated
+    name, chunking = "bm25", tiny.config["retrievers"]["bm25"]["chunking"]
+    n_units = len(tiny.rows(chunks_key(chunking)))
+    for row in result.query_metrics(5)[name].to_pylist():
+        if row["tp"] is not None:
+            assert row["tp"] + row["fp"] + row["fn"] + row["tn"] == n_units
+            assert row["idcg"] > 0
 
 
 def test_every_headline_says_it(evaluated: tuple[Tiny, EvaluationTable]) -> None:

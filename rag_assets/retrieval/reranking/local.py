@@ -2,8 +2,8 @@
 
 ``type: cross_encoder``: a model reads the query and a document together and gives one number
 (Nogueira and Cho: Passage Re-ranking with BERT, arXiv:1901.04085). The score is the model's output
-before any activation (the logit): a sigmoid keeps the order, but in single precision makes the best
-documents equal. Each different pair is scored once and kept.
+before any activation (the logit), or a sigmoid of it: between 0 and 1. Each different pair is
+scored once and kept.
 
 ``type: maxsim``: late interaction (MaxSim) over the token vectors of any bi-encoder.
 """
@@ -64,6 +64,8 @@ BLOCK = 64
 class CrossEncoder(RerankedRetriever):
     """Reranking by a cross-encoder of sentence-transformers; scores are its logits.
 
+    With ``activation: sigmoid`` they lie between 0 and 1, in the same order.
+
     ``model`` is a folder or a name at the hub. A pair is cut after ``max_length`` tokens, by
     default as many as the model declares.
     """
@@ -76,12 +78,15 @@ class CrossEncoder(RerankedRetriever):
     model: Annotated[str, Field(min_length=1), Role.MODEL]
     batch_size: Annotated[int, Field(ge=1, strict=True), Role.MODEL] = BATCH_SIZE
     max_length: Annotated[int | None, Field(ge=8, strict=True), Role.MODEL] = None
+    activation: Annotated[Literal["none", "sigmoid"], Role.MODEL] = "none"
 
     def describe(self) -> Mapping[str, Any]:
-        return {"model": self._scorer().describe()}
+        squashed = {"activation": self.activation} if self.activation != "none" else {}
+        return {"model": self._scorer().describe(), **squashed}
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
-        return Reranked(scored_by_pairs(candidates, self._scorer(), workspace))
+        scores = scored_by_pairs(candidates, self._scorer(), workspace)
+        return Reranked([sigmoid(each) for each in scores] if self.activation != "none" else scores)
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         texts = dict.fromkeys(candidates.texts)
@@ -92,6 +97,18 @@ class CrossEncoder(RerankedRetriever):
         return CrossEncoderScorer(
             self.model, max_length=self.max_length, batch_size=self.batch_size
         )
+
+
+def sigmoid(logits: Scores) -> Scores:
+    """Return 1 / (1 + exp(-x)); what would be equal to a higher one is the next number below it.
+
+    So the order is that of the logits, and only equal logits are tied.
+    """
+    values, places = np.unique(logits, return_inverse=True)
+    scores: Scores = np.exp(-np.logaddexp(0.0, -values))
+    for place in range(len(scores) - 2, -1, -1):
+        scores[place] = min(scores[place], np.nextafter(scores[place + 1], 0.0))
+    return scores[places]
 
 
 class CrossEncoderScorer(ModelByHash):
