@@ -24,9 +24,10 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
+from rag_assets.report.answers import threshold_sheets
 from rag_assets.report.html import REPORT_FILE
 from rag_assets.report.result import LEADING, EvaluationResult
-from rag_assets.report.robustness import robustness_rows
+from rag_assets.report.robustness import robustness_sheets
 from rag_assets.report.studies import studies_of, study_rows
 from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
@@ -260,12 +261,13 @@ def result_of(pipeline: Pipeline) -> Metadata:
 
 
 def _below_winner(view: EvaluationResult) -> Metadata:
-    """Return a table for each option with several values, and one of perturbed queries."""
+    """Return a table for each option with several values, of perturbed queries and refusals."""
     tables: Metadata = {}
     every = {f"over {study.parameter}": study_rows(view, study) for study in studies_of(view)}
-    names = ("original", "kinds", "rate", "changed", "difference", "low", "high", "p_adjusted")
-    fallen = [{name: row.get(name) for name in names} for row in robustness_rows(view)]
-    for title, rows in {**every, **({"perturbed queries": fallen} if fallen else {})}.items():
+    for sheet in (*robustness_sheets(view), *threshold_sheets(view)):
+        names = [name for c in sheet.columns for name in (c.name, *(c.bounds or ()))]
+        every[sheet.title] = [{name: row.get(name) for name in names} for row in sheet.rows]
+    for title, rows in every.items():
         types = {name: "text" if isinstance(rows[0][name], str) else "double" for name in rows[0]}
         tables[title] = _table(rows, types)
     return tables

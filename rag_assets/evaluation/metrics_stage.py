@@ -107,7 +107,6 @@ class Metrics(Stage):
             queries,
             cells.values(),
             _asked_metrics(experiment, keys),
-            # What a search elsewhere could have returned is not known.
             {
                 run: pc.count_distinct(contexts[name].table()[size]).as_py()
                 for run, name in read_by.items()

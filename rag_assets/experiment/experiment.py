@@ -298,10 +298,7 @@ class Experiment:
 
     @property
     def perturbed(self) -> dict[str, str | None]:
-        """Retriever that searches perturbed queries -> the one that differs in that alone.
-
-        Also where what it fuses or reranks searches them; None where there is no such retriever.
-        """
+        """Retriever that searches perturbed queries, by others too -> the one that does not."""
         sets = {name for name, of in self.query_sets.items() if of.strategy == PERTURB}
 
         def described(name: str, original_of: Collection[str]) -> dict[str, object]:

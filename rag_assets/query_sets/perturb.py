@@ -47,13 +47,10 @@ class PerturbQuerySet(ComputedQuerySet):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 1
 
     def variants(self, queries: pa.Table) -> Variants:
-        pairs = list(column_values(queries, "query_id", "text"))
-        texts = [self.perturbed(query_id, text) for query_id, text in pairs]
-        n_same = sum(text == pair[1] for text, pair in zip(texts, pairs, strict=True))
+        rows = column_values(queries, "query_id", "text")
+        texts = pa.array([self.perturbed(*row) for row in rows], pa.string())
         place = queries.column_names.index("text")
-        table = originals(queries.set_column(place, "text", pa.array(texts, pa.string())))
-        notes = [f"{n_same} of {len(texts)} queries have no word that {self.kinds} changes"]
-        return Variants(table, notes if n_same else [])
+        return Variants(originals(queries.set_column(place, "text", texts)))
 
     def perturbed(self, query_id: str, text: str) -> str:
         """Return the text with words changed; itself where none can be."""
@@ -72,15 +69,12 @@ class PerturbQuerySet(ComputedQuerySet):
 
 def _typo(words: list[str], place: int, draw: Draw) -> None:
     """Leave out, double or swap letters behind the first one of a word of at least 4."""
-
-    def mistyped(match: re.Match[str]) -> str:
-        word, at = match[0], 1 + draw(len(match[0]) - 2)
-        before, one, two, after = word[:at], word[at], word[at + 1], word[at + 2 :]
-        edits = [before + two + after, before + one + one + two + after]
-        edits += [before + two + one + after] if one != two else []
-        return edits[draw(len(edits))]
-
-    words[place] = _WORD.sub(mistyped, words[place], count=1)
+    word, match = words[place], _WORD.search(words[place])
+    if match is not None:
+        at = match.start() + 1 + draw(len(match[0]) - 2)
+        middles = {word[at + 1], word[at] + word[at : at + 2], word[at + 1] + word[at]}
+        edits = sorted({word[:at] + middle + word[at + 2 :] for middle in middles} - {word})
+        words[place] = edits[draw(len(edits))]
 
 
 def _keyboard(words: list[str], place: int, draw: Draw) -> None:

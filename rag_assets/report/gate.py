@@ -165,8 +165,7 @@ class Gate(Tabular):
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""
-        without = {"subject", *(() if self.of_sample else ("of_sample",))}
-        content = {name: value for name, value in asdict(self).items() if name not in without}
+        content = {n: value for n, value in asdict(self).items() if n != "subject" and value != ""}
         return {"answer": self.answer, "passed": self.passed, **content}
 
     def rows(self) -> list[Row]:

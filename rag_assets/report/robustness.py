@@ -1,8 +1,4 @@
-"""How far retrievers fall on perturbed queries: each against itself on the queries as asked.
-
-The pair is two retrievers that differ in the query set alone, also where that is the query set of
-what they fuse or rerank; the difference is that of the paired comparison of all retrievers.
-"""
+"""How far retrievers fall on perturbed queries: each against itself on the queries as asked."""
 
 from __future__ import annotations
 
@@ -64,9 +60,3 @@ def robustness_sheets(result: EvaluationResult) -> list[Sheet]:
     title = f"{result.primary} on perturbed queries minus as they were asked"
     sheet = Sheet(title + of_split(result.split), columns, rows, notes=notes, name="robustness")
     return [sheet] if rows else []
-
-
-def robustness(result: EvaluationResult) -> Row | None:
-    """Return the section of the page; None without perturbed queries."""
-    sheets = robustness_sheets(result)
-    return {"sheet": sheets[0]} if sheets else None

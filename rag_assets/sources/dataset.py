@@ -135,10 +135,7 @@ class Read(NamedTuple):
 
 
 def drawn(read: Read, n: int, seed: int) -> Read:
-    """Return the ``n`` queries with the least SHA-256 of ``<seed>:<query id>``, in their order.
-
-    A larger sample of a seed holds the smaller one, and a new query takes the place of one at most.
-    """
+    """Return the ``n`` queries with the least SHA-256 of ``<seed>:<query id>``, in their order."""
     ids = read.table["query_id"].to_pylist()
     by_hash = sorted(ids, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
     table = read.table.filter(pc.is_in(read.table["query_id"], pa.array(by_hash[:n], pa.string())))

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.answers import answer_sheets, answers
+from rag_assets.report.answers import answer_sheets, answers, threshold_sheets
 from rag_assets.report.attribution import stages
 from rag_assets.report.charts import charts
 from rag_assets.report.comparisons import significance, stored_verdict
@@ -29,7 +29,7 @@ from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, json_block, meaning, templates
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.robustness import robustness, robustness_sheets
+from rag_assets.report.robustness import robustness_sheets
 from rag_assets.report.sampled import decisive_sheets, sampled
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import tag_slices
@@ -188,6 +188,13 @@ class Part:
     sheets: Callable[[EvaluationResult], Sequence[Sheet]] = lambda result: ()
 
 
+def alone(
+    sheets: Callable[[EvaluationResult], Sequence[Sheet]],
+) -> Callable[[EvaluationResult], Row | None]:
+    """Return what builds a part of a sheet alone, left out where there is none."""
+    return lambda result: next(({"sheet": sheet} for sheet in sheets(result)), None)
+
+
 EXPLORED = frozenset({"charts", "explorer"})
 """Parts that only the page with the explorer has: they need scripts, and texts of documents."""
 
@@ -200,7 +207,7 @@ SECTIONS = {
     "Comparison": (
         Part("significance", "Which differences are real", significance),
         Part("studies", "Over a parameter", studies),
-        Part("robustness", "On perturbed queries", robustness, robustness_sheets),
+        Part("robustness", "On perturbed queries", alone(robustness_sheets), robustness_sheets),
         Part("overlaps", "Overlap between retrievers", overlaps),
     ),
     "By kind of question": (
@@ -211,6 +218,7 @@ SECTIONS = {
     ),
     "Answers": (
         Part("answers", "Answers", answers, answer_sheets),
+        Part("refusals", "When to refuse", alone(threshold_sheets), threshold_sheets),
         Part("judged", "Can the judge be believed?", judged, headline_sheets),
     ),
     "What changed": (Part("history", "Over evaluations", history),),
