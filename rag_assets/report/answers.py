@@ -102,7 +102,8 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     ``test`` gets the threshold that is best on ``dev``.
     """
     rows: list[Row] = []
-    weights = {split: result.weights(split) for split in dict.fromkeys((*SPLITS, result.split))}
+    splits = SPLITS if result.answer_metrics else ()
+    weights = {split: result.weights(split) for split in splits}
     for key, metrics in result.answer_metrics.items():
         answers = result.table(answers_key(key))
         if answers["score"].null_count < len(answers):
