@@ -1,0 +1,121 @@
+"""Where to refuse by the no-answer score, how long answers are, and which were cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.answers.stage import answers_key
+from rag_assets.assets.metadata import result_of
+from rag_assets.evaluation.dialects.squad_v2_official import official_scores
+from rag_assets.report.answers import answer_rows, answers_sheet, threshold_sheets
+from rag_assets.report.evaluation_table import EvaluationTable
+from rag_assets.report.html import render
+from tests.answers.answering import GOLDS, PREDICTIONS, with_answers
+from tests.tiny_experiment import Tiny, damage, set_cell
+
+NA_PROBS = {"q1": 0.1, "q2": 0.8, "q3": 0.95, "q4": 0.2, "q5": 0.3, "q6": 0.4, "q7": 0.7}
+GIVEN = {**PREDICTIONS, "q5": "never said", "q7": "Captain Nemo of the Nautilus"}
+TEXTS = {**{name: tuple(texts) for name, texts in GOLDS.items()}, "q7": ()}
+
+
+def evaluated(folder: Path, **changes: Any) -> tuple[Tiny, EvaluationTable]:
+    tiny = Tiny(folder).write()
+    lines = [
+        {"query_id": name, "answer": text, "na_prob": NA_PROBS[name]}
+        for name, text in GIVEN.items()
+    ]
+    tiny.write_rows("predictions.jsonl", lines)
+    file = {"predicted": {"type": "file", "path": "predictions.jsonl"}}
+    one = {"official": {"generator": "predicted"}}
+    with_answers(tiny, generators=file, answers=one, **changes).run()
+    return tiny, EvaluationTable(tiny.artifacts, tiny.snapshot())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, EvaluationTable]:
+    return evaluated(Path(tmp_path_factory.mktemp("refusals")))
+
+
+def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTable]) -> None:
+    """Without ties both find the same questions to refuse; the script gives percent."""
+    _, result = whole
+    (sheet,) = threshold_sheets(result)
+    official = official_scores(TEXTS, GIVEN, NA_PROBS)
+    plain = official_scores(TEXTS, GIVEN)
+    for row, name in zip(sheet.rows, ("exact", "f1"), strict=True):
+        assert row["value"] == pytest.approx((official.values[f"best_{name}"] or 0) / 100)
+        assert row["as_it_is"] == pytest.approx((plain.values[name] or 0) / 100)
+        limit = official.values[f"best_{name}_thresh"] or 0
+        assert row["threshold"] >= limit  # of equally good ones ours answers most
+        with_ours = official_scores(TEXTS, GIVEN, NA_PROBS, row["threshold"])
+        assert with_ours.values[name] == official.values[f"best_{name}"]
+        refused = [q for q, prob in NA_PROBS.items() if prob > row["threshold"]]
+        assert (row["answerer"], row["n"]) == (next(iter(result.answer_metrics)), 7)
+        assert row["n_taken_back"] == len(refused)
+        assert row["chosen_on"] == "all"
+    assert [row["metric"] for row in sheet.rows] == ["EM", "F1"]
+
+
+def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path) -> None:
+    tiny, result = evaluated(tmp_path, split={"dev": 0.5, "seed": 2})
+    (sheet,) = threshold_sheets(result)
+    assert {row["chosen_on"] for row in sheet.rows} == {"dev"}
+    dev, test = ({*result.weights(split)} for split in ("dev", "test"))
+    assert dev
+    assert test
+    for row, name in zip(sheet.rows, ("exact", "f1"), strict=True):
+        of_dev = official_scores({q: TEXTS[q] for q in dev}, GIVEN, NA_PROBS)
+        best = (of_dev.values[f"best_{name}"] or 0) / 100
+        numbers = {"all refuse": -1.0, "none refuses": 2.0}
+        limit = numbers.get(row["threshold"], row["threshold"])
+
+        def value(ids: set[str], limit: float = limit, name: str = name) -> float:
+            scores = official_scores({q: TEXTS[q] for q in ids}, GIVEN, NA_PROBS, limit)
+            return (scores.values[name] or 0) / 100
+
+        assert value(dev) == pytest.approx(best)
+        assert row["value"] == pytest.approx(value(test))
+    assert tiny.command("leaderboard", ".", columns=150).exit_code == 0
+
+
+def test_all_faces_show_it(whole: tuple[Tiny, EvaluationTable]) -> None:
+    tiny, result = whole
+    for face in (render(result), str(result), tiny.command("leaderboard", ".", columns=150).output):
+        assert "when to refuse" in face.lower()
+        assert "taken back" in face
+    assert len(result_of(tiny.pipeline())["when to refuse"].value.records) == 2  # type: ignore[union-attr]
+
+
+def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTable]) -> None:
+    _, result = whole
+    (row,) = answer_rows(result)
+    given = {name: text for name, text in GIVEN.items() if text}
+    assert row["length"] == pytest.approx(sum(map(len, given.values())) / len(given))
+    pairs = [(len(text), max(map(len, GOLDS[q]))) for q, text in given.items() if GOLDS.get(q)]
+    assert row["length_of_gold"] == pytest.approx(
+        sum(length for length, _ in pairs) / sum(gold for _, gold in pairs)
+    )
+    assert (row["answer_tokens"], row["n_cut"]) == (None, 0)
+    sheet = answers_sheet(result)
+    assert sheet is not None
+    assert "cut" not in [column.title for column in sheet.shown]
+
+
+def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
+    """As a server that counts tokens and ends at max_tokens says."""
+    tiny, result = evaluated(tmp_path)
+    key = answers_key(next(iter(result.answer_metrics)))
+    damage(tiny, key, set_cell("finish_reason", 0, "length"))
+    damage(tiny, key, set_cell("prompt_tokens", 0, 30))
+    damage(tiny, key, set_cell("completion_tokens", 0, 12))
+    result = EvaluationTable(tiny.artifacts, tiny.snapshot())
+    (row,) = answer_rows(result)
+    assert (row["n_cut"], row["answer_tokens"]) == (1, 42)
+    sheet = answers_sheet(result)
+    assert sheet is not None
+    assert {"cut", "tokens", "x gold"} <= {column.title for column in sheet.shown}
+    assert json.loads(tiny.command("leaderboard", ".", "--answers", "--format", "json").stdout)
