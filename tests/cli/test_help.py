@@ -166,9 +166,9 @@ def commands(console: str) -> list[tuple[str, list[str]]]:
 
 
 def test_the_page_has_all_examples() -> None:
-    headings = ["Split by a hash", "Split by a field", "Weights", "Clusters", "Tuned weights"]
-    assert list(EXAMPLES) == headings
-    assert sum(len(commands(console)) for _, console in EXAMPLES.values()) == 10
+    headings = ["Split by a hash", "Split by a field", "Weights", "A sample of the queries"]
+    assert list(EXAMPLES) == [*headings, "Clusters", "Tuned weights"]
+    assert sum(len(commands(console)) for _, console in EXAMPLES.values()) == 11
 
 
 @pytest.mark.parametrize(("config", "console"), EXAMPLES.values(), ids=EXAMPLES)
