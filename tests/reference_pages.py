@@ -69,6 +69,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "generators": "name of a generator -> [what writes an answer](#generators)",
     "answers": "name of an answerer -> [a generator and its context](#answers)",
     "answer_metrics": "[how answers are measured](#answer_metrics)",
+    "nuggets": "a file of facts that good answers state; `nuggets.jsonl` without it, see "
+    "[answers.md](../answers.md#nuggets)",
     "answer_labels": "a file of what people say of answers; `answer_labels.jsonl` without it, see "
     " [judges.md](../judges.md)",
     "passage_labels": "likewise of passages of drawn questions; `passage_labels.jsonl` without it",

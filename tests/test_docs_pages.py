@@ -84,7 +84,7 @@ COMMANDS = {
     "how_to/read_statistics.md": "compare evaluate leaderboard",
     "how_to/search_libraries.md": "evaluate",
     "in_python.md": "",
-    "judges.md": "compare evaluate judge",
+    "judges.md": "compare evaluate export-run judge score",
     "labelling.md": "compare evaluate label pool",
     "labels.md": "evaluate pool validate",
     "notebook.md": "",

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from rag_assets.answers.answer_text import Language, is_refusal, normal_form, without_markers
+from rag_assets.answers.nuggets import Nugget
 from rag_assets.schemas import Column, OpenTableSchema
 
 ANSWER_METRICS = OpenTableSchema(
@@ -73,12 +74,14 @@ class Gold:
         answerable: whether the corpus is said to hold an answer; None: no label says.
         answers: any of them is right, as they are written.
         evidence: places of positive grade.
+        nuggets: facts that a good answer states.
     """
 
     query_id: str
     answerable: bool | None
     answers: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    nuggets: tuple[Nugget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_assets.answers.answer_text import VERSION, normal_form, words
-from rag_assets.answers.cases import Case, evidence_ids_in
+from rag_assets.answers.cases import Case, Passage, evidence_ids_in
+from rag_assets.answers.nuggets import FORMS, nugget_score
 from rag_assets.code_versions.closure import Root
 
 
@@ -28,6 +29,7 @@ class AnswerMetric:
         value: of an answer that came; None: not defined either.
         needs_gold: whether it compares with right answers.
         needs_evidence: whether it needs evidence labels.
+        needs_nuggets: whether it needs nuggets.
         is_mean: whether its value over questions is the plain mean of their values, so that
             answerers can be compared question by question. In another mean a value counts
             1 + value times, beside the weight of its question.
@@ -40,6 +42,7 @@ class AnswerMetric:
     value: Callable[[Case], float | None]
     needs_gold: bool = False
     needs_evidence: bool = False
+    needs_nuggets: bool = False
     is_mean: bool = True
 
     def of(self, case: Case) -> float | None:
@@ -161,6 +164,48 @@ def _grounded(case: Case) -> float | None:
     return sum(word in context for word in content) / len(content)
 
 
+_Supports = Sequence[tuple[bool, float]] | None
+"""(Vital, support) of each nugget; None: that of one cannot be told."""
+
+
+def _answer_supports(case: Case) -> _Supports:
+    cited = [place for place in case.cited if place is not None] if _cites(case) else None
+    return _supports(case, [(case.answer["answer"], cited)] if case.answer is not None else ())
+
+
+def _context_supports(case: Case) -> _Supports:
+    units = [(unit.text, [unit.place]) for unit in case.context or ()]
+    return None if case.context is None else _supports(case, units)
+
+
+def _supports(case: Case, texts: Iterable[tuple[str, Sequence[Passage] | None]]) -> _Supports:
+    """Return the best support by any of some texts, each with the places that it holds or cites."""
+    best = [0.0] * len(case.question.nuggets)
+    for text, places in texts:
+        held = evidence_ids_in(case.question.evidence, places or ())
+        for number, nugget in enumerate(case.question.nuggets):
+            if text not in nugget.verdicts and (places is None or nugget.evidence_id is None):
+                return None
+            by_place = float(nugget.evidence_id in held)
+            best[number] = max(best[number], nugget.verdicts.get(text, by_place))
+    return [(one.vital, support) for one, support in zip(case.question.nuggets, best, strict=True)]
+
+
+def _nuggets(form: str, supports_of: Callable[[Case], _Supports]) -> AnswerMetric:
+    def value(case: Case) -> float | None:
+        supports = supports_of(case)
+        return None if supports is None else nugget_score(supports, form)
+
+    return AnswerMetric(
+        f"nuggets in the {'answer' if supports_of is _answer_supports else 'context'}",
+        f"{FORMS[form][2]}; 0 without such a nugget, not defined where one's support is unknown",
+        "AutoNuggetizer of TREC RAG 2024, arXiv:2504.15068",
+        lambda case: bool(case.question.nuggets),
+        value,
+        needs_nuggets=True,
+    )
+
+
 _SQUAD = "Rajpurkar, Jia and Liang 2018, evaluate-v2.0.py"
 _CITATIONS = (
     "spans instead of the judgments of Liu, Zhang and Liang 2023 (citation precision, recall)"
@@ -234,6 +279,16 @@ METRICS: Mapping[str, AnswerMetric] = {
         _context_is_known,
         _grounded,
     ),
+    "nugget_v_strict": _nuggets("v_strict", _answer_supports),
+    "nugget_v": _nuggets("v", _answer_supports),
+    "nugget_a_strict": _nuggets("a_strict", _answer_supports),
+    "nugget_a": _nuggets("a", _answer_supports),
+    "nugget_w": _nuggets("w", _answer_supports),
+    "context_nugget_v_strict": _nuggets("v_strict", _context_supports),
+    "context_nugget_v": _nuggets("v", _context_supports),
+    "context_nugget_a_strict": _nuggets("a_strict", _context_supports),
+    "context_nugget_a": _nuggets("a", _context_supports),
+    "context_nugget_w": _nuggets("w", _context_supports),
 }
 """Name of a metric -> what it is, in the order in which columns stand."""
 

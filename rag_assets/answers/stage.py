@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from rag_assets.answers.contexts_stage import (
     has_context,
 )
 from rag_assets.answers.metrics import METRICS, metric_code
+from rag_assets.answers.nuggets import read_nuggets
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.outgoing import (
@@ -208,17 +210,29 @@ class AnswerMetricsStage(Stage):
             "judge": experiment.judge,
         }
 
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        file = context.experiment.nuggets
+        return {} if file is None else {"file.nuggets": context.file_digest(file)}
+
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         check_golds(experiment, context.artifact(QUERY_FACTS_KEY).table())
         table = answer_metrics(
             context.artifact(answers_key(key["answerer"])).table(),
-            golds_in(context),
+            _with_nuggets(golds_in(context), experiment.nuggets),
             contexts_with_texts(context, key),
             metric_names(experiment),
             experiment.config.answer_metrics.language,
         )
         return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
+
+
+def _with_nuggets(golds: Sequence[Gold], file: Path | None) -> Sequence[Gold]:
+    if file is None:
+        return golds
+    labels = {gold.query_id: {one.evidence_id for one in gold.evidence} for gold in golds}
+    nuggets = read_nuggets(file, labels)
+    return [replace(one, nuggets=tuple(nuggets[one.query_id].values())) for one in golds]
 
 
 def answer_metrics(
@@ -253,6 +267,7 @@ def metric_names(experiment: Experiment) -> tuple[str, ...]:
         for name, metric in METRICS.items()
         if (chosen is None or name in chosen)
         and (experiment.has_qrels or not metric.needs_evidence)
+        and (experiment.nuggets is not None or not metric.needs_nuggets)
     )
 
 
@@ -289,16 +304,18 @@ def golds_of(facts: pa.Table, qrels: pa.Table, judge: str) -> list[Gold]:
 
 
 def check_golds(experiment: Experiment, facts: pa.Table) -> None:
-    """Refuse a metric that was asked for and compares with right answers, where there are none.
+    """Refuse a metric that was asked for and compares with what is not there.
 
     Raises:
-        ConfigError: no question has a right answer.
+        ConfigError: no question has a right answer, or there are no nuggets.
     """
-    if any(facts["answers"].to_pylist()):
-        return
+    has_golds = any(facts["answers"].to_pylist())
     for number, name in enumerate(experiment.config.answer_metrics.metrics or ()):
-        if METRICS[name].needs_gold:
-            problem = f"{name} compares with right answers, and no question has one"
+        lacks_golds = METRICS[name].needs_gold and not has_golds
+        if lacks_golds or (METRICS[name].needs_nuggets and experiment.nuggets is None):
+            lacking = "right answers, and no question has one"
+            lacking = lacking if lacks_golds else "nuggets, and there is no nuggets.jsonl"
+            problem = f"{name} compares with {lacking}"
             location = ("answer_metrics", "metrics", number)
             raise read_yaml(experiment.source).error(location, problem)
 

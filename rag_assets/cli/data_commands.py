@@ -188,11 +188,14 @@ JUDGE = group(
         """Write the verdicts of a judge with its replies, word for word.
 
         `type: recorded` reads the file, so anyone who has it can check every verdict without a key.
+        With --retriever, verdicts on its passages become labels: `rag-assets score --dialect ragas`
+        reads them beside the run that `rag-assets export-run` writes.
 
         Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
         """,
         PATH,
         option("--judge", required=True, metavar="NAME", help="Write the verdicts of this judge."),
+        option("--retriever", metavar="NAME", help="Write labels of the units of this retriever."),
         option(
             "--out",
             required=True,

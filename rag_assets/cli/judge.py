@@ -155,10 +155,11 @@ def check(
         click.get_current_context().exit(FAILED)
 
 
-def export(path: Path, judge: str, out: Path, store: Path | None) -> None:
+def export(path: Path, judge: str, retriever: str | None, out: Path, store: Path | None) -> None:
     """Write the verdicts of a judge with its replies, word for word."""
     pipeline = Pipeline.open(path, store)
-    print_line(f"{out}: {export_verdicts(pipeline, judge, out)} verdicts of {judge}")
+    n_verdicts = export_verdicts(pipeline, judge, out, retriever)
+    print_line(f"{out}: {n_verdicts} verdicts of {judge}")
 
 
 def _opened(path: Path, store: Path | None) -> Pipeline:

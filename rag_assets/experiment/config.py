@@ -224,6 +224,7 @@ class ExperimentConfig(Options):
     answer_metrics: AnswerMetricsOptions = AnswerMetricsOptions()
     judges: dict[Name, JudgeConfig] = Field(default_factory=dict)
     answer_labels: Path | None = None
+    nuggets: Path | None = None
     passage_labels: Path | None = None
     judgments_log: Path | None = None
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)

@@ -80,6 +80,7 @@ class Experiment:
             grades are labels.
         judgments_log: people's labels of passages that were drawn one by one, there or not.
         answer_labels: the file of people's labels of answers, there or not; None: no YAML file.
+        nuggets: the file of nuggets; None: there is none.
         marks: of questions, in place of those that the file beside the log has now.
     """
 
@@ -109,6 +110,7 @@ class Experiment:
     answer_labels: Path | None
     passage_labels: Path | None
     judgments_log: Path
+    nuggets: Path | None
     questions: QuestionOptions | None
     has_graded_pool: bool
     marks: Mapping[str, QuestionMark] | None = None
@@ -225,6 +227,8 @@ class Experiment:
         }
         if self.answer_labels is not None and self.has_answer_labels:
             files["answer_labels"] = self.answer_labels
+        if self.nuggets is not None:
+            files["nuggets"] = self.nuggets
         files |= self.passage_label_files
         if "design" in self.label_sample_files:
             files["judgments_log design"] = self.label_sample_files["design"]

@@ -176,6 +176,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     retrievers = {n: blocks.with_files(one, "retrievers", n) for n, one in retrievers.items()}
     questions = config.questions and blocks.questions(config.questions)
     log = _log(source, base, config.judgments_log)
+    nuggets = base / (config.nuggets or "nuggets.jsonl")
     has_graded_pool = questions is None and is_wholly_graded(log)
     has_labels = dataset.has_qrels or questions is not None or has_graded_pool
     blocks.check_judged_unit()
@@ -226,6 +227,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         answer_labels=base / (config.answer_labels or ANSWER_LABELS) if has_file else None,
         passage_labels=base / (config.passage_labels or PASSAGE_LABELS) if has_file else None,
         judgments_log=log,
+        nuggets=nuggets if has_file and (config.nuggets or nuggets.is_file()) else None,
         has_graded_pool=has_graded_pool,
     )
 

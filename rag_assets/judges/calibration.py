@@ -21,7 +21,7 @@ speak of this pool. A question without a relevant passage counts 0.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rag_assets.evaluation.dialects.tools import precisions
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.judges.answer_labels import drawn_so_far, needs_person
@@ -340,6 +341,48 @@ def judged_rankings(
         arrays = zip((*lead, *columns), JUDGED.types, strict=True)
         made = [pa.array(column, kind) for column, kind in arrays]
         tables[cell] = pa.Table.from_arrays(made, schema=JUDGED)
+    return tables
+
+
+CONTEXT_PRECISION = "context_precision"
+"""Of retrievers by a judge alone, without right answers or labels; shown as not calibrated too."""
+
+
+def context_precision(grades: Sequence[float | None]) -> float | None:
+    """Return sum_k precision@k * v_k / sum_k v_k, where v_k is 1 if the k-th grade is positive.
+
+    So does Ragas 0.4.3 (``ragas/metrics/_context_precision.py``), but for 1e-10 in the denominator.
+    Without a positive grade it is 0, and None where one is missing.
+    """
+    if None in grades:
+        return None
+    ranks = [rank for rank, grade in enumerate(grades, 1) if grade]
+    return precisions(ranks) / len(ranks) if ranks else 0.0
+
+
+def judged_precisions(
+    pool: LabelPool, passages: Mapping[str, pa.Table], verdicts: pa.Table, labels: Grades
+) -> dict[str, pa.Table]:
+    """Return retriever -> table of :data:`JUDGED`: context precision by verdicts and by labels.
+
+    A passage has the judge's grade of its own text, and people's of the item that it is part of.
+    """
+    same, tables = SamePassages(pool.items), {}
+    by_judge = dict(zip(units_in(verdicts), verdicts["grade"].to_pylist(), strict=True))
+    by_people = [None if np.isnan(grade) else float(grade) for grade in labels.values]
+    for name, table in passages.items():
+        units: dict[str, list[PooledUnit]] = {query_id: [] for query_id in pool.question_ids}
+        for unit in units_in(table.sort_by("rank")):
+            units.setdefault(unit.query_id, []).append(unit)
+        rows = []
+        for query_id in pool.question_ids:
+            items = [same.numbers(unit)[0] for unit in units[query_id]]
+            verdict = context_precision([by_judge.get(unit) for unit in units[query_id]])
+            label = context_precision([by_people[item] for item in items])
+            is_open = float(any(labels.is_open[item] for item in items))
+            values = (query_id, 1, None, verdict, label, is_open)
+            rows.append(dict(zip(JUDGED.names, values, strict=True)))
+        tables[name] = pa.Table.from_pylist(rows, JUDGED)
     return tables
 
 

@@ -26,11 +26,13 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, read_answer_labels
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, CorrectnessItem
 from rag_assets.judges.calibration import (
+    CONTEXT_PRECISION,
     JUDGED_CORRECT,
     Row,
     Sample,
     difference_row,
     judged_answers,
+    judged_precisions,
     judged_rankings,
     label_grades,
     labels_with_verdicts,
@@ -183,9 +185,7 @@ class CalibratedRankings(Stage):
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        is_labelled = LABELS in experiment.passage_label_files
-        judges = experiment.judges_of(RELEVANCE) if is_labelled else ()
-        return [ArtifactKey.of(self.name, judge=name) for name in judges]
+        return [ArtifactKey.of(self.name, judge=name) for name in experiment.judges_of(RELEVANCE)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = enumerate(experiment.retrievers)
@@ -197,28 +197,30 @@ class CalibratedRankings(Stage):
         experiment = context.experiment
         return {
             "retrievers": list(experiment.retrievers),
-            "metrics": [str(metric) for metric in _ratios(experiment, key["judge"])],
+            "metrics": [str(metric) for metric in _metrics(experiment, key["judge"])],
             "confidence": experiment.statistics.confidence,
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        digest = context.file_digest(context.experiment.passage_label_files[LABELS])
-        return {f"file.{LABELS}": digest, **super().versions(context, key)}
+        file = context.experiment.passage_label_files.get(LABELS)
+        labels = {} if file is None else {f"file.{LABELS}": context.file_digest(file)}
+        return {**labels, **super().versions(context, key)}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
         counting = counting_of(lambda one: context.artifact(one).table())
         k = cutoff_of(experiment, key["judge"])
-        pool = judged_pool(context, counting, k)
+        passages = judged_passages(context, k)
+        pool = label_pool(passages, sorted(counting["query_id"].to_pylist()), k)
         verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
-        judgments = read_judgments(experiment.passage_label_files[LABELS])
+        file = experiment.passage_label_files.get(LABELS)
+        judgments = read_judgments(file) if file is not None else []
         lines = [line for line in judgments if not line.is_hint]
-        tables = judged_rankings(
-            pool,
-            verdict_grades(pool, verdicts),
-            label_grades(pool, lines),
-            _ratios(experiment, key["judge"]),
-        )
+        labels = label_grades(pool, lines)
+        *ratios, metric = _metrics(experiment, key["judge"])
+        tables = judged_rankings(pool, verdict_grades(pool, verdicts), labels, ratios)
+        precisions = judged_precisions(pool, passages, verdicts, labels)
+        tables |= {(name, metric): table for name, table in precisions.items()}
         labelled = {line.item.query_id for line in lines if line.probability is not None}
         rows = [
             mean_row(name, str(metric), table, sample, experiment.statistics.confidence)
@@ -233,22 +235,29 @@ def cutoff_of(experiment: Experiment, judge: str) -> int:
     return min(experiment.primary.cutoff or max(experiment.top_k), experiment.judges[judge].depth)
 
 
-def _ratios(experiment: Experiment, judge: str) -> list[Metric]:
-    """Return the experiment's metrics that labels of whole questions calibrate."""
+def _metrics(experiment: Experiment, judge: str) -> list[Metric]:
+    """Return what labels of whole questions calibrate, and context precision, which needs none."""
     k = cutoff_of(experiment, judge)
-    metrics = (parse_metric(name)._replace(cutoff=k) for name in experiment.metrics)
-    return [metric for metric in metrics if metric.measure in RATIOS]
+    names = experiment.metrics if LABELS in experiment.passage_label_files else ()
+    metrics = (parse_metric(name)._replace(cutoff=k) for name in names)
+    ratios = [metric for metric in metrics if metric.measure in RATIOS]
+    return [*ratios, Metric(CONTEXT_PRECISION, k)]
 
 
 def judged_pool(context: StageContext, counting: pa.Table, k: int) -> LabelPool:
     """Return the pool of the first ``k`` passages of all retrievers for each query."""
+    return label_pool(judged_passages(context, k), sorted(counting["query_id"].to_pylist()), k)
+
+
+def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
+    """Return retriever -> its first ``k`` passages for each query: :data:`~.schemas.PASSAGES`."""
     deep = [one for one in context.experiment.judged_cutoffs if one >= k]
     cutoff = min(deep) if deep else max(context.experiment.judged_cutoffs)
     tables = {}
     for name in context.experiment.retrievers:
         table = context.artifact(passages_key(name, cutoff)).table()
         tables[name] = table.filter(pc.less_equal(table["rank"], k))
-    return label_pool(tables, sorted(counting["query_id"].to_pylist()), k)
+    return tables
 
 
 def judged_tables(context: StageContext, judge: str) -> Tables:

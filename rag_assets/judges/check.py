@@ -35,7 +35,12 @@ from rag_assets.judges.base import (
     item_digest,
 )
 from rag_assets.judges.calibration import LABEL, VERDICT
-from rag_assets.judges.calibration_stage import ANSWER_LABELS_KEY, judged_tables
+from rag_assets.judges.calibration_stage import (
+    ANSWER_LABELS_KEY,
+    cutoff_of,
+    judged_passages,
+    judged_tables,
+)
 from rag_assets.judges.registry import RecordedJudge
 from rag_assets.judges.trials import (
     POSITIVE,
@@ -58,6 +63,7 @@ from rag_assets.judges.verdicts_stage import (
     judged_items,
     question_texts,
     relevance_items,
+    relevance_verdicts_key,
 )
 from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import units_in
@@ -318,23 +324,44 @@ def _agreement(labelled: Labelled, level: float) -> tuple[Row | None, float | No
     return row, sensitivity + specificity - 1
 
 
-def export_verdicts(pipeline: Pipeline, judge: str, out: Path) -> int:
+def export_verdicts(pipeline: Pipeline, judge: str, out: Path, retriever: str | None = None) -> int:
     """Write the verdicts of a judge that are up to date; return how many.
 
+    Of a retriever they are labels of its units, which ``rag-assets score`` reads beside its run.
+
     Raises:
-        UsageError: there is no such judge, or its verdicts are of a file.
+        UsageError: there is no such judge or retriever, or its verdicts are of a file.
         NotEvaluated: its verdicts are not up to date.
         StoreError: the file cannot be written.
     """
     judges_to_check(pipeline, judge)
     options = pipeline.experiment.judges[judge]
-    if isinstance(options, RecordedJudge):
+    rows: Iterable[Mapping[str, Any]]
+    if retriever is not None:
+        rows = _labels(pipeline, judge, retriever)
+    elif isinstance(options, RecordedJudge):
         raise UsageError(f"--judge: the verdicts of '{judge}' are recorded: {options.path}")
-    lines: list[str] = []
-    for key in current_verdicts(pipeline, judge):
-        lines += [json.dumps(row, ensure_ascii=False) for row in _rows(pipeline, key)]
+    else:
+        rows = (row for key in current_verdicts(pipeline, judge) for row in _rows(pipeline, key))
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     write_text(out, "".join(f"{line}\n" for line in lines))
     return len(lines)
+
+
+def _labels(pipeline: Pipeline, judge: str, retriever: str) -> Iterator[Mapping[str, Any]]:
+    """Yield a label for each unit of a retriever; a question that lacks a verdict has none."""
+    experiment, key = pipeline.experiment, relevance_verdicts_key(judge)
+    allowed = experiment.retrievers if key in [*current_verdicts(pipeline, judge)] else ()
+    if retriever not in allowed:
+        raise UsageError(f"--retriever: unknown {allowed_names(retriever, allowed)}")
+    verdicts = pipeline.artifact(key).table()
+    grades = dict(zip(units_in(verdicts), verdicts["grade"].to_pylist(), strict=True))
+    table = judged_passages(pipeline, cutoff_of(experiment, judge))[retriever]
+    units = [*zip(units_in(table), table["unit_id"].to_pylist(), strict=True)]
+    lacking = {place.query_id for place, _ in units if grades.get(place) is None}
+    for place, unit_id in units:
+        if place.query_id not in lacking:
+            yield {"query_id": place.query_id, "doc_id": unit_id, "relevance": grades[place]}
 
 
 def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:

@@ -50,7 +50,7 @@ LISTS = {
 """Columns of an evaluation that hold a list, each with the relation that its items are."""
 
 TIME, MONEY = COSTS = "cost_time", "query_cost"
-"""Stand among the metrics of a cell, as on the leaderboard: milliseconds and money of a query."""
+"""Stand among the metrics of a cell: milliseconds of a query, and money if servers take any."""
 
 _LEAD = ("experiment", "evaluation_id", "started", "complete")
 
@@ -188,8 +188,9 @@ def _metrics(stored: StoredEvaluation) -> Iterator[Row]:
     for row in _rows_of(stored, "leaderboard"):
         cell = {name: row[name] for name in ("retriever", "split", "top_k")}
         time = stored.cost_times.get((row["retriever"], row["top_k"]))
-        taken = dict(zip(COSTS, (time, stored.query_costs.get(row["retriever"])), strict=True))
-        for name, value in {**row, **taken}.items():
+        alone = stored.latencies.get(row["retriever"])
+        money = alone["cost"] / alone["amount"] if alone and alone["cost"] else None
+        for name, value in {**row, TIME: time, MONEY: money}.items():
             if name not in declared and value is not None:
                 yield {**cell, "metric": name, "value": value, "n_queries": row["n_queries"]}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
+from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
 from rag_assets.schemas import TableSchema
@@ -194,11 +194,11 @@ class StoredEvaluation:
         return times
 
     @cached_property
-    def query_costs(self) -> dict[str, float]:
-        """Retriever -> money that servers take for a query, on average; without free ones."""
+    def latencies(self) -> dict[str, Measurement]:
+        """Retriever -> its measurement of single queries, if there is one."""
         measurements = Measurements(self.root.parent / MEASUREMENTS)
-        timed = ((name, measurements.find("latency", of)) for name, of in self.rankings().items())
-        return {name: one["cost"] / one["amount"] for name, one in timed if one and one["cost"]}
+        timed = {name: measurements.find("latency", of) for name, of in self.rankings().items()}
+        return {name: measured for name, measured in timed.items() if measured is not None}
 
     @cached_property
     def queries(self) -> pa.Table:

@@ -26,6 +26,8 @@ METRICS = {
     "answer_em": "EM",
     "evidence_cited": "evidence cited",
     "grounded": "grounded",
+    "nugget_v_strict": "vital nuggets",
+    "context_nugget_v_strict": "in context",
     "abstained": "abstained",
 }
 """Metrics that are shown, and their headings; the first that has a value decides."""

@@ -11,7 +11,6 @@ from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
-from rag_assets.pipeline.history import COSTS
 from rag_assets.report.answers import answer_rows
 from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.report.charts import Theme, bars_figure, plain
@@ -40,19 +39,14 @@ class EvaluationTable(EvaluationResult, Tabular):
     def to_arrow(self) -> pa.Table:
         """Return the leaderboard of all splits and cut-offs; without labels the overlaps.
 
-        ``cost_time`` and ``query_cost`` stand behind the metrics.
-
         Raises:
             NotEvaluated: there are neither labels nor two retrievers.
         """
         if self.has_metrics:
             table = self.leaderboard
-            names = table["retriever"].to_pylist()
-            cells = zip(names, table["top_k"].to_pylist(), strict=True)
-            columns = map(self.cost_times.get, cells), map(self.query_costs.get, names)
-            for name, column in zip(COSTS, columns, strict=True):
-                table = table.append_column(name, pa.array(column, pa.float64()))
-            return table
+            cells = zip(table["retriever"].to_pylist(), table["top_k"].to_pylist(), strict=True)
+            times = pa.array(map(self.cost_times.get, cells), pa.float64())
+            return table.append_column("cost_time", times)
         tables = [
             table.append_column("top_k", pa.array([top_k] * table.num_rows, pa.int32()))
             for top_k, table in self.overlaps.items()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from rag_assets.report.charts import (
     plain,
 )
 from rag_assets.report.evaluation_pairs import MetricSource, is_answerer
-from rag_assets.report.leaderboard import COST_TIME, QUERY_COST
+from rag_assets.report.leaderboard import COST_TIME
 from rag_assets.report.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.report.notebook import Tabular
 from rag_assets.report.page.environment import shortened
@@ -325,13 +326,9 @@ class MetricHistory(Tabular):
         theme: Theme = "dark" if dark else "light"
         if over not in (None, TIME):
             raise UsageError(f"unknown over {allowed_names(over, [TIME])}")
-        if over and not self._has_times:
+        if over and not any(TIME in row for row in self.rows):
             raise NotEvaluated(f"no cell of {self.metric} was timed in these evaluations")
         return self._figure(theme, over)
-
-    @property
-    def _has_times(self) -> bool:
-        return any(row.get(TIME) for row in self.rows)
 
     def _figure(self, theme: Theme, over: str | None = None) -> go.Figure:
         """Return what :meth:`plot` does, for a notebook or the page."""
@@ -390,7 +387,6 @@ class MetricHistory(Tabular):
             Column("retriever", self.source.subject, TEXT),
             Column("value", str(self.metric), is_required=True),
             replace(COST_TIME, is_sparse=True),
-            QUERY_COST,
             Column("change", "change", SIGNED, missing=""),
             Column("what", "what changed", TEXT, missing=""),
         )
@@ -408,19 +404,18 @@ def _line(
     groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int], over: str | None
 ) -> dict[str, Any]:
     """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
-    points: list[tuple[float | None, float | None, str]] = []
-    sizes: list[float] = []
-    most = max((row.get(MONEY) or 0 for group in groups for row in group), default=0) or 1
+    points: list[tuple[float | None, float | None, str, float]] = []
+    most = max((row.get(MONEY, 0) for group in groups for row in group), default=0) or 1
     for n, group in enumerate(groups):
         if n in broken:
-            points.append((None if over else n + 0.5, None, ""))
-            sizes.append(9)
-        rows = [row for row in group if row["retriever"] == name]
-        points += [
-            (row.get(over) if over else n + 1, row["value"], _point_text(row, over)) for row in rows
-        ]
-        sizes += [9 + 12 * ((row.get(MONEY) or 0) / most) ** 0.5 for row in rows]
-    x, y, texts = zip(*points, strict=True)
+            points.append((None if over else n + 0.5, None, "", 9))
+        for row in [row for row in group if row["retriever"] == name]:
+            size = 9 + (12 * (row.get(MONEY, 0) / most) ** 0.5 if over else 0)
+            x = row.get(over) if over else n + 1
+            points.append((x, row["value"], _point_text(row, over), size))
+    x, y, texts, sizes = zip(*points, strict=True)
+    before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
+    symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -429,13 +424,7 @@ def _line(
         "y": y,
         "customdata": [[text] for text in texts],
         "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
-        "marker": {
-            "color": drawn["colour"],
-            "symbol": [f"{drawn['symbol']}-open"] * (len(points) - 1) + [drawn["symbol"]]
-            if over
-            else drawn["symbol"],
-            "size": sizes if over else 9,
-        },
+        "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
     }
 
@@ -449,14 +438,11 @@ def _point_text(row: Row, over: str | None) -> str:
 
 def _with_costs(values: list[Row], history: History, top_k: int, since: str) -> list[Row]:
     """Return means of retrievers beside what a query took at the same cut-off."""
+    place = itemgetter("evaluation_id", "retriever", "split")
     for measure in COSTS:
-        taken = {_place(row): row["value"] for row in history.metric(measure, top_k, since)}
-        values = [{**row, measure: taken.get(_place(row))} for row in values]
+        taken = {place(row): row["value"] for row in history.metric(measure, top_k, since)}
+        values = [{**row, measure: taken.get(place(row))} for row in values]
     return values
-
-
-def _place(row: Row) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in ("evaluation_id", "retriever", "split"))
 
 
 MAX_POINTS = 50
@@ -489,13 +475,13 @@ def history(view: EvaluationResult) -> Row | None:
     (sheet,) = metric._sheets()
     rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
 
-    def data() -> Row:
-        drawn = {"history": metric._figure("page")}
-        if metric._has_times:
-            drawn["history-costs"] = metric._figure("page", TIME)
-        return {name: {"": page_data(each)} for name, each in drawn.items()}
-
-    return {"sheet": replace(sheet, rows=rows), "data": data, "has_times": metric._has_times}
+    is_timed = any(TIME in row for row in metric.rows)
+    over = {"history": None, "history-costs": TIME} if is_timed else {"history": None}
+    return {
+        "sheet": replace(sheet, rows=rows),
+        "data": lambda: {n: {"": page_data(metric._figure("page", x))} for n, x in over.items()},
+        "has_times": is_timed,
+    }
 
 
 MAX_WHAT = 600

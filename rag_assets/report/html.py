@@ -38,7 +38,6 @@ def identity(result: EvaluationResult, *, has_explorer: bool = False) -> str:
         evaluation.remarks,
         {name: repr(value) for name, value in result.speed.items()},
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times.items()},
-        {name: repr(value) for name, value in result.query_costs.items()},
         has_explorer,
     ]
     return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.answer_labels import labelled_questions
 from rag_assets.judges.calibration import (
+    CONTEXT_PRECISION,
     JUDGED_CORRECT,
     N_UNITS,
     Sample,
@@ -52,8 +53,9 @@ def stored_rows(result: EvaluationResult, asset: str) -> list[Row]:
 
 
 def calibrated_row(row: Row) -> Row:
-    """Return a stored row without what the judge says where nothing calibrates it."""
-    judge = row["judge"] if row["calibrated"] is not None else None
+    """Return a stored row; where nothing calibrates it, context precision alone has the judge's."""
+    is_alone = row["calibrated"] is None and not row["metric"].startswith(CONTEXT_PRECISION)
+    judge = None if is_alone else row["judge"]
     values = {name: value for name, value in row.items() if name != N_UNITS}
     return {**values, "judge": judge}
 
@@ -62,10 +64,21 @@ def judged_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet for each judge and metric; none where nobody labelled."""
     rows = judged_rows(result, result.split)
     return [
-        _sheet(f"{metric} by {judge}, {of_metric[0]['n']} questions", of_metric)
+        _sheet(
+            f"{metric} by {_who(result, judge, metric)}, {of_metric[0]['n']} questions", of_metric
+        )
         for judge in judge_names(result)
         for metric, of_metric in by_metric(row for row in rows if row["by"] == judge).items()
     ]
+
+
+def _who(result: EvaluationResult, judge: str, metric: str) -> str:
+    """Return the judge, and its model where what it says may stand alone."""
+    if not metric.startswith(CONTEXT_PRECISION):
+        return judge
+    options, llms = result.configured("judges")[judge], result.configured("llms")
+    llm = llms.get(options.get("llm") or "") or result.configured("llm")
+    return f"{judge} ({llm['model'] if options['type'] == 'llm' else options['type']})"
 
 
 def headline_sheets(result: EvaluationResult) -> list[Sheet]:
@@ -73,7 +86,7 @@ def headline_sheets(result: EvaluationResult) -> list[Sheet]:
 
     The report and programs have the other metrics.
     """
-    decisive = (JUDGED_CORRECT, result.primary.column)
+    decisive = (JUDGED_CORRECT, result.primary.column, CONTEXT_PRECISION)
     sheets = [
         sheet
         for sheet in judged_sheets(result)
@@ -85,7 +98,7 @@ def headline_sheets(result: EvaluationResult) -> list[Sheet]:
 
 def unlabelled_texts(result: EvaluationResult) -> list[str]:
     """Return a sentence on each judge beside which nobody labelled anything."""
-    labelled = {row["by"] for row in judged_rows(result, result.split)}
+    labelled = {row["by"] for row in judged_rows(result, result.split) if row["n_labels"]}
     return [
         f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}"
         for judge in judge_names(result)
@@ -139,8 +152,11 @@ def calibrated_columns(rows: Sequence[Row], form: str) -> Iterator[Column]:
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
     named: dict[str, list[str]] = {}
     for row in rows:
-        if row["reason"] is not None:
-            named.setdefault(row["reason"], []).append(row["name"])
+        reason = row["reason"]
+        if row["judge"] is not None and row["calibrated"] is None:
+            reason = "not calibrated by labels: what the model says, which no gate reads"
+        if reason is not None:
+            named.setdefault(reason, []).append(row["name"])
     yield from (f"{', '.join(names)}: {reason}" for reason, names in named.items())
     if text := missing_text(rows):
         yield text

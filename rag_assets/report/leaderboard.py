@@ -25,15 +25,6 @@ COST_TIME = Column(
     is_page_only=True,
 )
 
-QUERY_COST = Column(
-    "query_cost",
-    "cost a query",
-    ".4g",
-    help="money that servers take for a query, on average",
-    is_page_only=True,
-    is_sparse=True,
-)
-
 CHOSEN_WEIGHTS = Column(
     "chosen_weights",
     "chosen weights",
@@ -59,7 +50,6 @@ def measured_columns(top_k: int) -> tuple[Column, ...]:
             help="median of single queries, from text to hits, with all that they need",
         ),
         COST_TIME,
-        QUERY_COST,
         CHOSEN_WEIGHTS,
         Column(
             "n_failed",

@@ -10,7 +10,6 @@ from typing import Any, Self
 import pyarrow as pa
 
 from rag_assets.answers.answerers import GOLD
-from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import splits_of
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
@@ -141,8 +140,7 @@ class EvaluationResult(StoredEvaluation):
 
         :data:`LEADING` come first; ``position`` is None for a retriever that is not ranked. Metric
         names carry no cut-off: that is ``top_k``; what is null is left out. A tuned fusion has its
-        ``chosen_weights``, a cell that was timed a ``cost_time``, and a retriever whose servers
-        take money a ``query_cost``.
+        ``chosen_weights``, and a cell that was timed a ``cost_time``.
         """
         times = self.cost_times if self.has_metrics else {}
         rows = []
@@ -152,7 +150,6 @@ class EvaluationResult(StoredEvaluation):
                 lead = {column: row.pop(column) for column in LEADING}
                 row["chosen_weights"] = self.chosen_weights.get(name)
                 row["cost_time"] = times.get((name, top_k))
-                row["query_cost"] = self.query_costs.get(name)
                 rows.append({**lead, **{n: v for n, v in row.items() if v is not None}})
         return rows
 
@@ -343,13 +340,8 @@ class EvaluationResult(StoredEvaluation):
         It is of single queries, with all that they need: writing, encoding, searching, fusing and
         reranking. A retriever of which a part was not measured is not there.
         """
-        measurements = Measurements(self.root.parent / MEASUREMENTS)
-        speed = {}
-        for retriever, ranking in self.rankings().items():
-            measured = measurements.find("latency", ranking, cached=False)
-            if measured is not None and measured["p50_ms"] is not None:
-                speed[retriever] = measured["p50_ms"]
-        return speed
+        every = {name: one["p50_ms"] for name, one in self.latencies.items()}
+        return {name: ms for name, ms in every.items() if ms is not None}
 
     @cached_property
     def chosen_weights(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import rag_assets
 from tests.forked import Forks
 from tests.journeys.checks import advice_templates, advices, is_of
 from tests.journeys.folder import LAB, Row
@@ -59,6 +60,88 @@ def test_the_gate_decides_by_a_drawn_sample(travel: Travel) -> None:
     answers = {0: "passed", 1: "FAILED", 4: "cannot tell"}
     assert f"gate {answers[last.code]}: lab, sampled_dcg@3 against" in last.stdout
     assert "mine" in last.stdout
+
+
+def explorer_of(journey: Journey) -> str:
+    """Return the page with charts."""
+    journey.run("report", LAB, "--explorer")
+    folder = journey.folder.root / "data/store" / LAB
+    return (folder / "explorer.html").read_text(encoding="utf-8")
+
+
+def test_a_study_of_a_parameter(travel: Travel) -> None:
+    """Grids of a chunking and of a retriever, then what a metric does over each parameter."""
+    journey = travel(Row("complete", "bm25", "none", "more", "10", "empty", "nothing", "python"))
+    config = journey.folder.config
+    config["chunking"]["parts"]["max_tokens"] = [8, 16]
+    config["retrievers"] = {"mine": {**config["retrievers"]["mine"], "k1": [0.4, 1.2]}}
+    journey.folder.write_config()
+    evaluated = journey.run("evaluate", LAB)
+    assert "mine-max_tokens-8-k1-0.4" in evaluated.stdout
+    page = explorer_of(journey)
+    for number, parameter in enumerate(("chunking.max_tokens", "k1")):
+        assert f"ndcg@3 over {parameter}" in page
+        assert f'id="chart-study-{number}"' in page
+    drawn = rag_assets.leaderboard(LAB).plot(over="k1").to_dict()["data"]
+    assert [list(line["x"]) for line in drawn] == [[0.4, 1.2]] * 2
+
+
+def test_quality_against_time(travel: Travel) -> None:
+    """A change between two evaluations: what it did to the metric, and to the time of a query."""
+    journey = travel(Row("complete", "bm25", "none", "more", "10", "empty", "setting", "history"))
+    walk(journey)
+    printed = journey.run("history", LAB, "--metric", "cost_time@3", "--format", "json").stdout
+    rows = json.loads(printed)
+    assert {row["retriever"] for row in rows} == {"mine", "plain"}
+    assert all(row["value"] == row["cost_time"] > 0 for row in rows)
+    board = json.loads(journey.run("leaderboard", LAB, "--format", "json").stdout)
+    now = {row["retriever"]: row["cost_time"] for row in board if row["top_k"] == 3}
+    assert {row["retriever"]: row["value"] for row in rows[-2:]} == now
+    assert 'id="chart-history-costs"' in explorer_of(journey)
+    assert len(rag_assets.history(LAB).plot(over="cost_time").data) == 3
+    journey.run("gate", LAB, "--against", "previous", "--metric", "cost_time@3", fails=True)
+
+
+def test_context_precision_without_labels(travel: Travel) -> None:
+    """What a judge says alone is marked, in no gate, and what Ragas makes of the same verdicts."""
+    journey = travel(Row("judge", "bm25", "none", "more", "10", "empty", "nothing", "python"))
+    said = journey.run("evaluate", LAB).stdout
+    assert "context_precision@3 by floor (words), 10 questions" in said
+    assert "not calibrated by labels: what the model says, which no gate reads" in said
+    verdicts, run = "verdicts.jsonl", "mine.trec"
+    whose = ("--retriever", "mine")
+    journey.run("judge", "export", LAB, "--judge", "floor", *whose, "--out", verdicts)
+    journey.run("export-run", LAB, *whose, "--out", run)
+    name = "llm_context_precision_without_reference@3"
+    words = ("--run", run, "--qrels", verdicts, "--dialect", "ragas", "--metrics", name)
+    scored = json.loads(journey.run("score", *words, "--format", "json").stdout)
+    rows = {row["name"]: row for row in rag_assets.leaderboard(LAB).judged.to_pylist()}
+    assert scored[name] == pytest.approx(rows["mine"]["judge"])
+    assert rows["mine"]["calibrated"] is None
+    journey.run("gate", LAB, "--metric", "context_precision@3", fails=True)
+
+
+def test_nuggets(travel: Travel) -> None:
+    """A wrong line is told; then half of the answers support their nugget, and a gate reads it."""
+    journey = travel(Row("complete", "bm25", "file", "answers", "10", "empty", "nothing", "gate"))
+    folder, nugget = journey.folder, {"nugget_id": "n", "text": "what is asked", "vital": True}
+    answers = json.loads((folder.path / "answers.json").read_text(encoding="utf-8"))
+    said = {name: "not" if text == "nobody knows" else "full" for name, text in answers.items()}
+    nuggets = [{**nugget, "query_id": name} for name in answers]
+    verdicts = [
+        {"query_id": name, "nugget_id": "n", "judged": text, "support": said[name]}
+        for name, text in answers.items()
+    ]
+    folder._write_lines("nuggets.jsonl", [{**nugget, "query_id": "nobody"}])
+    wrong = journey.run("evaluate", LAB, fails=True)
+    assert "lab/nuggets.jsonl:1: `query_id`: unknown query 'nobody'" in wrong.stderr
+    folder._write_lines("nuggets.jsonl", [*nuggets, *verdicts])
+    journey.run("evaluate", LAB)
+    board = journey.run("leaderboard", LAB, "--answers", "--format", "json").stdout
+    assert {row["nugget_v_strict"] for row in json.loads(board)} == {0.5}
+    journey.run("evaluate", LAB)
+    whose = ("--answerer", "read@3", "--metric", "nugget_w")
+    assert "nugget_w" in journey.run("gate", LAB, "--against", "previous", *whose).stdout
 
 
 def test_from_documents_alone(travel: Travel) -> None:

@@ -29,8 +29,10 @@ from rag_assets.judges.base import CorrectnessItem
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     Sample,
+    context_precision,
     difference_row,
     judged_answers,
+    judged_precisions,
     judged_rankings,
     label_grades,
     labels_with_verdicts,
@@ -306,6 +308,53 @@ def test_metrics_by_grades_are_those_of_the_definition() -> None:
     assert [row["label"] for row in (first[1], second[1])] == [0.0, 0.0]
     assert tables["a", PRECISION]["verdict"].to_pylist() == [pytest.approx(2 / 3), 0.0]
     assert tables["a", PRECISION]["label"].to_pylist() == [1.0, 0.0]
+
+
+def ragas_precision(verdicts: list[int]) -> float:
+    """As ``_calculate_average_precision`` of ragas 0.4.3 writes it, but for 1e-10."""
+    denominator = sum(verdicts)
+    numerator = sum((sum(verdicts[: i + 1]) / (i + 1)) * verdicts[i] for i in range(len(verdicts)))
+    return numerator / denominator if denominator else 0.0
+
+
+@pytest.mark.parametrize(
+    ("grades", "value"),
+    [
+        ([1, 0, 0], 1.0),
+        ([3, 2, 1, 0, 0, 0], 1.0),
+        ([0, 1], 0.5),
+        ([1, 0, 1], (1 + 2 / 3) / 2),
+        ([0, 0], 0.0),
+        ([], 0.0),
+        ([1, None], None),
+    ],
+)
+def test_context_precision_by_hand(grades: list[int | None], value: float | None) -> None:
+    assert context_precision(grades) == (None if value is None else pytest.approx(value))
+
+
+def test_context_precision_is_that_of_ragas() -> None:
+    random = np.random.default_rng(8)
+    for _ in range(200):
+        grades = random.integers(0, 4, random.integers(1, 12)).tolist()
+        expected = ragas_precision([int(grade > 0) for grade in grades])
+        assert context_precision(grades) == pytest.approx(expected, abs=1e-12)
+
+
+def test_context_precision_takes_verdicts_on_passages_and_labels_of_items() -> None:
+    """Verdicts and labels of :data:`FOUND`: a finds x, y, z, and b finds z, y for the first one."""
+    pool = label_pool(FOUND, QUESTIONS, 3)
+    people: dict[tuple[str, str], int | None] = {**JUDGE, ("q1", "x"): 3, ("q2", "x"): None}
+    del people["q2", "w"]
+    tables = judged_precisions(pool, FOUND, verdicts(JUDGE), label_grades(pool, labels(people)))
+    rows = {
+        name: [(row["verdict"], row["label"], row["open"]) for row in table.to_pylist()]
+        for name, table in tables.items()
+    }
+    assert rows == {
+        "a": [(pytest.approx((1 / 2 + 2 / 3) / 2), 1.0, 0.0), (0.0, None, 0.0)],
+        "b": [(1.0, 1.0, 0.0), (0.0, None, 1.0)],
+    }
 
 
 def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:

@@ -23,6 +23,7 @@ from rag_assets.judges.base import (
 from rag_assets.judges.registry import ABSENT, EDITED, RecordedJudge, WordsJudge
 from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
 from rag_assets.llm.completions import ModelSession
+from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.llm.server import Server, says, serving
 from tests.tiny_experiment import Tiny
@@ -147,9 +148,9 @@ def exporting(tmp_path: Path, server: Server) -> Tiny:
     return tiny
 
 
-def export(tiny: Tiny, judge: str) -> tuple[Path, str, int]:
+def export(tiny: Tiny, judge: str, *more: str) -> tuple[Path, str, int]:
     out = tiny.folder / f"{judge}.jsonl"
-    words = ["judge", "export", str(tiny.folder), "--judge", judge, "--out", str(out)]
+    words = ["judge", "export", str(tiny.folder), "--judge", judge, "--out", str(out), *more]
     done = CliRunner().invoke(main, [*words, "--store", str(tiny.root / "store")])
     return out, done.output, done.exit_code
 
@@ -199,3 +200,26 @@ def test_what_cannot_be_exported_is_said(exporting: Tiny) -> None:
     _, output, code = export(exporting, "late")
     assert code != 0
     assert "is not up to date; run `rag-assets evaluate` first" in output
+
+
+def test_verdicts_of_a_retriever_are_what_ragas_scores(exporting: Tiny) -> None:
+    """A question that lacks a verdict has no value in either; where nothing was found ours is 0."""
+    for judge in ("strict", "floor"):
+        labels, output, code = export(exporting, judge, "--retriever", "bm25")
+        lines = labels.read_text(encoding="utf-8").splitlines()
+        assert (code, output) == (0, f"{labels}: {len(lines)} verdicts of {judge}\n")
+        run = exporting.folder / "run.trec"
+        exporting.snapshot()
+        place = [str(exporting.folder), "--store", str(exporting.root / "store")]
+        words = ["export-run", *place, "--retriever", "bm25", "--out", str(run)]
+        assert CliRunner().invoke(main, words).exit_code == 0
+        name = "llm_context_precision_without_reference@5"
+        words = ["score", "--run", str(run), "--qrels", str(labels), "--dialect", "ragas"]
+        done = CliRunner().invoke(main, [*words, "--metrics", name, "--format", "json"])
+        (row,) = exporting.rows(ArtifactKey.of("calibrated_rankings", judge=judge))
+        n_found = len({json.loads(line)["query_id"] for line in lines})
+        share = n_found / (row["n"] - row["n_missing"])
+        assert json.loads(done.stdout)[name] * share == pytest.approx(row["judge"], abs=1e-9)
+        assert (row["metric"], row["calibrated"]) == ("context_precision@5", None)
+        assert (row["n_missing"] > 0) is (judge == "strict")
+    assert "--retriever: unknown 'bm52'" in export(exporting, "floor", "--retriever", "bm52")[1]
