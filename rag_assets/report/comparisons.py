@@ -150,13 +150,14 @@ def power_text(row: Mapping[str, Any], noun: str = "queries", *, more_would_help
     return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more{needed}"
 
 
-def needed_text(n: int, smallest: float, difference: float, noun: str) -> str:
+def needed_text(n: int, smallest: float, difference: float, noun: str, least: int = 0) -> str:
     """Return how many questions would show a difference as it was seen, and half of it.
 
     The smallest difference that is shown falls with the square root of their number. What is not
-    shown may as well be nothing, so a number alone would promise too much.
+    shown may as well be nothing, so a number alone would promise too much. With fewer than
+    ``least`` no test shows anything.
     """
-    number = n * (smallest / difference) ** 2 if difference else math.inf
+    number = max(least, n * (smallest / difference) ** 2) if difference else math.inf
     if not n < number <= MAX_NEEDED:
         return ""
     seen = f"if the difference stays as seen, about {float(f'{number:.2g}'):,.0f} {noun} show it"

@@ -346,7 +346,8 @@ def _check(
     can_show = ""
     if drop.detectable is not None:
         helps = drop.drop > SAME and pair.caveat is None
-        more = needed_text(drop.n, drop.detectable, drop.drop, "questions") if helps else ""
+        sizes = drop.n, drop.detectable, drop.drop
+        more = needed_text(*sizes, "questions", fewest_falls(rules.alpha)) if helps else ""
         can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
     if drop.low is None:
         reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
