@@ -257,18 +257,23 @@ class Pipeline:
     def current(self, key: ArtifactKey) -> Artifact | None:
         """Return the up-to-date artifact of a partition; None when it must be computed."""
         if key not in self._current:
-            recipe = self.recipe(key)
-            artifact = self.store.find(key.asset, recipe.fingerprint) if recipe else None
-            stage = STAGES[key.asset]
-            if artifact is None or not stage.is_complete(self, key):
-                return None
-            if not stage.projections.keys() <= artifact.manifest.digests.keys():
-                artifact = with_all_digests(stage, artifact)
-            self._current[key] = artifact
-            if key not in self._told:
-                self._told.add(key)
-                _log.debug("reuse    %s", key)
-        return self._current[key]
+            self._look_up(key)
+        return self._current.get(key)
+
+    def _look_up(self, key: ArtifactKey) -> Recipe | None:
+        """Note the up-to-date artifact; return what it is made of where it must be computed."""
+        recipe = self.recipe(key)
+        artifact = self.store.find(key.asset, recipe.fingerprint) if recipe else None
+        stage = STAGES[key.asset]
+        if artifact is None or not stage.is_complete(self, key):
+            return recipe
+        if not stage.projections.keys() <= artifact.manifest.digests.keys():
+            artifact = with_all_digests(stage, artifact)
+        self._current[key] = artifact
+        if key not in self._told:
+            self._told.add(key)
+            _log.debug("reuse    %s", key)
+        return None
 
     def assume(self, key: ArtifactKey, artifact: Artifact) -> None:
         """Take an artifact for the up-to-date one, stored or not: for a plan, never to compute."""
@@ -346,7 +351,7 @@ class Pipeline:
         """Return fingerprint -> what must be computed; of partitions that are equal, the first."""
         missing: dict[str, ArtifactKey] = {}
         for key in keys:
-            recipe = self.recipe(key) if self.current(key) is None else None
+            recipe = None if key in self._current else self._look_up(key)
             if recipe is not None:
                 missing.setdefault(recipe.fingerprint, key)
         return missing

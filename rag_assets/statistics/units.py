@@ -55,14 +55,16 @@ def units_of(
         clusters: a name for each query, its own id where it stands alone; None: all do, and keep
             their order.
     """
-    names = [f"{row:012}" for row in range(len(values))] if clusters is None else clusters
-    number = {name: i for i, name in enumerate(sorted(set(names)))}
-    rows = np.fromiter((number[name] for name in names), np.intp, len(names))
+    rows, n_units = np.arange(len(values)), len(values)
+    if clusters is not None:
+        number = {name: i for i, name in enumerate(sorted(set(clusters)))}
+        rows = np.fromiter((number[name] for name in clusters), np.intp, len(clusters))
+        n_units = len(number)
     has_value = ~np.isnan(values)
     weights = np.ones(len(values)) if weights is None else weights
     by_column = weights if weights.ndim == 2 else weights[:, None]
     weighted = np.where(has_value, by_column, 0.0)
-    sums = np.zeros((len(number), values.shape[1]))
+    sums = np.zeros((n_units, values.shape[1]))
     totals = np.zeros_like(sums)
     np.add.at(sums, rows, np.where(has_value, values, 0.0) * weighted)
     np.add.at(totals, rows, weighted)
