@@ -538,6 +538,22 @@ ANSWER_LABELS = TableSchema(
     at=Column(TEXT, "when, as it was written; null: not said", True),
 )
 
+ONLINE_LOG = TableSchema(
+    "online_log",
+    "one search of a user, or one vote",
+    ("kind", "id"),
+    kind=Column(TEXT, "search; passage or answer: a vote on one"),
+    id=Column(TEXT, "of the search; of a vote its line"),
+    names=Column(TAGS, "retrievers of the search, or what the vote is on"),
+    user=Column(TEXT, "who; of a vote nobody is said to have given, its line"),
+    at=Column(pa.timestamp("ms", "UTC"), "when; null: not said", True),
+    results=Column(TAGS, "ids that were shown, best first"),
+    teams=Column(pa.list_(INT), "of each result which retriever added it, 0 or 1; of two alone"),
+    clicks=Column(pa.list_(INT), "ranks that were clicked"),
+    up=Column(BOOL, "whether a vote is up; null: a search", True),
+    count=Column(COUNT, "how many votes say so; of a search 1"),
+)
+
 _ESTIMATE = dict(
     low=Column(FLOAT, "lower bound; null: no interval", True),
     high=Column(FLOAT, "upper bound, null as low is", True),

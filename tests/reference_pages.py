@@ -75,6 +75,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     " [judges.md](../judges.md)",
     "passage_labels": "likewise of passages of drawn questions; `passage_labels.jsonl` without it",
     "judgments_log": "likewise of passages drawn one by one; `labelling.jsonl` without it",
+    "online": "[logs of a search in use](#online): clicks and votes, see "
+    "[online metrics](../how_to/online.md)",
     "judges": "name of a judge -> [who gives verdicts](#judges), see [judges.md](../judges.md)",
     "top_k": "the cut-offs of runs and metrics",
     "metrics": "[metrics](metrics.md) at each top_k; one with a cut-off of its own adds that one",
@@ -107,6 +109,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "checks.drift": DriftConfig,
     "schedule": ScheduleConfig,
     "compute": ComputeConfig,
+    "online": config.OnlineConfig,
     "answer_metrics": AnswerMetricsOptions,
 }
 

@@ -26,6 +26,7 @@ from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
 from rag_assets.report.answers import threshold_sheets
 from rag_assets.report.html import REPORT_FILE
+from rag_assets.report.online import online_sheets
 from rag_assets.report.result import LEADING, EvaluationResult
 from rag_assets.report.robustness import robustness_sheets
 from rag_assets.report.studies import studies_of, study_rows
@@ -261,10 +262,10 @@ def result_of(pipeline: Pipeline) -> Metadata:
 
 
 def _below_winner(view: EvaluationResult) -> Metadata:
-    """Return a table for each option with several values, of perturbed queries and refusals."""
+    """Return tables: a study each, perturbed queries, refusals, and users of a search."""
     tables: Metadata = {}
     every = {f"over {study.parameter}": study_rows(view, study) for study in studies_of(view)}
-    for sheet in (*robustness_sheets(view), *threshold_sheets(view)):
+    for sheet in (*robustness_sheets(view), *threshold_sheets(view), *online_sheets(view)):
         names = [name for c in sheet.columns for name in (c.name, *(c.bounds or ()))]
         every[sheet.title] = [{name: row.get(name) for name in names} for row in sheet.rows]
     for title, rows in every.items():

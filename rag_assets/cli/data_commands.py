@@ -327,6 +327,24 @@ EXPORT_RUN = Command(
     STORE,
 )
 
+INTERLEAVE = Command(
+    "interleave",
+    "results:write_interleaved",
+    """Write lists in which two retrievers of the last evaluation take turns (team draft).
+
+    A search shows one of the lists of a question at random, and logs it with `query_attributes`.
+
+    Example: rag-assets interleave data/handbook bm25 minilm --out lists.jsonl
+    """,
+    PATH,
+    click.Argument(["first"]),
+    click.Argument(["second"]),
+    option("--top-k", type=Integer(min=1), metavar="K", default=10, help="Results of a list."),
+    option("--lists", "n_lists", type=Integer(min=2), default=20, help="Lists of a question."),
+    option("--out", required=True, type=FILE, help="File of JSON lines to write."),
+    STORE,
+)
+
 CLEAN = Command(
     "clean",
     "store:clean",

@@ -162,6 +162,7 @@ LEADERBOARD = Command(
         "`document.<field>` (metadata of the relevant documents).",
     ),
     flag("--answers", "Show answerers instead of retrievers."),
+    flag("--online", "Show what users of a search in use did, and their votes."),
     flag(
         "--latency",
         "Show how fast each retriever is, and what its index cost, instead of the metrics.",

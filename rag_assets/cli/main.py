@@ -144,6 +144,7 @@ def _shown(error: click.UsageError) -> click.UsageError:
         data.GENERATE,
         data.CONVERT,
         data.EXPORT_RUN,
+        data.INTERLEAVE,
         data.CLEAN,
     ],
 )

@@ -33,11 +33,14 @@ from rag_assets.report.judged import headline_sheets
 from rag_assets.report.latency import latency_rows, latency_sheet
 from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.report.metric_sources import named_source
+from rag_assets.report.online import interleaved, online_sheets, online_tables
 from rag_assets.report.result import EvaluationResult
 from rag_assets.report.sampled import decisive_sheets
 from rag_assets.report.sheet import Sheet
 from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.sources.writers import Tables, write_dataset
+from rag_assets.store.atomic import write_text
+from rag_assets.store.canonical import canonical_json
 
 Table = tuple[Rows, Sequence[Sheet]]
 """Rows for programs, and what people read."""
@@ -50,6 +53,10 @@ _REFUSED = {
     "answers": (
         ["slice_by", "metric", "top_k", "budget", "retrievers", "ties"],
         "does not apply to --answers",
+    ),
+    "online": (
+        ["slice_by", "metric", "top_k", "budget", "split", "answers", "ties", "retrievers"],
+        "does not apply to --online, which is of all searches in the log",
     ),
     "ties": (["latency", "slice_by", "metric", "budget"], "does not apply to --ties"),
     "budget": (
@@ -72,14 +79,20 @@ def print_leaderboard(
     latency: bool,
     budget: int | None,
     ties: bool,
+    online: bool,
     metric: str | None,
     split: str | None,
 ) -> None:
     """Print the leaderboard, or the table of the last evaluation that an option asks for."""
-    wanted = {"latency": latency, "answers": answers, "ties": ties, "budget": budget}
-    for option, given in {**wanted, "slice_by": slice_by}.items():
-        if given:
-            refuse_given(*_REFUSED[option])
+    wanted = {
+        "latency": latency,
+        "answers": answers,
+        "ties": ties,
+        "budget": budget,
+        "online": online,
+    }
+    for option in (name for name, given in {**wanted, "slice_by": slice_by}.items() if given):
+        refuse_given(*_REFUSED[option])
     if metric and not slice_by:
         raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
     experiment, names = open_evaluations(path, store)
@@ -87,8 +100,8 @@ def print_leaderboard(
     result = EvaluationResult.current(names.root, split)
     if latency:
         table = _latency(result, experiment, selection)
-    elif answers:
-        table = _answers(result)
+    elif answers or online:
+        table = _answers(result) if answers else _online(result)
     elif budget is not None:
         table = _budget(result, selection, budget)
     elif slice_by:
@@ -123,6 +136,14 @@ def _answers(result: EvaluationResult) -> Table:
     if not result.answer_metrics:
         raise result.lacks("has no answers")
     return answer_rows(result), [*answer_sheets(result), *headline_sheets(result)]
+
+
+def _online(result: EvaluationResult) -> Table:
+    tables = online_tables(result)
+    if not any(tables.values()):
+        raise result.lacks("has no log of a search in use (`online` in experiment.yaml)")
+    rows = [{"table": name, **row} for name, table in tables.items() for row in table]
+    return rows, online_sheets(result)
 
 
 def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Table:
@@ -272,6 +293,17 @@ def write_run_file(
     n_queries = len(run.column("query_id").unique())
     print_line(f"{out}: {n_queries} queries, {run.num_rows} rows, top_k {chosen}")
     print_note(note)
+
+
+def write_interleaved(
+    path: Path, first: str, second: str, top_k: int, n_lists: int, out: Path, store: Path | None
+) -> None:
+    """Write lists in which the results of two retrievers of the last evaluation take turns."""
+    experiment, names = open_evaluations(path, store)
+    Selection.of(experiment, (first, second))
+    lists = interleaved(EvaluationResult.current(names.root), (first, second), top_k, n_lists)
+    write_text(out, "".join(f"{canonical_json(one)}\n" for one in lists))
+    print_line(f"{out}: {len(lists)} lists of {first} and {second}, top_k {top_k}")
 
 
 def _note_on_splits(result: EvaluationResult) -> str | None:

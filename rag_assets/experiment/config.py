@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
@@ -28,7 +28,7 @@ from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.options import Depth, KeyProblem, LazyTaggedUnion, Number, Options
+from rag_assets.options import Depth, FileOptions, KeyProblem, LazyTaggedUnion, Number, Options
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES, QuerySet
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, Retriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
@@ -208,6 +208,27 @@ class ContextConfig(Options):
     tokenizer: str = Field(default=DEFAULT_MODEL, min_length=1)
 
 
+class OnlineConfig(FileOptions):
+    """Logs of a search in use; nothing of them enters a mean over labels.
+
+    ``clicks`` and ``events`` hold searches and clicks, ``feedback`` votes. ``by`` is the period of
+    which a row is: a day, a week, or from one evaluation that changed something to the next.
+    """
+
+    file_options: ClassVar[tuple[str, ...]] = ("clicks", "events", "feedback")
+
+    clicks: Path | None = None
+    events: Path | None = None
+    feedback: Path | None = None
+    by: Literal["day", "week", "evaluation"] = "day"
+
+    @model_validator(mode="after")
+    def _has_a_log(self) -> Self:
+        if self.clicks is None and (self.feedback is None or self.events is not None):
+            raise ValueError("needs clicks, or feedback alone")
+        return self
+
+
 class ExperimentConfig(Options):
     """One experiment. What is absent is filled in by :mod:`rag_assets.experiment.completion`."""
 
@@ -227,6 +248,7 @@ class ExperimentConfig(Options):
     nuggets: Path | None = None
     passage_labels: Path | None = None
     judgments_log: Path | None = None
+    online: OnlineConfig | None = None
     top_k: tuple[Depth, ...] = Field(default=(1, 3, 5, 10, 100), min_length=1)
     metrics: tuple[str, ...] = Field(
         default=("hit_rate", "mrr", "ndcg", "recall", "precision", "map"), min_length=1

@@ -17,6 +17,7 @@ from rag_assets.experiment.config import (
     ExperimentConfig,
     GeneratorConfig,
     JudgeConfig,
+    OnlineConfig,
     QuerySetConfig,
     RetrieverConfig,
     StatisticsConfig,
@@ -81,6 +82,7 @@ class Experiment:
         judgments_log: people's labels of passages that were drawn one by one, there or not.
         answer_labels: the file of people's labels of answers, there or not; None: no YAML file.
         nuggets: the file of nuggets; None: there is none.
+        online: logs of a search in use; None: none.
         marks: of questions, in place of those that the file beside the log has now.
     """
 
@@ -113,6 +115,7 @@ class Experiment:
     nuggets: Path | None
     questions: QuestionOptions | None
     has_graded_pool: bool
+    online: OnlineConfig | None = None
     marks: Mapping[str, QuestionMark] | None = None
 
     def language_model(self, name: str | None) -> LlmConfig | None:
@@ -220,6 +223,8 @@ class Experiment:
                 blocks[f"chunking.{name}.index_texts.{number}"] = text
         if self.questions is not None:
             blocks["questions"] = self.questions
+        if self.online is not None:
+            blocks["online"] = self.online
         files = {
             f"{block}.{option}": file
             for block, options in blocks.items()

@@ -229,6 +229,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         judgments_log=log,
         nuggets=nuggets if has_file and (config.nuggets or nuggets.is_file()) else None,
         has_graded_pool=has_graded_pool,
+        online=config.online and blocks.with_files(config.online, "online"),
     )
 
 

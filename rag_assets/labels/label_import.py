@@ -15,6 +15,9 @@ u votes up and d votes down for a unit, its grade is:
 - 0 when u < d;
 - none when u = d: undecided.
 
+A line may have a time, ``at``, and may be of an ``answer``, which names the answerer, in place of a
+passage. Votes on answers make no labels; ``online.feedback`` shows both over time.
+
 Votes are not judgments by somebody who read all candidates: people vote on what they were shown,
 mostly the first ranks. So each keeps its votes as its source, and labels that exist stay.
 """
@@ -35,7 +38,7 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.labels.pool import PLACE, Judgment, Key, PooledUnit, texts_of
 from rag_assets.labels.sheets import refuse
 from rag_assets.sources.dataset import Dataset, Problems
-from rag_assets.sources.fields import Id, Place, checked_id, shown
+from rag_assets.sources.fields import Id, Place, Time, checked_id, read_time, shown
 from rag_assets.sources.judgments import read_judgments
 from rag_assets.sources.labelled_folder import LabelledFolder
 from rag_assets.sources.row_files import read_declared
@@ -62,6 +65,8 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     chunk_id: Id | UnsetType = UNSET
     user: Id | UnsetType = UNSET
     count: Annotated[int, Meta(ge=1, description="an integer from 1 on")] | UnsetType = UNSET
+    answer: Id | UnsetType = UNSET
+    at: Time | UnsetType = UNSET
 
 
 def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
@@ -78,9 +83,7 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
     def unit_of(line: _Line, place: Place) -> PooledUnit:
         query_id = checked_id(line.query_id, place, "query_id")
         known_queries.row(query_id, place, "query_id")
-        if (line.doc_id is UNSET) == (line.chunk_id is UNSET):
-            raise place.error("needs either doc_id or chunk_id", "doc_id")
-        key = "chunk_id" if line.doc_id is UNSET else "doc_id"
+        key = _voted_on(line, place)
         unit_id = checked_id(getattr(line, key), place, key)
         is_chunk = key == "chunk_id" and unit_id not in known_documents
         chunk = _CHUNK.fullmatch(unit_id) if is_chunk else None
@@ -99,6 +102,8 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
     problems = Problems(collect=True)
     for place, line in read_declared(file, _Line, problems):
         with problems:
+            if _voted_on(line, place) == "answer":
+                continue
             unit, user = unit_of(line, place), _user(line, place)
             lines.setdefault(unit, place.line or 0)
             count = 1 if line.count is UNSET else line.count
@@ -112,6 +117,33 @@ def read_feedback(file: Path, documents: pa.Table, queries: pa.Table) -> Votes:
         if grade is not None:
             judgments.append(Judgment(unit, grade, f"feedback: {up} up, {down} down", lines[unit]))
     return Votes(judgments, len(votes) - len(judgments))
+
+
+def read_votes(file: Path) -> list[dict[str, Any]]:
+    """Return a row of :data:`rag_assets.schemas.ONLINE_LOG` a vote, the last of a user on a thing.
+
+    Raises:
+        DataError: a line breaks the format.
+    """
+    rows: dict[object, dict[str, Any]] = {}
+    for place, line in read_declared(file, _Line):
+        key, line_name = _voted_on(line, place), f"line {place.line}"
+        names, user = [checked_id(getattr(line, key), place, key)], _user(line, place) or line_name
+        rows[str(line.query_id), key, *names, user] = {
+            "kind": "answer" if key == "answer" else "passage",
+            **{"id": line_name, "names": names, "user": user, "up": line.vote == "up"},
+            "at": None if line.at is UNSET else read_time(line.at, place, "at"),
+            "count": 1 if line.count is UNSET else line.count,
+            **{"results": [], "teams": [], "clicks": []},
+        }
+    return list(rows.values())
+
+
+def _voted_on(line: _Line, place: Place) -> str:
+    keys = [key for key in ("doc_id", "chunk_id", "answer") if getattr(line, key) is not UNSET]
+    if len(keys) != 1:
+        raise place.error("needs one of doc_id, chunk_id and answer", "doc_id")
+    return keys[0]
 
 
 def grade_of(up: int, down: int) -> int | None:

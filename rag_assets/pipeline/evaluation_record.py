@@ -131,6 +131,8 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         blocks["generators"] = {name: _without_files(one) for name, one in generators}
         blocks["answers"] = {name: _dumped(one) for name, one in experiment.answerers.items()}
         blocks["answer_metrics"] = _dumped(config.answer_metrics)
+    if experiment.online is not None:
+        blocks["online"] = _without_files(experiment.online)
     if experiment.judges:
         blocks["judges"] = {name: _without_files(one) for name, one in experiment.judges.items()}
     return {name: _without_credentials(value) for name, value in blocks.items()}

@@ -15,6 +15,7 @@ from rag_assets.evaluation.attributions_stage import Attributions, cutoffs_read
 from rag_assets.evaluation.contexts_stage import RetrieverContexts
 from rag_assets.evaluation.likeness_stage import ListSimilarities, Overlaps
 from rag_assets.evaluation.metrics_stage import Leaderboard, Metrics, MetricsSummary
+from rag_assets.evaluation.online_log_stage import OnlineLog
 from rag_assets.evaluation.query_facts_stage import QueryFacts
 from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, RelevantUnits
 from rag_assets.experiment.experiment import Experiment
@@ -125,6 +126,7 @@ STAGES: Mapping[str, Stage] = {
         SampledPassages(),
         SampledLabels(),
         SampledEstimates(),
+        OnlineLog(),
     )
 }
 """Every asset of the graph, each after its inputs, but for chunks that questions are made of."""
@@ -163,6 +165,7 @@ def required_partitions(experiment: Experiment, selection: Selection) -> Partiti
         ends += _keys(experiment, "calibrated_means", "calibrated_differences")
         ends += _keys(experiment, "calibrated_rankings")
         ends += _keys(experiment, "sampled_passages", "sampled_labels", "sampled_estimates")
+        ends += _keys(experiment, "online_log")
     if not experiment.has_qrels:
         ends += [run_key(experiment, name, k) for name in retrievers for k in cutoffs]
         # What the runs are made of leaves out the chunks of a search that is not ours, which

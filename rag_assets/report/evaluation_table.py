@@ -20,6 +20,7 @@ from rag_assets.report.judged import how, judged_rows
 from rag_assets.report.leaderboard import board_sheet
 from rag_assets.report.metric_sources import named_source
 from rag_assets.report.notebook import Tabular
+from rag_assets.report.online import online_tables
 from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.page.page import sheets_below
 from rag_assets.report.result import EvaluationResult
@@ -95,6 +96,12 @@ class EvaluationTable(EvaluationResult, Tabular):
             NotEvaluated: there is no sample of labels.
         """
         return required(self, SAMPLED_ESTIMATES_KEY)
+
+    @property
+    def online(self) -> dict[str, pa.Table]:
+        """Tables of what users of a search in use did, by name; see :mod:`.report.online`."""
+        tables = online_tables(self).items()
+        return {name: pa.Table.from_pylist(rows) for name, rows in tables if rows}
 
     def slices(
         self, by: str = TAG, metric: str | None = None, split: str | None = None

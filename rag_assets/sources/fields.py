@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -34,6 +35,8 @@ Grade = Annotated[
     int,
     Meta(ge=-GRADE_LIMIT, lt=GRADE_LIMIT, description="a grade: an integer that fits 32 bits"),
 ]
+TIME = "a time such as 2026-03-01T09:30:00Z"
+Time = Annotated[str | int, Meta(description=TIME)]
 Tags = Annotated[
     list[Annotated[str, Meta(min_length=1)]],
     Meta(description="a list of different strings that are not empty"),
@@ -117,6 +120,17 @@ def checked_grade(value: object, place: Place, key: str) -> int:
     """Return ``value`` as a grade; ``1.0`` and the text ``1`` are taken as 1."""
     grade: int = _converted(value, Grade, place, key)
     return grade
+
+
+def read_time(value: str | int, place: Place, key: str) -> datetime:
+    """Return a time of ISO 8601, in UTC where it names no zone, or milliseconds since 1970."""
+    try:
+        if isinstance(value, int):
+            return datetime.fromtimestamp(value / 1000, UTC)
+        time = datetime.fromisoformat(value)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise place.wrong(value, TIME, key) from error
 
 
 def _converted(value: object, kind: Any, place: Place, key: str, *, strict: bool = False) -> Any:  # noqa: ANN401

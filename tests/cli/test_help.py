@@ -60,7 +60,7 @@ def model_server() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke, model_server: str) -> Path:
     folder = tmp_path_factory.mktemp("examples")
-    yaml = "retrievers: {bm25: {type: bm25}, other: {type: bm25, k1: 2}}\n"
+    yaml = "retrievers: {bm25: {type: bm25}, minilm: {type: bm25, k1: 2}}\n"
     yaml += "judges: {strict: {type: words}}\n"
     yaml += f"llm: {{model: tiny, base_url: {model_server}, api_key_env: null}}\n"
     write_beir(folder / "data" / "handbook", {"experiment.yaml": yaml})

@@ -173,7 +173,7 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
     ("row", "problem"),
     [
         ({"vote": "up", "doc_id": "a.md"}, "`query_id`: is missing; found keys: 'vote', 'doc_id'"),
-        ({"query_id": "q1", "vote": "up"}, "`doc_id`: needs either doc_id or chunk_id"),
+        ({"query_id": "q1", "vote": "up"}, "`doc_id`: needs one of doc_id, chunk_id and answer"),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "yes"},
             "`vote`: is 'yes'; must be one of up, down",
@@ -188,7 +188,8 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "users": "x"},
-            "`users`: unknown key; allowed: query_id, vote, doc_id, chunk_id, user, count",
+            "`users`: unknown key; allowed: query_id, vote, doc_id, chunk_id, user, count, "
+            "answer, at",
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},

@@ -25,6 +25,7 @@ from rag_assets.report.history import history
 from rag_assets.report.judged import headline_sheets, judged
 from rag_assets.report.label_health import labels
 from rag_assets.report.leaderboard import answerability, board_sheet, not_averaged
+from rag_assets.report.online import online, online_sheets
 from rag_assets.report.overlaps import overlaps
 from rag_assets.report.page.environment import PACKAGE, json_block, meaning, templates
 from rag_assets.report.page.explorer import explorer
@@ -221,6 +222,7 @@ SECTIONS = {
         Part("refusals", "When to refuse", alone(threshold_sheets), threshold_sheets),
         Part("judged", "Can the judge be believed?", judged, headline_sheets),
     ),
+    "Online": (Part("online", "What users did", online, online_sheets),),
     "What changed": (Part("history", "Over evaluations", history),),
     "How it was made": (
         Part("labels", "Labels and query accounting", labels),
