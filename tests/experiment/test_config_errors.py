@@ -18,7 +18,8 @@ from tests.experiment.conftest import Problem
 
 TOP_KEYS = (
     "name, dataset, chunking, questions, query_sets, llm, llms, retrievers, generators, answers, "
-    "answer_metrics, judges, answer_labels, passage_labels, judgments_log, online, top_k, metrics, "
+    "answer_metrics, judges, answer_labels, nuggets, passage_labels, judgments_log, online, "
+    "top_k, metrics, "
     "primary, baseline, "
     "split, weight, statistics, measurements, context, checks, filters, "
     "schedule, compute"
