@@ -71,7 +71,8 @@ def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path) -> None:
         of_dev = official_scores({q: TEXTS[q] for q in dev}, GIVEN, NA_PROBS)
         best = (of_dev.values[f"best_{name}"] or 0) / 100
         numbers = {"all refuse": -1.0, "none refuses": 2.0}
-        limit = float(numbers.get(row["threshold"], row["threshold"]))
+        threshold = row["threshold"]
+        limit = numbers[threshold] if threshold in numbers else float(threshold)
 
         def value(ids: set[str], limit: float = limit, name: str = name) -> float:
             scores = official_scores({q: TEXTS[q] for q in ids}, GIVEN, NA_PROBS, limit)
