@@ -15,6 +15,7 @@ from importlib import resources
 from math import log10
 from typing import TYPE_CHECKING, Any, Literal
 
+from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.report.result import EvaluationResult, Row
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def charts(view: EvaluationResult) -> Row | None:
         return None
     quality = {row["retriever"]: row[view.primary.column] for row in view.ranked}
     times = {name: ms for name, ms in view.speed.items() if name in quality}
-    front = pareto_front(quality, times)
+    front = pareto_front(str(view.primary), quality, times)
 
     def data() -> Row:
         names = view.measures
@@ -285,12 +286,14 @@ def page_data(drawn: go.Figure) -> Any:  # noqa: ANN401 (JSON)
     return json.loads(drawn.to_json())
 
 
-def pareto_front(quality: Mapping[str, float], cost: Mapping[str, float]) -> list[str]:
-    """Return the names that no other one beats, cheapest first.
+def pareto_front(metric: str, quality: Mapping[str, float], cost: Mapping[str, float]) -> list[str]:
+    """Return the names that no other one beats by a metric and by cost, cheapest first.
 
     One is beaten by another that is at least as good and at most as costly, and better in one of
     the two. A name without a cost is not on the front.
     """
+    sign = -1 if lower_is_better(metric) else 1
+    quality = {name: sign * value for name, value in quality.items()}
     names = [name for name in quality if name in cost]
 
     def beaten(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, lower_is_better, parse_metric
+from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
 from rag_assets.pipeline.history import COSTS, MONEY, TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
@@ -368,8 +368,8 @@ class MetricHistory(Tabular):
         """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
         newest = {row["retriever"]: row for row in self._groups[-1] if row.get(TIME)}
         times = {name: row[TIME] for name, row in newest.items()}
-        sign = -1 if lower_is_better(str(self.metric)) else 1
-        front = pareto_front({name: sign * row["value"] for name, row in newest.items()}, times)
+        values = {name: row["value"] for name, row in newest.items()}
+        front = pareto_front(str(self.metric), values, times)
         points = {name: (times[name], newest[name]["value"]) for name in front}
         return against_time(points, lines, theme, title, plain(str(self.metric)))
 

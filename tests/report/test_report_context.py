@@ -101,15 +101,18 @@ POINTS = st.dictionaries(
 )
 
 
-@given(POINTS)
-def test_the_pareto_front_is_what_nothing_beats(points: dict[str, tuple[int, int]]) -> None:
+@given(POINTS, st.sampled_from(["ndcg@5", "fp@5"]))
+def test_the_pareto_front_is_what_nothing_beats(
+    points: dict[str, tuple[int, int]], metric: str
+) -> None:
     quality = {name: float(point[0]) for name, point in points.items()}
     cost = {name: float(point[1]) for name, point in points.items()}
-    front = pareto_front(quality, cost)
+    front = pareto_front(metric, quality, cost)
+    gain = {name: -value if metric == "fp@5" else value for name, value in quality.items()}
     for name in points:
         beaten = any(
-            (quality[other] > quality[name] and cost[other] <= cost[name])
-            or (quality[other] >= quality[name] and cost[other] < cost[name])
+            (gain[other] > gain[name] and cost[other] <= cost[name])
+            or (gain[other] >= gain[name] and cost[other] < cost[name])
             for other in points
         )
         assert (name in front) == (not beaten)
