@@ -210,6 +210,7 @@ SECTIONS = {
         Part("studies", "Over a parameter", studies),
         Part("robustness", "On perturbed queries", alone(robustness_sheets), robustness_sheets),
         Part("overlaps", "Overlap between retrievers", overlaps),
+        Part("online", "What users did", online, online_sheets),
     ),
     "By kind of question": (
         Part("slices", "By query tag", tag_slices),
@@ -222,7 +223,6 @@ SECTIONS = {
         Part("refusals", "When to refuse", alone(threshold_sheets), threshold_sheets),
         Part("judged", "Can the judge be believed?", judged, headline_sheets),
     ),
-    "Online": (Part("online", "What users did", online, online_sheets),),
     "What changed": (Part("history", "Over evaluations", history),),
     "How it was made": (
         Part("labels", "Labels and query accounting", labels),
