@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluation_names import open_to_read
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.settings import StoreSettings
 
 GROUPS = ("all", "answerable", "unanswerable")

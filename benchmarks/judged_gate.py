@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import click
 import numpy as np
 
+from rag_assets.analysis.metric_sources import drop_test
 from rag_assets.judges.calibration import Sample, estimated_row
-from rag_assets.report.metric_sources import drop_test
 from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.paired_differences import look_level
 from rag_assets.statistics.units import Counted

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.evaluation.online_metrics import (
     ONLINE_METRICS,
     coin_throws,
@@ -35,7 +36,6 @@ from rag_assets.evaluation.online_metrics import (
     team_draft,
 )
 from rag_assets.pipeline.evaluation_names import open_evaluations
-from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import column_values
 from rag_assets.statistics.units import Floats, Resampling
 

@@ -24,11 +24,11 @@ import psycopg2
 import yaml
 from grid_input import Input, sample, squad, write
 
+from rag_assets.analysis.latency import latency_rows
 from rag_assets.api import evaluate
 from rag_assets.experiment import load_experiment
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.report.latency import latency_rows
 
 VARIABLE = "PGVECTOR_DSN"
 DIMENSIONS, TOP_K = 384, 10

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rag_assets.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from rag_assets.analysis.comparisons import Comparison
+    from rag_assets.analysis.gate import Gate
+    from rag_assets.analysis.history import MetricHistory
+    from rag_assets.analysis.question_hits import QuestionHits
     from rag_assets.evaluation.score import Scores
-    from rag_assets.report.comparisons import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
-    from rag_assets.report.gate import Gate
-    from rag_assets.report.history import MetricHistory
-    from rag_assets.report.question_hits import QuestionHits
 
 
 def evaluate(
@@ -175,9 +175,9 @@ def ask(
         UsageError: the question is blank, or a retriever is not the experiment's.
         RagAssetsError: invalid configuration or data, or a store that cannot be written.
     """
+    from rag_assets.analysis.question_hits import QuestionHits
     from rag_assets.compute.compute import release_workers
     from rag_assets.pipeline.pipeline import Pipeline
-    from rag_assets.report.question_hits import QuestionHits
     from rag_assets.retrieval.ask import ask as hits_of
 
     pipeline = Pipeline.open(path, store)
@@ -230,9 +230,9 @@ def compare(
         NotEvaluated: no evaluation, no labels, or no such cell.
         UsageError: not two retrievers, or an unknown retriever, metric or split.
     """
+    from rag_assets.analysis.comparisons import Comparison
     from rag_assets.pipeline.evaluation_names import open_evaluations
     from rag_assets.pipeline.selection import check_cell_names
-    from rag_assets.report.comparisons import Comparison
     from rag_assets.report.evaluation_table import EvaluationTable
 
     if isinstance(path, EvaluationTable):
@@ -265,8 +265,8 @@ def history(
         NotEvaluated: no evaluation, or none with the metric.
         UsageError: an unknown metric or retriever.
     """
+    from rag_assets.analysis.history import MetricHistory
     from rag_assets.pipeline.evaluation_names import open_evaluations
-    from rag_assets.report.history import MetricHistory
 
     _, names = open_evaluations(path, store)
     return MetricHistory.of(names.history(), metric, retrievers, split, last)
@@ -307,10 +307,10 @@ def gate(
         NotEvaluated: there is nothing to compare, or nothing to compare with.
         UsageError: the evaluations are not comparable, or a name is unknown.
     """
+    from rag_assets.analysis.gate import Rules
+    from rag_assets.analysis.gate import gate as judge
+    from rag_assets.analysis.result import EvaluationResult
     from rag_assets.pipeline.evaluation_names import open_evaluations
-    from rag_assets.report.gate import Rules
-    from rag_assets.report.gate import gate as judge
-    from rag_assets.report.result import EvaluationResult
 
     _, names = open_evaluations(path, store)
     return judge(

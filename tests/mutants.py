@@ -45,7 +45,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 ENGINE = ("engine", "pipeline", "store", "code_versions")
-FACES = ("cli", "labels", "judges", "report")
+FACES = ("cli", "labels", "judges", "analysis", "sheets", "report")
 PACKAGES = ("answers", "evaluation", "statistics", "retrieval/fusion", *ENGINE, *FACES)
 
 BUILD = REPOSITORY / "build" / "mutants"

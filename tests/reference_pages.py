@@ -45,8 +45,8 @@ from rag_assets.labels.findings import FINDINGS
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions, Options
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.page import environment as glossary
 from rag_assets.schemas import TableSchema
+from rag_assets.sheets import environment as glossary
 from tests.made_tables import N_UNITS, judgment_table, query_table, run_table
 from tests.option_tables import options_rows
 from tests.walked_page import DOCS

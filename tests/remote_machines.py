@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation, fetch_experiments, read_current
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.remote import ANY, Objects
 from rag_assets.store.settings import StoreSettings
 from tests.tiny_experiment import Tiny, materialize

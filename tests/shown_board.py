@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheets_view
+from rag_assets.sheets.terminal_table import sheets_view
 from tests.tiny_experiment import materialize
 
 

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import dagster as dg
 import httpx2
 
+from rag_assets.analysis.gate import FAIL, Rules, gate
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.assets.job import TRIGGER_TAG, job_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.evaluation_names import open_evaluations, registered
 from rag_assets.plain_text import markdown
-from rag_assets.report.gate import FAIL, Rules, gate
-from rag_assets.report.result import EvaluationResult
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.settings import StoreSettings
 

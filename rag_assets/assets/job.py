@@ -135,8 +135,8 @@ def _evaluate(
     settings: StoreSettings,
 ) -> Iterator[JobEvent]:
     # Not needed to load a code location.
+    from rag_assets.analysis.result import EvaluationResult
     from rag_assets.report.html import write_report
-    from rag_assets.report.result import EvaluationResult
 
     started = datetime.now(UTC)
     trigger = next((one for tag, one in TRIGGERS.items() if tag in context.run.tags), "ui")

@@ -12,6 +12,12 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rag_assets.analysis.answers import threshold_sheets
+from rag_assets.analysis.online import online_sheets
+from rag_assets.analysis.result import LEADING, EvaluationResult
+from rag_assets.analysis.robustness import robustness_sheets
+from rag_assets.analysis.studies import studies_of, study_rows
+from rag_assets.analysis.winner import winner_of
 from rag_assets.answers.cases import ANSWER_METRICS
 from rag_assets.answers.stage import metric_names
 from rag_assets.answers.summary_stage import GROUPS, answer_summary
@@ -24,13 +30,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.plain_text import markdown, one_line, printable
-from rag_assets.report.answers import threshold_sheets
 from rag_assets.report.html import REPORT_FILE
-from rag_assets.report.online import online_sheets
-from rag_assets.report.result import LEADING, EvaluationResult
-from rag_assets.report.robustness import robustness_sheets
-from rag_assets.report.studies import studies_of, study_rows
-from rag_assets.report.winner import winner_of
 from rag_assets.schemas import QUERY_METRICS, TableSchema
 from rag_assets.store.artifacts import Artifact
 

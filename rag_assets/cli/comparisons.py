@@ -10,33 +10,33 @@ from typing import Literal
 
 import click
 
-from rag_assets.api import gate
-from rag_assets.cli.options import cell_names, refuse_given
-from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
-from rag_assets.errors import NotEvaluated, UsageError
-from rag_assets.pipeline.evaluation_names import open_evaluations
-from rag_assets.pipeline.selection import check_cell_names
-from rag_assets.report.comparability import Comparability, comparability
-from rag_assets.report.comparisons import Comparison, check_pair
-from rag_assets.report.diff import (
+from rag_assets.analysis.comparability import Comparability, comparability
+from rag_assets.analysis.comparisons import Comparison, check_pair
+from rag_assets.analysis.diff import (
     answer_changes,
     answer_changes_sheet,
     changes_between,
     changes_sheet,
     means_sheet,
 )
-from rag_assets.report.evaluation_pairs import (
+from rag_assets.analysis.evaluation_pairs import (
     EstimatedSource,
     EvaluationPair,
     MetricSource,
 )
-from rag_assets.report.formats import Row, as_json, dated, formatted
-from rag_assets.report.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
-from rag_assets.report.metric_sources import chosen_source
-from rag_assets.report.pair_details import most_changed, pair_sheets
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.terminal_table import sheets_view
+from rag_assets.analysis.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
+from rag_assets.analysis.metric_sources import chosen_source
+from rag_assets.analysis.pair_details import most_changed, pair_sheets
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.api import gate
+from rag_assets.cli.options import cell_names, refuse_given
+from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
+from rag_assets.errors import NotEvaluated, UsageError
+from rag_assets.pipeline.evaluation_names import open_evaluations
+from rag_assets.pipeline.selection import check_cell_names
+from rag_assets.sheets.formats import Row, as_json, dated, formatted
+from rag_assets.sheets.sheet import Sheet
+from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.statistics.paired_differences import fewest_falls
 
 NOT_COMPARABLE = 1

@@ -10,6 +10,12 @@ from pathlib import Path
 
 import click
 
+from rag_assets.analysis.label_health import FINDING_STYLES, findings_sheet, pooling_advice
+from rag_assets.analysis.leaderboard import selected_rows, summary_sheet
+from rag_assets.analysis.overlaps import overlap_rows, overlap_sheets
+from rag_assets.analysis.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.winner import winner_of
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
 from rag_assets.checks.retriever_warnings import (
@@ -42,16 +48,10 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
-from rag_assets.report.formats import Row, formatted
 from rag_assets.report.html import write_report
-from rag_assets.report.label_health import FINDING_STYLES, findings_sheet, pooling_advice
-from rag_assets.report.leaderboard import selected_rows, summary_sheet
-from rag_assets.report.overlaps import overlap_rows, overlap_sheets
-from rag_assets.report.plan import ACTION_STYLES, flat_plan_rows, plan_rows, plan_sheet
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.terminal_table import plain_cell, sheet_view
-from rag_assets.report.winner import winner_of
+from rag_assets.sheets.formats import Row, formatted
+from rag_assets.sheets.sheet import Sheet
+from rag_assets.sheets.terminal_table import plain_cell, sheet_view
 from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings

@@ -10,6 +10,7 @@ import click
 import pyarrow as pa
 from msgspec.structs import replace
 
+from rag_assets.analysis.judged import check_sheets
 from rag_assets.cli.labelling import hand_out
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import output, print_data, print_line, print_message
@@ -45,10 +46,9 @@ from rag_assets.labels.logs import (
     read_judgments,
 )
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.formats import as_json
-from rag_assets.report.judged import check_sheets
-from rag_assets.report.terminal_table import sheets_view
 from rag_assets.schemas import ANSWER_LABELS
+from rag_assets.sheets.formats import as_json
+from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.sources.row_files import read_csv
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from rag_assets.analysis.label_health import label_status, status_sheets
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
@@ -56,9 +57,8 @@ from rag_assets.labels.questions_stage import needed_requests
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.formats import as_json
-from rag_assets.report.label_health import label_status, status_sheets
-from rag_assets.report.terminal_table import sheets_view
+from rag_assets.sheets.formats import as_json
+from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.atomic import write_text
 from rag_assets.store.locks import locked

@@ -8,6 +8,24 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.analysis.answers import answer_rows, answer_sheets
+from rag_assets.analysis.attribution import (
+    attribution_rows,
+    attribution_sheet,
+    lost_rows,
+    lost_sheet,
+    waterfall_rows,
+    waterfall_sheet,
+)
+from rag_assets.analysis.evaluation_pairs import MetricSource
+from rag_assets.analysis.judged import headline_sheets
+from rag_assets.analysis.latency import latency_rows, latency_sheet
+from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
+from rag_assets.analysis.metric_sources import named_source
+from rag_assets.analysis.online import interleaved, online_sheets, online_tables
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.sampled import decisive_sheets
+from rag_assets.analysis.slices import TAG, Slice, slices_of, slices_sheet
 from rag_assets.api import history
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import print_line, print_note, print_rows, shown_path
@@ -18,26 +36,8 @@ from rag_assets.experiment import load_experiment
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.answers import answer_rows, answer_sheets
-from rag_assets.report.attribution import (
-    attribution_rows,
-    attribution_sheet,
-    lost_rows,
-    lost_sheet,
-    waterfall_rows,
-    waterfall_sheet,
-)
-from rag_assets.report.evaluation_pairs import MetricSource
-from rag_assets.report.formats import Row, Rows
-from rag_assets.report.judged import headline_sheets
-from rag_assets.report.latency import latency_rows, latency_sheet
-from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
-from rag_assets.report.metric_sources import named_source
-from rag_assets.report.online import interleaved, online_sheets, online_tables
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import decisive_sheets
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.slices import TAG, Slice, slices_of, slices_sheet
+from rag_assets.sheets.formats import Row, Rows
+from rag_assets.sheets.sheet import Sheet
 from rag_assets.sources.writers import Tables, write_dataset
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json
@@ -147,7 +147,7 @@ def _online(result: EvaluationResult) -> Table:
 
 
 def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Table:
-    from rag_assets.report.recomputed_boards import budget_rows, budget_sheet
+    from rag_assets.analysis.recomputed_boards import budget_rows, budget_sheet
 
     rows = budget_rows(result, selection.retrievers, budget)
     print_note(result.tuning_note(selection.retrievers))
@@ -155,7 +155,7 @@ def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Tabl
 
 
 def _ties(result: EvaluationResult, selection: Selection) -> Table:
-    from rag_assets.report.recomputed_boards import tie_rows, tie_sheet
+    from rag_assets.analysis.recomputed_boards import tie_rows, tie_sheet
 
     result.check_labels()
     cutoffs = selection.top_k
@@ -249,7 +249,7 @@ def print_history(
     form: str,
 ) -> None:
     """Print a metric over the evaluations of PATH, with what changed between them."""
-    from rag_assets.report.history import flat_history_rows  # no other table reads the history
+    from rag_assets.analysis.history import flat_history_rows  # no other table reads the history
 
     whose = cell_names(retrievers, answerers)
     past = history(path, metric, store=store, retrievers=whose, split=split, last=last)

@@ -26,8 +26,8 @@ from rag_assets.evaluation.score import (
     nothing_shared,
     score,
 )
-from rag_assets.report.formats import Rows, as_json, columns_of, formatted
-from rag_assets.report.sheet import MEAN, TEXT, Column, Sheet, sheets_latex
+from rag_assets.sheets.formats import Rows, as_json, columns_of, formatted
+from rag_assets.sheets.sheet import MEAN, TEXT, Column, Sheet, sheets_latex
 
 SHOWN_REPETITIONS = 20
 

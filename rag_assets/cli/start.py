@@ -13,6 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 from rich.console import Group
 
+from rag_assets.analysis.question_hits import QuestionHits
 from rag_assets.chunking.chunker import cut_documents
 from rag_assets.chunking.index_texts import indexed_texts
 from rag_assets.cli.progress_bars import progress_bar, rate_text, work_board
@@ -40,11 +41,10 @@ from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import TOO_MANY_UNKNOWN, unknown_share
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.formats import formatted
-from rag_assets.report.question_hits import QuestionHits
-from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.lexical.analyzers import AUTO, resolve_analyzer
+from rag_assets.sheets.formats import formatted
+from rag_assets.sheets.terminal_table import sheet_view
 from rag_assets.sources.labelled_folder import (
     N_EXAMPLES,
     QUERIES_FILE,

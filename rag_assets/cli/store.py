@@ -8,6 +8,13 @@ from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
+from rag_assets.analysis.store_status import (
+    best_names,
+    removed_rows,
+    removed_sheet,
+    status_rows,
+    status_sheet,
+)
 from rag_assets.cli.terminal import (
     print_message,
     print_note,
@@ -21,13 +28,6 @@ from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
 from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
-from rag_assets.report.store_status import (
-    best_names,
-    removed_rows,
-    removed_sheet,
-    status_rows,
-    status_sheet,
-)
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE, COMPLETIONS
 from rag_assets.store.locks import exclusive_lease

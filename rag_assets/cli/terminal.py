@@ -29,7 +29,7 @@ from rag_assets.plain_text import one_line, printable
 
 if TYPE_CHECKING:
     from rag_assets.pipeline.evaluations import Evaluation
-    from rag_assets.report.sheet import Sheet
+    from rag_assets.sheets.sheet import Sheet
 
 UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
@@ -87,9 +87,9 @@ def print_rows(
         styles: text of a cell -> how rich draws it.
     """
     # Loads the libraries of tables: names of commands are completed without them.
-    from rag_assets.report.formats import dated, formatted
-    from rag_assets.report.sheet import sheets_latex
-    from rag_assets.report.terminal_table import sheets_view
+    from rag_assets.sheets.formats import dated, formatted
+    from rag_assets.sheets.sheet import sheets_latex
+    from rag_assets.sheets.terminal_table import sheets_view
 
     if form == "table":
         output().print(sheets_view(sheets(), styles))

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rag_assets.analysis.answers import answer_rows
+from rag_assets.analysis.attribution import waterfall_rows, waterfall_sheet
+from rag_assets.analysis.charts import Theme, bars_figure, plain
+from rag_assets.analysis.findings import incomplete_parts
+from rag_assets.analysis.judged import how, judged_rows
+from rag_assets.analysis.leaderboard import board_sheet
+from rag_assets.analysis.metric_sources import named_source
+from rag_assets.analysis.online import online_tables
+from rag_assets.analysis.overlaps import overlap_rows, overlap_sheets
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.sampled import required
+from rag_assets.analysis.slices import TAG, Slice, slices_of
+from rag_assets.analysis.studies import studies_of, study_figure
+from rag_assets.analysis.winner import winner_of
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
-from rag_assets.report.answers import answer_rows
-from rag_assets.report.attribution import waterfall_rows, waterfall_sheet
-from rag_assets.report.charts import Theme, bars_figure, plain
-from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.formats import interval_name
-from rag_assets.report.judged import how, judged_rows
-from rag_assets.report.leaderboard import board_sheet
-from rag_assets.report.metric_sources import named_source
-from rag_assets.report.notebook import Tabular
-from rag_assets.report.online import online_tables
-from rag_assets.report.overlaps import overlap_rows, overlap_sheets
 from rag_assets.report.page.page import sheets_below
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.sampled import required
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.slices import TAG, Slice, slices_of
-from rag_assets.report.studies import studies_of, study_figure
-from rag_assets.report.winner import winner_of
+from rag_assets.sheets.formats import interval_name
+from rag_assets.sheets.notebook import Tabular
+from rag_assets.sheets.sheet import Sheet
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -9,9 +9,9 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.package_versions import version
 from rag_assets.pipeline.history import History
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint
 
@@ -54,11 +54,12 @@ def is_at(path: Path, page_identity: str) -> bool:
 
 @cache
 def _code() -> str:
-    """Return a hash of all files of the reporting package."""
+    """Return a hash of all files that make a page."""
     hashed = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.rglob("*.*")):
-        if file.suffix in (".py", ".html", ".css", ".js"):
-            hashed.update(file.read_bytes())
+    for folder in ("analysis", "report", "sheets"):
+        for file in sorted((Path(__file__).parents[1] / folder).rglob("*.*")):
+            if file.suffix in (".py", ".html", ".css", ".js"):
+                hashed.update(file.read_bytes())
     return hashed.hexdigest()
 
 

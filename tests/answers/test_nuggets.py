@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from rag_assets.analysis.answers import answers_sheet
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.cases import Evidence, Gold
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.nuggets import FORMS, Nugget, nugget_score, read_nuggets
 from rag_assets.answers.stage import answer_metrics, answer_metrics_key
 from rag_assets.errors import ConfigError, DataError
-from rag_assets.report.answers import answers_sheet
-from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import with_answers
 from tests.answers.made_answers import answer_table, context_table
 from tests.tiny_experiment import Tiny

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rag_assets.analysis.answers import answer_rows, answers_sheet, threshold_sheets
 from rag_assets.answers.stage import answers_key
 from rag_assets.assets.metadata import result_of
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores
-from rag_assets.report.answers import answer_rows, answers_sheet, threshold_sheets
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers

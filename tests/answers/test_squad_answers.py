@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rag_assets.analysis.metric_sources import drop_test
 from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMMARY_KEY
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
@@ -25,7 +26,6 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.metric_sources import drop_test
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.units import splits_counted

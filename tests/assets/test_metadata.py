@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dagster as dg
 
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.winner import winner_of
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.winner import winner_of
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny
 

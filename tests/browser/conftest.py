@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluations import ANCHOR
 from rag_assets.report.html import write_report
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.atomic import write_text
 from tests.answers.answering import CONFIG as ANSWERING
 from tests.answers.answering import GOLDS

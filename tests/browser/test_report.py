@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.history import History
 from rag_assets.report.html import write_report
-from rag_assets.report.result import EvaluationResult
 from tests.browser.conftest import HOSTILE, Opened
 from tests.tiny_experiment import JUDGMENTS, Tiny
 

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import StoreError
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.evaluations import FOLDER, read_current, read_evaluation
 from rag_assets.pipeline.history import History
 from rag_assets.pipeline.warehouse_time import is_current
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import Artifact, read_manifest
 from tests.cached_vectors import VectorCache
 from tests.cli.conftest import Invoke, warehouse_rows

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import rag_assets
+from rag_assets.analysis.question_hits import Excerpt, excerpt, marks
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements, seconds_per_text
 from rag_assets.experiment import ExperimentConfig, load_experiment
 from rag_assets.models.model_names import DEFAULT_MODEL
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import REUSE, plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.question_hits import Excerpt, excerpt, marks
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
 from tests.cli.conftest import Invoke

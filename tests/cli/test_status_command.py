@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 
 import rag_assets
+from rag_assets.analysis.store_status import status_sheet
 from rag_assets.pipeline.evaluations import read_evaluation, snapshot_text
-from rag_assets.report.store_status import status_sheet
-from rag_assets.report.terminal_table import sheet_view
+from rag_assets.sheets.terminal_table import sheet_view
 from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke
 

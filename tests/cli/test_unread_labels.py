@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from click.testing import Result
 
-from rag_assets.report.result import EvaluationResult
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.sources import open_dataset
 from rag_assets.sources.labelled_folder import look_alikes
 from tests.cli.conftest import Invoke

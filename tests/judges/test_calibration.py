@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from rag_assets.analysis.judged import missing_text
+from rag_assets.analysis.metric_sources import drop_test
 from rag_assets.errors import DataError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.judges.answer_labels import (
@@ -42,8 +44,6 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
-from rag_assets.report.judged import missing_text
-from rag_assets.report.metric_sources import drop_test
 from rag_assets.schemas import ANSWER_LABELS, ANSWER_VERDICTS, ANSWERS, RELEVANCE_VERDICTS
 from rag_assets.statistics.calibration import calibrated_difference, calibrated_mean, rogan_gladen
 from rag_assets.statistics.units import Counted

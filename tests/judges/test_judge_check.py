@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.analysis.judged import kept_checks
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.cli.main import main
@@ -35,8 +37,6 @@ from rag_assets.labels.findings import ERROR
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.judged import kept_checks
-from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import GOLDS, with_answers
 from tests.judges.judged_experiment import (
     answers_of,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rag_assets
-from rag_assets.report.result import EvaluationResult
+from rag_assets.analysis.result import EvaluationResult
 
 TEXTS = {
     "ferry": "The ferry to the island leaves at nine from the northern pier.",

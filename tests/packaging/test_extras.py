@@ -13,9 +13,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rag_assets.analysis.comparisons import Comparison
 from rag_assets.compute.compute import connect
 from rag_assets.errors import RagAssetsError
-from rag_assets.report.comparisons import Comparison
 from rag_assets.retrieval.dense import qdrant
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.lexical.analyzers import check_analyzer

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.analysis.charts import charts
+from rag_assets.analysis.latency import latency_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
-from rag_assets.report.charts import charts
-from rag_assets.report.formats import Row
-from rag_assets.report.latency import latency_rows
-from rag_assets.report.result import EvaluationResult
+from rag_assets.sheets.formats import Row
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
 from tests.llm.server import Server, ordered, serving

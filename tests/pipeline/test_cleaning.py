@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.analysis.evaluation_pairs import EvaluationPair
+from rag_assets.analysis.metric_sources import Retrieval
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.result import EvaluationResult
 from tests.forked import Forks, Place
 from tests.tiny_experiment import Tiny
 

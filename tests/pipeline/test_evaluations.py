@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from rag_assets.analysis.comparability import comparability
+from rag_assets.analysis.comparisons import Comparison
+from rag_assets.analysis.diff import changes_between
+from rag_assets.analysis.evaluation_pairs import EvaluationPair
+from rag_assets.analysis.metric_sources import Retrieval
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
 from rag_assets.pipeline.evaluations import all_experiments, read_current
-from rag_assets.report.comparability import comparability
-from rag_assets.report.comparisons import Comparison
-from rag_assets.report.diff import changes_between
-from rag_assets.report.evaluation_pairs import EvaluationPair
-from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.result import EvaluationResult
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, short

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets.analysis.comparability import comparability
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline.cleaning import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.history import History
-from rag_assets.report.comparability import comparability
-from rag_assets.report.result import EvaluationResult
 from tests.answers.answering import with_answers
 from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies

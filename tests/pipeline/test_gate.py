@@ -12,13 +12,13 @@ from statistics import stdev
 import pytest
 from scipy import stats
 
+from rag_assets.analysis.drop_causes import LostQuestion
+from rag_assets.analysis.evaluation_pairs import Drop, EvaluationPair
+from rag_assets.analysis.gate import Gate, Look, Rules, gate
+from rag_assets.analysis.metric_sources import Retrieval
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject
-from rag_assets.report.drop_causes import LostQuestion
-from rag_assets.report.evaluation_pairs import Drop, EvaluationPair
-from rag_assets.report.gate import Gate, Look, Rules, gate
-from rag_assets.report.metric_sources import Retrieval
-from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 N = 14

@@ -17,6 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets.analysis.diff import changes_between
+from rag_assets.analysis.history import MetricHistory, evaluation_changes
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.answerers import Generator
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
@@ -32,9 +35,6 @@ from rag_assets.pipeline.history_files import HistoryFiles, is_compacted
 from rag_assets.pipeline.reasons import file_changes
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.query_sets.query_set import QuerySet
-from rag_assets.report.diff import changes_between
-from rag_assets.report.history import MetricHistory, evaluation_changes
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.base import Retriever
 from tests.pipeline.made_history import evaluation_id, made_rows
 from tests.tiny_experiment import Tiny, planned

@@ -11,6 +11,9 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.slices import slices_of
 from rag_assets.chunking.chunker import cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.chunking.strategies import ParentChunking, SemanticChunking
@@ -22,10 +25,7 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
-from rag_assets.report.leaderboard import leaderboard_sheets, selected_rows
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.slices import slices_of
-from rag_assets.report.terminal_table import sheets_view
+from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.settings import StoreSettings

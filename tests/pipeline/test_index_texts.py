@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from rag_assets.analysis.findings import incomplete_parts
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.chunking.stage import chunks_key, index_texts_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
@@ -23,8 +25,6 @@ from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.findings import incomplete_parts
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from tests.llm.server import Server, error, says
 from tests.pipeline.test_forgetting import contents

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from rag_assets.analysis.plan import flat_plan_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.cli import main
 from rag_assets.engine.recipe import Recipe
 from rag_assets.engine.stage import Product, Stage, TableProduct, table_manifest
@@ -29,8 +31,6 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import COMPUTE, REUSE
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
-from rag_assets.report.plan import flat_plan_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY, Queries
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rag_assets.analysis.plan import plan_sheet
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.engine.stage import Stage
@@ -20,7 +21,6 @@ from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.query_set import requests_for
 from rag_assets.query_sets.strategies import RewriteQuerySet
-from rag_assets.report.plan import plan_sheet
 from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.content_cache import COMPLETIONS

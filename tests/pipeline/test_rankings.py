@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rag_assets.analysis.recomputed_boards import tie_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import NotEvaluated
 from rag_assets.evaluation.attributions_stage import attributions_key, places
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.report.recomputed_boards import tie_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from tests.shown_board import evaluated, shown

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.checks.check import CheckInputs
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated, StoreError
@@ -27,7 +28,6 @@ from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current
-from rag_assets.report.result import EvaluationResult
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import TABLE, write_text
 from rag_assets.store.locks import shared_lease

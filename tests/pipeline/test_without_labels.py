@@ -11,6 +11,8 @@ import duckdb
 import pytest
 import yaml
 
+from rag_assets.analysis.overlaps import overlap_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.cli import main
 from rag_assets.errors import NotEvaluated
@@ -23,8 +25,6 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES, required_partitions
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.report.html import render
-from rag_assets.report.overlaps import overlap_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.runs_stage import chunk_keys, run_key
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from rag_assets.analysis.robustness import robustness_rows, robustness_sheets
 from rag_assets.assets.metadata import result_of
 from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.query_sets.perturb import Kind, PerturbQuerySet
 from rag_assets.query_sets.query_set import QuerySet
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
-from rag_assets.report.robustness import robustness_rows, robustness_sheets
 from rag_assets.testing import QuerySetContract
 from rag_assets.testing.query_sets import TEXTS, variants_of
 from tests.query_sets.queries import queries_of, texts_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rag_assets.report.result import EvaluationResult
+from rag_assets.analysis.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 

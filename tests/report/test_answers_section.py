@@ -12,14 +12,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rag_assets.answers.waterfall_stage import CLASSES
-from rag_assets.evaluation.attributions_stage import PLACES
-from rag_assets.evaluation.metric_names import Metric
-from rag_assets.experiment.experiment import Experiment
-from rag_assets.labels.logs import LoggedJudgment, append_lines
-from rag_assets.labels.sampling.label_sample import LabelSample
-from rag_assets.report.answers import answers, sentence_copiers
-from rag_assets.report.attribution import (
+from rag_assets.analysis.answers import answers, sentence_copiers
+from rag_assets.analysis.attribution import (
     CLASS_NAMES,
     attribution_rows,
     attribution_sheet,
@@ -27,13 +21,19 @@ from rag_assets.report.attribution import (
     lost_sheet,
     waterfall_rows,
 )
+from rag_assets.analysis.label_health import label_status, status_sheets
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.answers.waterfall_stage import CLASSES
+from rag_assets.evaluation.attributions_stage import PLACES
+from rag_assets.evaluation.metric_names import Metric
+from rag_assets.experiment.experiment import Experiment
+from rag_assets.labels.logs import LoggedJudgment, append_lines
+from rag_assets.labels.sampling.label_sample import LabelSample
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.label_health import label_status, status_sheets
 from rag_assets.report.page.explorer import explorer
 from rag_assets.report.page.page import page
-from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.terminal_table import sheets_view
+from rag_assets.sheets.sheet import Sheet
+from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import CONFIG, GOLDS, PREDICTIONS, with_answers
 from tests.labels.page.served import session_of

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.analysis.drop_causes import Causes, LostQuestion
+from rag_assets.analysis.gate import Gate, Rules, gate
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.drop_causes import Causes, LostQuestion
-from rag_assets.report.gate import Gate, Rules, gate
-from rag_assets.report.result import EvaluationResult
 from tests.tiny_experiment import Tiny
 
 N = 12
@@ -139,9 +139,9 @@ def test_nothing_new_passes_and_nothing_is_computed(
     towns: Towns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     towns.evaluate()
-    monkeypatch.setattr("rag_assets.report.metric_sources.look_p_values", None)
-    monkeypatch.setattr("rag_assets.report.metric_sources.PairedDifferences.intervals", None)
-    monkeypatch.setattr("rag_assets.report.gate.causes_of", None)
+    monkeypatch.setattr("rag_assets.analysis.metric_sources.look_p_values", None)
+    monkeypatch.setattr("rag_assets.analysis.metric_sources.PairedDifferences.intervals", None)
+    monkeypatch.setattr("rag_assets.analysis.gate.causes_of", None)
     found = towns.gate(max_drop=0.0)
     assert (found.answer, found.look) == ("pass", None)
 

@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rag_assets.pipeline import history_files as history_module
-from rag_assets.pipeline.evaluations import HISTORY_DIR
-from rag_assets.pipeline.history import History
-from rag_assets.pipeline.history_files import HistoryFiles
-from rag_assets.report import history as history_rows_module
-from rag_assets.report.history import (
+from rag_assets.analysis import history as history_rows_module
+from rag_assets.analysis.history import (
     evaluation_changes,
     flat_history_rows,
     history,
     history_rows,
 )
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.pipeline import history_files as history_module
+from rag_assets.pipeline.evaluations import HISTORY_DIR
+from rag_assets.pipeline.history import History
+from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.html import identity, render
-from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.schemas import HISTORY
 from rag_assets.store.artifacts import OBJECTS
 

@@ -12,9 +12,9 @@ import pytest
 from jinja2 import UndefinedError
 
 import rag_assets
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.report.html import REPORT_FILE, write_report
-from rag_assets.report.page.environment import templates
-from rag_assets.report.result import EvaluationResult
+from rag_assets.sheets.environment import templates
 from tests.beir_folder import HOSTILE_TAG, write_beir
 
 YAML = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag_assets.report.sheet import SIGNED, TEXT, Column, Sheet, sheets_latex
+from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet, sheets_latex
 
 HOSTILE = 'a_b & 50 % {\\input{x}} $x^2$ ~#<>|"\n\\\\'
 

@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from rag_assets.analysis.label_health import accounting_columns
+from rag_assets.analysis.leaderboard import measured_columns, selected_rows
+from rag_assets.analysis.result import LEADING, EvaluationResult
+from rag_assets.analysis.slices import members_by, slices
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.pipeline.selection import Selection
 from rag_assets.plain_text import plain
-from rag_assets.report.formats import columns_of, formatted
-from rag_assets.report.label_health import accounting_columns
-from rag_assets.report.leaderboard import measured_columns, selected_rows
-from rag_assets.report.result import LEADING, EvaluationResult
-from rag_assets.report.sheet import TEXT, Column, Sheet, metric_column
-from rag_assets.report.slices import members_by, slices
-from rag_assets.report.terminal_table import FittedTable
 from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
 from rag_assets.schemas import Column as Stored
+from rag_assets.sheets.formats import columns_of, formatted
+from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column
+from rag_assets.sheets.terminal_table import FittedTable
 
 COUNTS = [column.name for column in LEADERBOARD.columns if column.name.startswith("n_")]
 

@@ -7,19 +7,19 @@ from html.parser import HTMLParser
 
 import pytest
 
+from rag_assets.analysis import charts as palette
+from rag_assets.analysis.comparisons import Comparison
+from rag_assets.analysis.history import MetricHistory
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
-from rag_assets.report import charts as palette
-from rag_assets.report.comparisons import Comparison
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.history import MetricHistory
-from rag_assets.report.notebook import (
+from rag_assets.sheets.notebook import (
     MAX_ROWS,
     Tabular,
     table_html,
     table_text,
 )
-from rag_assets.report.sheet import TEXT, Column, Sheet
+from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from tests.tiny_experiment import Tiny
 
 HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rag_assets.analysis import online
 from rag_assets.assets.metadata import result_of
 from rag_assets.errors import DataError
 from rag_assets.evaluation.online_log_stage import read_searches
@@ -28,7 +29,6 @@ from rag_assets.evaluation.online_metrics import (
     user_difference,
 )
 from rag_assets.labels.label_import import read_votes
-from rag_assets.report import online
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
 from rag_assets.statistics.intervals import bounded_intervals

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.report.charts import charts, pareto_front
-from rag_assets.report.comparisons import names_of, oriented
+from rag_assets.analysis.charts import charts, pareto_front
+from rag_assets.analysis.comparisons import names_of, oriented
+from rag_assets.analysis.label_health import labels
+from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.report.html import identity, is_at, render, write_report
-from rag_assets.report.label_health import labels
 from rag_assets.report.page import explorer as module
-from rag_assets.report.page.environment import _code as code
-from rag_assets.report.page.environment import escaped_json
 from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts, explorer
 from rag_assets.report.page.page import (
     SECTIONS,
     headline,
     milliseconds,
 )
-from rag_assets.report.result import EvaluationResult, Row
+from rag_assets.sheets.environment import _code as code
+from rag_assets.sheets.environment import escaped_json
 from tests.tiny_experiment import Tiny
 from tests.walked_page import DOCS
 

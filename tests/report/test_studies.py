@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.analysis.studies import studies_of, study_rows
 from rag_assets.assets.metadata import result_of
 from rag_assets.errors import UsageError
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
-from rag_assets.report.studies import studies_of, study_rows
 from tests.tiny_experiment import Tiny
 
 SMALL = "bm25-k1-0.2-max_characters-30"

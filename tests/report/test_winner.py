@@ -11,13 +11,13 @@ import pytest
 
 import rag_assets
 from rag_assets import api
+from rag_assets.analysis.comparisons import least_shown, power_text, verdict
+from rag_assets.analysis.gate import Rules, gate
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.winner import Winner, winner_of
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.report.comparisons import least_shown, power_text, verdict
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.report.gate import Rules, gate
 from rag_assets.report.html import write_report
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.winner import Winner, winner_of
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.settings import StoreSettings

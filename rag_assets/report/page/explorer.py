@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.analysis.attribution import CLASS_NAMES, LOSSES
+from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
@@ -22,10 +24,8 @@ from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
-from rag_assets.report.attribution import CLASS_NAMES, LOSSES
-from rag_assets.report.page.environment import escaped_json, rounded, shortened
-from rag_assets.report.result import EvaluationResult, Row
 from rag_assets.retrieval.external.units import own_units
+from rag_assets.sheets.environment import escaped_json, rounded, shortened
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 

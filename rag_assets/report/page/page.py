@@ -13,31 +13,33 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from rag_assets.analysis.answers import answer_sheets, answers, threshold_sheets
+from rag_assets.analysis.attribution import stages
+from rag_assets.analysis.charts import charts
+from rag_assets.analysis.comparisons import significance, stored_verdict
+from rag_assets.analysis.findings import chosen_analyzers
+from rag_assets.analysis.history import history
+from rag_assets.analysis.judged import headline_sheets, judged
+from rag_assets.analysis.label_health import labels
+from rag_assets.analysis.leaderboard import answerability, board_sheet, not_averaged
+from rag_assets.analysis.online import online, online_sheets
+from rag_assets.analysis.overlaps import overlaps
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.robustness import robustness_sheets
+from rag_assets.analysis.sampled import decisive_sheets, sampled
+from rag_assets.analysis.slices import tag_slices
+from rag_assets.analysis.studies import studies
+from rag_assets.analysis.winner import winner_of
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
-from rag_assets.report.answers import answer_sheets, answers, threshold_sheets
-from rag_assets.report.attribution import stages
-from rag_assets.report.charts import charts
-from rag_assets.report.comparisons import significance, stored_verdict
-from rag_assets.report.findings import chosen_analyzers
-from rag_assets.report.formats import interval_name, interval_text
-from rag_assets.report.history import history
-from rag_assets.report.judged import headline_sheets, judged
-from rag_assets.report.label_health import labels
-from rag_assets.report.leaderboard import answerability, board_sheet, not_averaged
-from rag_assets.report.online import online, online_sheets
-from rag_assets.report.overlaps import overlaps
-from rag_assets.report.page.environment import PACKAGE, json_block, meaning, templates
 from rag_assets.report.page.explorer import explorer
-from rag_assets.report.result import EvaluationResult, Row
-from rag_assets.report.robustness import robustness_sheets
-from rag_assets.report.sampled import decisive_sheets, sampled
-from rag_assets.report.sheet import Sheet
-from rag_assets.report.slices import tag_slices
-from rag_assets.report.studies import studies
-from rag_assets.report.winner import winner_of
+from rag_assets.sheets.environment import json_block, meaning, templates
+from rag_assets.sheets.formats import interval_name, interval_text
+from rag_assets.sheets.sheet import Sheet
 from rag_assets.store.artifacts import Manifest
 from rag_assets.store.canonical import canonical_json
+
+PACKAGE = "rag_assets.report.page"
 
 STYLES = ("page.css", "tables.css", "charts.css", "explorer.css", "print.css")
 SCRIPTS = (
@@ -63,7 +65,7 @@ def headline(result: EvaluationResult) -> Row:
     It says which retriever to use, or that nobody can tell yet, and what is known.
 
     Keys: ``winner`` (the leaderboard row of the best, or None), ``answer`` (see
-    :mod:`rag_assets.report.winner`), ``next`` (of a winner, the verdict on it and the next best),
+    :mod:`rag_assets.analysis.winner`), ``next`` (of a winner, the verdict on it and the next best),
     ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
     mean, and why), ``weighted``.
     """
@@ -267,7 +269,7 @@ def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False)
     script = _script() if has_explorer else ""
     plotly = _plotly() if data.keys() - {"explorer"} else ""
     return (
-        templates()
+        templates(PACKAGE)
         .get_template("page.html")
         .render(
             view=result,

@@ -16,6 +16,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.analysis.label_health import labels
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.validation import Validation
 from rag_assets.chunking.stage import chunks_key
@@ -31,8 +33,6 @@ from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.label_health import labels
-from rag_assets.report.result import EvaluationResult
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
 from rag_assets.store.content_cache import COMPLETIONS

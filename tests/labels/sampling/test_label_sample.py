@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rag_assets.analysis.sampled import sampled_notes
 from rag_assets.errors import NotEstimable, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.pool import estimable_metric, gains, label_pool
@@ -16,7 +17,6 @@ from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
 from rag_assets.labels.sampling.sample_stage import estimate_rows, sample_status
-from rag_assets.report.sampled import sampled_notes
 from rag_assets.schemas import SAMPLED_PASSAGES
 from tests.labels.sampling.made_pool import (
     DCG,

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from rag_assets.analysis.latency import latency_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.models.encoder import Encoder
-from rag_assets.report.latency import latency_rows
-from rag_assets.report.result import EvaluationResult
 from rag_assets.retrieval.external import http
 from rag_assets.retrieval.external.base import Hit, QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_assets.analysis.plan import plan_rows
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, DataError, UsageError
@@ -24,7 +25,6 @@ from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.plan import plan_rows
 from rag_assets.retrieval.external import locate as locating
 from rag_assets.retrieval.external.base import Hit, Rejected, hits_of
 from rag_assets.retrieval.external.locate import (

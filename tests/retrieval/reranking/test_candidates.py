@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from rich.console import Console
 
+from rag_assets.analysis.leaderboard import selected_rows
+from rag_assets.analysis.overlaps import similarity_sheet
+from rag_assets.analysis.recomputed_boards import budget_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, as_wanted
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
-from rag_assets.report.leaderboard import selected_rows
-from rag_assets.report.overlaps import similarity_sheet
-from rag_assets.report.recomputed_boards import budget_rows
-from rag_assets.report.result import EvaluationResult
-from rag_assets.report.terminal_table import sheet_view
 from rag_assets.retrieval.reranking.candidates import Candidates, candidate_lists, reordered
 from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.schemas import QUERIES, RUNS
+from rag_assets.sheets.terminal_table import sheet_view
 from rag_assets.store.artifacts import ArtifactKey
 from tests.retrieval.fusion.test_fusions import ranking
 from tests.shown_board import evaluated

@@ -1,0 +1,264 @@
+"""Answerers side by side: rows, sheets, a notebook's table and the section of the page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from rag_assets.analysis.attribution import waterfall_rows, waterfall_sheet
+from rag_assets.analysis.comparisons import stored_verdict
+from rag_assets.analysis.judged import judged_rows
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.answers.answerers import AnswerCell
+from rag_assets.answers.stage import answers_key
+from rag_assets.answers.summary_stage import GROUPS
+from rag_assets.answers.thresholds import scored, thresholds
+from rag_assets.answers.waterfall_stage import RIGHT_F1
+from rag_assets.evaluation.leaderboard import SPLITS, is_tied, mean
+from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.judges.calibration import JUDGED_CORRECT
+from rag_assets.llm.client import LENGTH
+from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
+from rag_assets.sheets.sheet import TEXT, Column, Sheet, of_split
+
+METRICS = {
+    "answer_f1": "F1",
+    "answer_em": "EM",
+    "evidence_cited": "evidence cited",
+    "grounded": "grounded",
+    "nugget_v_strict": "vital nuggets",
+    "context_nugget_v_strict": "in context",
+    "abstained": "abstained",
+}
+"""Metrics that are shown, and their headings; the first that has a value decides."""
+
+OF_SHORT_ANSWERS = ("answer_em", "answer_f1")
+"""They say little of copied sentences, and are not shown where only such were given."""
+
+
+def answer_rows(
+    result: EvaluationResult, questions: str = GROUPS[0], split: str | None = None
+) -> list[Row]:
+    """Return a row for each answerer at each cut-off, in the order of the experiment.
+
+    Args:
+        result: the evaluation.
+        questions: the group of questions, of :data:`GROUPS`.
+        split: that of the result when absent.
+
+    Returns:
+        ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
+        ``<metric>_high``, ``n_failed`` and ``n_questions``. Of each judge, over all questions with
+        a right answer, ``judged_correct:<judge>`` calibrated, with its interval, ``_labels`` and
+        ``_method``; and over all questions what :func:`_written` says.
+    """
+    rows: dict[tuple[str, int | None], Row] = {}
+    split = split or result.split
+    for one in result.answer_summary.to_pylist():
+        if (one["split"], one["questions"]) != (split, questions):
+            continue
+        row = rows.setdefault(
+            (one["answerer"], one["top_k"]),
+            {name: one[name] for name in ("answerer", "top_k", "split")},
+        )
+        row[one["metric"]] = one["mean"]
+        row |= {f"{one['metric']}_{bound}": one[bound] for bound in ("low", "high")}
+        row |= {name: one[name] for name in ("n_failed", "n_questions")}
+    for (answerer, top_k), row in rows.items() if questions == GROUPS[0] else ():
+        row |= _written(result, AnswerCell(answerer, top_k).key, split)
+    for one in judged_rows(result, split) if questions == GROUPS[0] else ():
+        name = f"{JUDGED_CORRECT}:{one['by']}"
+        calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
+        calibrated |= {f"{name}_{part}": one[part] for part in ("low", "high", "method")}
+        for (answerer, top_k), row in rows.items():
+            if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
+                row |= calibrated
+    return list(rows.values())
+
+
+def _written(result: EvaluationResult, key: str, split: str) -> Row:
+    """Return how long the answers of an answerer are, and the tokens of writing them.
+
+    ``length_of_gold`` is how many times as long answers are as the longest right one.
+    """
+    weights = result.weights(split)
+    golds = pairs_of(result.table(QUERY_FACTS_KEY), "query_id", "answers")
+    rows = [r for r in result.table(answers_key(key)).to_pylist() if r["query_id"] in weights]
+    given = [(r["answer"], golds.get(r["query_id"])) for r in rows if r["answer"]]
+    pairs = [(len(answer), max(map(len, right))) for answer, right in given if right]
+    counts = [(r["prompt_tokens"], r["completion_tokens"]) for r in rows]
+    counted = [sum(pair) for pair in counts if None not in pair]
+    longest = sum(right for _, right in pairs)
+    return {
+        "length": mean([len(answer) for answer, _ in given]),
+        "length_of_gold": sum(length for length, _ in pairs) / longest if longest else None,
+        "answer_tokens": mean(counted),
+        "n_cut": sum(r["finish_reason"] == LENGTH for r in rows),
+    }
+
+
+def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return where answers should be taken back by their no-answer score; none without scores.
+
+    The value of EM is SQuAD 2.0's ``best_exact``, that of F1 its ``best_f1``, in [0, 1]; a split
+    ``test`` gets the threshold that is best on ``dev``.
+    """
+    rows: list[Row] = []
+    splits = SPLITS if result.answer_metrics else ()
+    weights = {split: result.weights(split) for split in splits}
+    for key, metrics in result.answer_metrics.items():
+        answers = result.table(answers_key(key))
+        if answers["score"].null_count < len(answers):
+            for name in (name for name in OF_SHORT_ANSWERS if name in metrics.column_names):
+                questions = {
+                    split: list(scored(answers, rows_of_queries(metrics, of), name, of).values())
+                    for split, of in weights.items()
+                }
+                best = thresholds(questions).get(result.split)
+                if best is not None:
+                    row = {"answerer": key, "metric": METRICS[name], **best._asdict()}
+                    ends = {-math.inf: "all refuse", math.inf: "none refuses"}
+                    rows.append({**row, "threshold": ends.get(best.threshold, best.threshold)})
+    columns = (
+        Column("answerer", "answerer", TEXT),
+        Column("metric", "metric", TEXT),
+        Column("threshold", "threshold", help="no-answer scores above it refuse"),
+        Column("chosen_on", "chosen on", TEXT),
+        Column("as_it_is", "as it is"),
+        Column("value", "with it"),
+        Column("n_taken_back", "taken back", "d"),
+    )
+    title = f"when to refuse{of_split(result.split)}"
+    return [Sheet(title, columns, rows, name="refusals")] if rows else []
+
+
+def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet | None:
+    """Return the answerers; None where there is none."""
+    rows = answer_rows(result, questions)
+    if not rows:
+        return None
+    decisive = decisive_metric(result)
+    names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
+    if decisive == "evidence_cited":
+        names = [name for name in names if name not in OF_SHORT_ANSWERS]
+    names.sort(key=lambda name: name != decisive)
+    columns = (
+        Column("key", "answerer", TEXT, min_width=16),
+        *(_column(name, is_required=name == decisive) for name in names),
+        Column("n_failed", "failed", "d", help="no answer, because something went wrong; counts 0"),
+        Column("n_cut", "cut", "d", help="answers that end at max_tokens", is_sparse=True),
+        Column("length", "length", ".0f", help="characters of an answer", is_page_only=True),
+        Column("length_of_gold", "x gold", ".1f", help="length over that of the longest right one"),
+        Column("answer_tokens", "tokens", ".0f", help="of request and answer", is_sparse=True),
+    )
+    title = f"answers to {rows[0]['n_questions']} questions"
+    return Sheet(title, columns, [{**row, "key": answerer_key(row)} for row in rows])
+
+
+def _column(name: str, *, is_required: bool) -> Column:
+    return Column(
+        name,
+        METRICS[name],
+        bounds=(f"{name}_low", f"{name}_high"),
+        # Refusing is neither good nor bad in itself.
+        better=None if name == "abstained" else "more",
+        interval="interval" if is_required else "",
+        is_required=is_required,
+    )
+
+
+def answerer_key(row: Row) -> str:
+    """Return the name of an answerer at its cut-off."""
+    return AnswerCell(row["answerer"], row["top_k"]).key
+
+
+def decisive_metric(result: EvaluationResult) -> str:
+    """Return F1, which is of short answers; where only sentences are copied, evidence cited."""
+    rows = result.answer_summary.to_pylist()
+    present = {row["metric"] for row in rows if row["mean"] is not None}
+    copied = {row["answerer"] for row in rows} <= set(sentence_copiers(result))
+    preferred = ("evidence_cited", *METRICS) if copied else tuple(METRICS)
+    return next((name for name in preferred if name in present), "abstained")
+
+
+def sentence_copiers(result: EvaluationResult) -> list[str]:
+    """Return the answerers whose generator has no model, and copies whole sentences."""
+    copiers = {
+        name
+        for name, options in result.configured("generators").items()
+        if options["type"] == "extractive" and options.get("model") is None
+    }
+    return [
+        name
+        for name, options in result.configured("answers").items()
+        if options["generator"] in copiers
+    ]
+
+
+def answer_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return the sheet of the answerers, if there are any, with what limits a comparison."""
+    sheet = answers_sheet(result)
+    if sheet is None:
+        return []
+    unanswerable = answer_rows(result, "unanswerable")
+    notes = [
+        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have none, "
+        "and it refuses them by itself; compare is on the others"
+        for name in (result.gold_answerers if unanswerable else ())
+    ]
+    return [replace(sheet, lead=headline_sentences(result), notes=notes)]
+
+
+def answers(result: EvaluationResult) -> Row | None:
+    """Return the variables of the section; None where nothing was answered."""
+    if not answer_rows(result):
+        return None
+    classes = waterfall_rows(result)
+    return {
+        "lead": headline_sentences(result),
+        "sentences": sentence_copiers(result),
+        "groups": _groups(result),
+        "right": result.configured("answer_metrics").get("right", RIGHT_F1),
+        "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
+    }
+
+
+def headline_sentences(result: EvaluationResult) -> list[str]:
+    """Return who is best by the decisive metric, and what the paired test against the next says.
+
+    An answerer whose context no retriever ranks (``gold``, ``none``, ``random``) is a reference: it
+    is never called the best.
+    """
+    rows, metric = answer_rows(result), decisive_metric(result)
+    options = result.configured("answers")
+    values = {
+        answerer_key(row): row[metric]
+        for row in rows
+        if options.get(row["answerer"], {}).get("context") is None and row.get(metric) is not None
+    }
+    if not values:
+        return ["No answerer to choose from: only references, or ones trained on these questions."]
+    best, *ranked = sorted(values, key=lambda key: -values[key])
+    sentences = [f"{best} has the highest {METRICS[metric]}, {values[best]:.4f}."]
+    if not ranked:
+        sentences.append("It is the only one to choose from.")
+    equal = [key for key in ranked if is_tied(values[key], values[best])]
+    if equal:
+        sentences.append(f"The same value: {', '.join(equal)}.")
+    others = [key for key in ranked if key not in equal]
+    pairs = result.answer_comparisons.to_pylist()
+    pairs = [row for row in pairs if (row["split"], row["metric"]) == (result.split, metric)]
+    if others and (text := stored_verdict(pairs, best, others[0])) is not None:
+        sentences.append(text)
+    return sentences
+
+
+def _groups(result: EvaluationResult) -> list[tuple[str, int, Sheet]]:
+    """Return the name of each group of questions, how many they are, and its answerers."""
+    groups = [
+        (name, sheet.rows[0]["n_questions"], sheet)
+        for name in GROUPS
+        if (sheet := answers_sheet(result, name)) is not None
+    ]
+    # Where all questions are of one group, it is not shown twice.
+    return groups[:1] if len(groups) == 2 else groups

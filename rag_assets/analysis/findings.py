@@ -1,0 +1,61 @@
+"""What of an evaluation is missing or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rag_assets.analysis.result import EvaluationResult
+from rag_assets.answers.stage import answers_key
+from rag_assets.engine.recipe import UNANSWERED
+
+SHOWN = 3
+"""So many failed queries are told, each with its reason."""
+
+
+def incomplete_parts(result: EvaluationResult) -> list[str]:
+    """Return what of an evaluation is missing, and on which queries a retriever failed."""
+    if result.evaluation.complete:
+        return []
+    return [*_missing(result), *_failed(result)] or ["not every cell was up to date at its end"]
+
+
+def _missing(result: EvaluationResult) -> Iterator[str]:
+    if not result.has_metrics:
+        return
+    entries = result.evaluation.entries_of("metrics")
+    cells = {(entry.partition["retriever"], entry.partition["top_k"]) for entry in entries}
+    for name in result.configured("retrievers"):
+        missing = [str(k) for k in result.configured("top_k") if (name, str(k)) not in cells]
+        if missing:
+            yield f"{name} has no cell at top_k {', '.join(missing)}"
+
+
+def _failed(result: EvaluationResult) -> Iterator[str]:
+    for entry, manifest in result.manifests_of("index_texts"):
+        if number := manifest.facts.get(UNANSWERED):
+            yield f"{entry.partition['chunking']} lacks texts of {number} chunks"
+    keys = {name: list(result.run_keys(name).values()) for name in result.run_retrievers}
+    for name in result.answer_metrics:
+        stored = result.manifest(answers_key(name))
+        # What a file of answers lacks is a finding, which no other evaluation changes.
+        if stored is not None and stored.facts.get(UNANSWERED):
+            keys[name] = [answers_key(name)]
+    for name, partitions in keys.items():
+        failures: dict[str, str] = {}
+        for key in partitions:
+            failures |= result.failures(key)
+        if failures:
+            reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
+            more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
+            yield f"{name} failed on queries: {'; '.join(reasons)}{more}"
+
+
+def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:
+    """Return the analyzer of each lexical retriever: ``german``, or ``auto: german``."""
+    chosen = {}
+    for entry, manifest in result.manifests_of("lexical_index"):
+        configured, used = manifest.config.get("analyzer"), manifest.facts.get("analyzer")
+        if configured and used:
+            is_named = used.startswith(configured)
+            chosen[entry.partition["retriever"]] = used if is_named else f"{configured}: {used}"
+    return chosen

@@ -1,0 +1,433 @@
+"""The gate: pass, fail, or cannot tell?
+
+Each distinct state that is compared with one anchor is a look, tested as
+:mod:`rag_assets.statistics.paired_differences` says: all looks together raise a false alarm with a
+chance of at most ``alpha``. A retriever
+
+- **fails** when its mean dropped by more than is allowed, also without what was lost to documents
+  that nobody has judged, and chance does not explain a drop (p, corrected for the retrievers of the
+  look, is below alpha / 20); and, outside of any test, when it is *broken*: it returns nothing for
+  five questions or more for which it did return something;
+- **passes** when no question has another value than before, or when the interval of its change lies
+  above the allowed drop;
+- else nobody **can tell**, and it is said which drop the questions can show.
+
+What was looked at before is no new look: it gets the same answer again. What answers otherwise
+although nothing changed, as a language model may, is a new state each time. An evaluation
+that is not complete always fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from rag_assets.analysis.comparability import comparability
+from rag_assets.analysis.comparisons import needed_text
+from rag_assets.analysis.diff import changes_between
+from rag_assets.analysis.drop_causes import Causes, CorpusChange, causes_of
+from rag_assets.analysis.evaluation_pairs import (
+    Drop,
+    EstimatedSource,
+    EvaluationPair,
+    MetricSource,
+)
+from rag_assets.analysis.findings import incomplete_parts
+from rag_assets.analysis.metric_sources import chosen_source
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.sampled import SampledLabels, sampled_names
+from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.metric_names import refuse_lower_is_better
+from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
+from rag_assets.plain_text import markdown
+from rag_assets.sheets.formats import four_places
+from rag_assets.sheets.notebook import Tabular
+from rag_assets.sheets.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
+from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
+from rag_assets.statistics.units import SAME
+
+Answer = Literal["pass", "fail", "cannot tell"]
+PASS: Answer = "pass"
+FAIL: Answer = "fail"
+CANNOT_TELL: Answer = "cannot tell"
+
+MIN_SILENT = 5
+"""From so many questions on, returning nothing is no matter of chance."""
+
+MAX_CHANGES = 4
+"""Changes since the other evaluation that are named; `diff` has all."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is allowed.
+
+    Attributes:
+        max_drop: by how much a mean may fall, in units of the metric.
+        alpha: level of the one-sided tests of all looks at one anchor together.
+    """
+
+    max_drop: float = 0.01
+    alpha: float = 0.05
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which look at the anchor this is.
+
+    Attributes:
+        number: 1 is the first.
+        repeated: whether this state was looked at before.
+        level: p has to be below it.
+    """
+
+    number: int
+    repeated: bool
+    level: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One retriever.
+
+    Attributes:
+        retriever: its name; of an answerer with its cut-off, as ``plain@5``.
+        answer: ``pass``, ``fail`` or ``cannot tell``.
+        reason: why; None: the numbers say it.
+        drop: what was measured; None: no query has a value in both, or it counts for nothing.
+        p_adjusted: p, corrected for the retrievers of the look; None: not tested.
+        causes: why it fell; None: it passes, or no question of retrieval lost anything.
+    """
+
+    retriever: str
+    answer: Answer
+    reason: str | None
+    drop: Drop | None = None
+    p_adjusted: float | None = None
+    causes: Causes | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Gate(Tabular):
+    """The result.
+
+    Attributes:
+        experiment: its name.
+        evaluation: id of the evaluation that passes or fails.
+        against: id of the one that it is compared with.
+        metric: with its cut-off.
+        split: the queries that count: ``all``, ``dev`` or ``test``.
+        rules: what was allowed.
+        look: which look at ``against`` this was; None: nothing changed, so there was nothing to
+            test.
+        incomplete: what of the evaluation is missing or failed; none: it is complete.
+        checks: one a retriever.
+        notes: what else a reader should know.
+        subject: what is checked: ``retriever`` or ``answerer``.
+        of_sample: which queries were drawn, where not all are asked.
+    """
+
+    experiment: str
+    evaluation: str
+    against: str
+    metric: str
+    split: str
+    rules: Rules
+    look: Look | None
+    incomplete: tuple[str, ...]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    subject: str = "retriever"
+    of_sample: str = ""
+
+    @property
+    def answer(self) -> Answer:
+        """The worst answer of any retriever; an evaluation that is not complete fails."""
+        answers = {check.answer for check in self.checks}
+        if self.incomplete or FAIL in answers:
+            return FAIL
+        return CANNOT_TELL if CANNOT_TELL in answers else PASS
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer is ``pass``."""
+        return self.answer == PASS
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row a retriever or answerer."""
+        return pa.Table.from_pylist(self.rows())
+
+    def _sheets(self) -> list[Sheet]:
+        return [self.sheet()]
+
+    def as_json(self) -> Row:
+        """Return everything as a mapping."""
+        content = {n: value for n, value in asdict(self).items() if n != "subject" and value != ""}
+        return {"answer": self.answer, "passed": self.passed, **content}
+
+    def rows(self) -> list[Row]:
+        """Return one mapping a retriever or answerer."""
+        return [
+            {
+                self.subject: check.retriever,
+                "answer": check.answer,
+                "reason": check.reason,
+                **{name: getattr(check.drop, name, None) for name in NUMBERS},
+                "p_adjusted": check.p_adjusted,
+            }
+            for check in self.checks
+        ]
+
+    def sheet(self) -> Sheet:
+        """Return the checks, and below them why they come out so."""
+        bounds = ("low", "high")
+        columns = (
+            Column("answer", "result", TEXT, is_whole=True),
+            Column(self.subject, self.subject, TEXT),
+            Column("old", "old"),
+            Column("new", "new"),
+            Column(
+                "change", "change", SIGNED, bounds=bounds, interval="interval", is_required=True
+            ),
+            Column("p_adjusted", "p", P_VALUE),
+        )
+        split = "" if self.split == "all" else f", split {self.split}"
+        name = f"{self.experiment}, {self.metric}{split}{self.of_sample}"
+        title = f"gate {_WORDS[self.answer]}: {name} against {self.against}"
+        return Sheet(title, columns, self.rows(), notes=[*_lines(self)])
+
+    def markdown(self) -> str:
+        """Return the same for the page of a CI run."""
+        sheet = self.sheet()
+        lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
+        return f"### {sheet.title}\n\n{sheet.markdown()}\n{lines}"
+
+
+def gate(
+    new: EvaluationResult,
+    names: EvaluationNames,
+    against: str,
+    rules: Rules,
+    *,
+    metric: str | None = None,
+    retrievers: Collection[str] = (),
+    intersection: bool = False,
+) -> Gate:
+    """Judge an evaluation, and keep the look where one was needed.
+
+    Args:
+        new: the evaluation; its split counts.
+        names: finds the evaluation to compare with.
+        against: ``previous``, ``anchor``, or a part of an id.
+        rules: what is allowed.
+        metric: the primary one when absent; of answerers their headline.
+        retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
+            both evaluations have when empty.
+        intersection: compare also where queries or labels differ, on those that are the same.
+
+    Raises:
+        UsageError: the evaluations are not comparable, or a name is unknown.
+        NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
+        StoreError: the look cannot be kept.
+    """
+    source = chosen_source(new, metric, retrievers)
+    refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
+    source.check(new)
+    old = _older(names, new, against, source)
+    is_sampled = isinstance(source, SampledLabels)
+    both = comparability(old, new, answers=source.is_of_answers, sampled=is_sampled)
+    pair = EvaluationPair.between(old, new, source, both.chosen(intersection=intersection))
+    look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
+    if not source.is_of_answers:
+        checks = [_broken(pair, check) or check for check in checks]
+    return Gate(
+        experiment=new.evaluation.experiment,
+        evaluation=new.evaluation.evaluation_id,
+        against=old.evaluation.evaluation_id,
+        metric=str(source.metric),
+        split=pair.split,
+        rules=rules,
+        look=look,
+        incomplete=tuple(incomplete_parts(new)),
+        checks=tuple(checks),
+        notes=tuple(_notes(pair, retrievers, checks)),
+        subject=source.subject,
+        of_sample=new.of_sample,
+    )
+
+
+def _older(
+    names: EvaluationNames, new: EvaluationResult, against: str, source: MetricSource
+) -> EvaluationResult:
+    evaluation = names.find(against)
+    if not evaluation.complete:
+        problem = f"evaluation {evaluation.evaluation_id} is not complete"
+        raise UsageError(f"{problem}; a gate compares with complete ones only")
+    old = EvaluationResult(new.root, evaluation)
+    is_sampled = isinstance(source, SampledLabels)
+    if not (sampled_names(old) if is_sampled else old.has_metrics or not source.needs_labels):
+        problem = f"evaluation {evaluation.evaluation_id} had no labels for {source.metric}"
+        raise UsageError(f"{problem}; `rag-assets anchor PATH` pins one that has")
+    return old
+
+
+def _chosen(pair: EvaluationPair, names: Collection[str]) -> list[str]:
+    """Return the retrievers to check."""
+    both = [name for name in pair.new_cells if name in pair.old_cells]
+    for name in names:
+        if name not in both:
+            raise UsageError(f"nothing to compare for {allowed_names(name, both)}")
+    chosen = [name for name in both if not names or name in names]
+    if not chosen:
+        raise UsageError(f"no {pair.source.subject} has a cell of {pair.metric} to compare")
+    return chosen
+
+
+def _looked(
+    pair: EvaluationPair, chosen: Sequence[str], rules: Rules, names: EvaluationNames
+) -> tuple[Look | None, list[Check]]:
+    """Return which look it is, and a check for each retriever; a new look is kept."""
+    checks = _checks(pair, chosen, rules)
+    tested = [check for check in checks if check.p_adjusted is not None]
+    if not tested:
+        return None, checks
+    anchor, source = pair.old.evaluation.evaluation_id, pair.source
+    subject = Subject(str(pair.metric), pair.split, [(name, name) for name in chosen])
+    values = [*chosen, str(pair.metric.cutoff), *pair.new.judges]
+    state = state_of(pair.new.evaluation, source.measured, values)
+    looks = GateLooks(names.settings, names.root, anchor)
+    number, is_new = looks.number(subject, state)
+    look = Look(number, not is_new, look_level(rules.alpha))
+    if number <= LOOKS:
+        if is_new:
+            looks.add(subject, state)
+        return look, checks
+    # After the last look what did not change still passes.
+    spent = f"{LOOKS} looks at {anchor} are used up"
+    text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
+    return look, [
+        replace(one, answer=CANNOT_TELL, reason=text, p_adjusted=None) if one in tested else one
+        for one in checks
+    ]
+
+
+def _checks(pair: EvaluationPair, chosen: Sequence[str], rules: Rules) -> list[Check]:
+    """Test all retrievers of a look."""
+    corpus = CorpusChange(pair)
+    # What nothing calibrates yet is not worse for that.
+    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
+    return [
+        Check(name, missing, drop)
+        if isinstance(drop, str)
+        else _check(pair, name, drop, p, rules, corpus)
+        for name, (drop, p) in zip(
+            chosen, pair.source.drops(pair, chosen, rules.alpha), strict=True
+        )
+    ]
+
+
+def _check(
+    pair: EvaluationPair,
+    name: str,
+    drop: Drop,
+    p: float | None,
+    rules: Rules,
+    corpus: CorpusChange,
+) -> Check:
+    if drop.low is not None and drop.low >= -rules.max_drop - SAME:
+        return Check(name, PASS, None, drop, p)
+    causes = causes_of(pair, name, corpus) if pair.source.needs_labels else None
+    unjudged = causes.unjudged if causes is not None else 0.0
+    allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
+    is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
+    can_show = ""
+    if drop.detectable is not None:
+        helps = drop.drop > SAME and pair.caveat is None
+        sizes = drop.n, drop.detectable, drop.drop
+        more = needed_text(*sizes, "questions", fewest_falls(rules.alpha)) if helps else ""
+        can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
+    if drop.low is None:
+        reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
+    elif not is_too_much:
+        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}{can_show}"
+    elif p is None or p >= level:
+        chance = f"may be chance (p = {four_places(p or 1.0)}, below {level:g} is needed)"
+        reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}{can_show}"
+    else:
+        reason = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
+        if drop.drop - unjudged > rules.max_drop + SAME:
+            answer, reason = FAIL, f"{reason}; {allowed}"
+        else:
+            reason += f", but {unjudged:.4f} of it is by documents that nobody has judged"
+    return Check(name, answer, reason, drop, p, causes)
+
+
+def _broken(pair: EvaluationPair, check: Check) -> Check | None:
+    """Return a failing check of a retriever that returns nothing where it did; None: it is not.
+
+    :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
+    """
+    is_labelled, cutoff = pair.source.needs_labels, pair.metric.cutoff or 0
+    ids = pair.counting["query_id"].to_pylist() if is_labelled else pair.queries
+    answered = [
+        set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
+        for one in (pair.old, pair.new)
+        if cutoff in (keys := one.run_keys(check.retriever))
+    ]
+    silent = len(answered[0] - answered[1]) if len(answered) == 2 else 0
+    if silent < MIN_SILENT:
+        return None
+    reason = f"broken: it returns nothing for {silent} questions that had hits"
+    return replace(check, answer=FAIL, reason=reason)
+
+
+def _notes(pair: EvaluationPair, names: Collection[str], checks: Sequence[Check]) -> Iterator[str]:
+    if pair.caveat is not None:
+        yield pair.caveat
+    if any(check.causes is not None for check in checks):
+        reasons = [reason.text for reason in changes_between(pair.old, pair.new)]
+        more = "; ..." if len(reasons) > MAX_CHANGES else ""
+        yield f"changed since: {'; '.join(reasons[:MAX_CHANGES]) or 'nothing'}{more}"
+    old, new = pair.old_cells, pair.new_cells
+    if not names:
+        yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
+        yield from (f"{name} is gone" for name in old if name not in new)
+    yield from pair.source.change_notes(pair)
+    count = len(set(pair.queries))
+    asset = "qrels" if pair.source.needs_labels else "queries"
+    labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
+    if count < labelled:
+        yield f"only the {count} of {labelled} labelled queries that are the same in both count"
+
+
+NUMBERS = ("n", "old", "new", "change", "low", "high")
+"""Of a drop, for programs and for people."""
+
+_WORDS: dict[Answer, str] = {PASS: "passed", FAIL: "FAILED", CANNOT_TELL: "cannot tell"}
+
+
+def _lines(gate: Gate) -> Iterator[str]:
+    yield from (f"incomplete: {text}" for text in gate.incomplete)
+    for answer, lead in ((FAIL, "failed"), (CANNOT_TELL, "cannot tell")):
+        for check in gate.checks:
+            if check.answer == answer:
+                yield f"{lead}: {check.retriever}: {check.reason}"
+                if check.causes is not None and check.drop is not None:
+                    yield from check.causes.lines(check.retriever, check.drop.change)
+    yield _look_line(gate)
+    yield from (f"note: {text}" for text in gate.notes)
+
+
+def _look_line(gate: Gate) -> str:
+    """Return which look it was, and what p had to be."""
+    look = gate.look
+    if look is None:
+        nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
+        level = look_level(gate.rules.alpha)
+        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
+    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
+    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
+    return f"{line}; this state was looked at before" if look.repeated else line

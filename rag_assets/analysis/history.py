@@ -1,0 +1,488 @@
+"""A metric over evaluations: what changed at each, for the command line, Python and a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rag_assets.analysis.charts import (
+    Theme,
+    against_time,
+    colours,
+    figure,
+    look,
+    page_data,
+    pareto_front,
+    plain,
+)
+from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
+from rag_assets.analysis.leaderboard import COST_TIME
+from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
+from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row
+from rag_assets.analysis.sampled import SampledLabels
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.labels.pool import sampled_metrics
+from rag_assets.pipeline.history import COSTS, MONEY, TIME, History
+from rag_assets.pipeline.reasons import Reason, changes, file_changes
+from rag_assets.sheets.environment import shortened
+from rag_assets.sheets.notebook import Tabular
+from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+DIGESTS = {
+    "corpus_digest": "documents changed",
+    "queries_digest": "queries changed",
+    "qrels_digest": "labels changed",
+}
+"""Column of the history -> what is said where two evaluations differ in it."""
+
+LABELS_ADDED, LABELS_REMOVED = "labels added", "labels removed"
+
+_NAMED = {
+    "retrievers": "retriever",
+    "chunking": "chunking",
+    "query_sets": "query set",
+    "generators": "generator",
+    "answers": "answerer",
+    "judges": "judge",
+}
+"""Parts of a configuration that are named by people; one that is new is one reason."""
+
+_JSON = {"configuration": "", "code_versions": "rag_assets.", "packages": ""}
+"""Columns that hold JSON -> what stands before the name of what differs."""
+
+
+def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Reason]:
+    """Return why two rows of the history may differ: what a person changed, not what follows."""
+    reasons = [
+        Reason(text)
+        for column, text in DIGESTS.items()
+        if None not in (old[column], new[column]) and old[column] != new[column]
+    ]
+    labelled = [one["qrels_digest"] is not None for one in (old, new)]
+    if labelled[0] != labelled[1]:
+        reasons.append(Reason(LABELS_ADDED if labelled[1] else LABELS_REMOVED))
+    for column, before in _JSON.items():
+        if old[column] != new[column]:
+            was, now = json.loads(old[column]), json.loads(new[column])
+            # An evaluation of an older version of the program did not keep them.
+            if was and now:
+                if column == "code_versions":  # a stage that came or went follows from something
+                    was = {stage: was[stage] for stage in was if stage in now}
+                    now = {stage: now[stage] for stage in was}
+                reasons += _json_changes(before, was, now)
+    return reasons
+
+
+def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
+    files = was.pop("files", None), now.pop("files", None)
+    if None not in files:
+        yield from file_changes(*files)
+    for part, noun in _NAMED.items():
+        old, new = was.get(part, {}), now.get(part, {})
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            continue
+        for name in [name for name in new if name not in old]:
+            yield Reason(f"{noun} {name} added")
+        for name in [name for name in old if name not in new]:
+            yield Reason(f"{noun} {name} removed")
+        shared = old.keys() & new.keys()
+        was = {**was, part: {name: old[name] for name in old if name in shared}}
+        now = {**now, part: {name: new[name] for name in new if name in shared}}
+    for change in changes(was, now):
+        yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
+
+
+def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
+    """Return one row an evaluation and retriever, the oldest first.
+
+    Args:
+        evaluations: the oldest first; the first is compared with nothing.
+        values: rows of one metric, see :meth:`rag_assets.pipeline.history.History.metric`.
+        split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
+
+    Returns:
+        Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
+        the difference to the same retriever in the evaluation before; None also where the means are
+        not :func:`comparable`, which ``comparable`` says (None: there is none before). ``changes``
+        is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
+        An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
+    """
+    by_id: dict[str, list[Row]] = {}
+    for value in values:
+        by_id.setdefault(value["evaluation_id"], []).append(value)
+    rows: list[Row] = []
+    before: Row | None = None
+    last: dict[tuple[str, str], float] = {}
+    for evaluation in evaluations:
+        alike = None if before is None else comparable(before, evaluation)
+        reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
+        cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
+        for cell in cells or [_NO_CELL]:
+            place = cell["retriever"], cell["split"]
+            change = cell["value"] - last[place] if alike and place in last else None
+            measured = {name: cell[name] for name in _NO_CELL}
+            measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
+            since = {"change": change, "comparable": alike, "changes": reasons}
+            rows.append({**_lead(evaluation), **measured, **since})
+        last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
+        before = evaluation
+    return rows
+
+
+_NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
+
+_COUNTED = ("judge", "split", "weight")
+"""Parts of a configuration that say what is judged, and how much each query counts."""
+
+
+def comparable(old: Row, new: Row) -> bool:
+    """Whether two evaluations have the same queries and labels, and count them alike."""
+    if any(old[column] != new[column] for column in ("queries_digest", "qrels_digest")):
+        return False
+    if old["configuration"] == new["configuration"]:
+        return True
+    was, now = json.loads(old["configuration"]), json.loads(new["configuration"])
+    # An evaluation of an older version of the program did not keep its configuration.
+    return not was or not now or all(was.get(name) == now.get(name) for name in _COUNTED)
+
+
+def flat_history_rows(rows: Iterable[Row]) -> list[Row]:
+    """Return the same with a text in place of the list: for CSV and Markdown."""
+    return [{**row, "changes": changes_text(row["changes"])} for row in rows]
+
+
+def changes_text(reasons: Iterable[Mapping[str, Any]]) -> str:
+    """Return ``k1 1.2 -> 0.9; documents changed``."""
+    return "; ".join(Reason(**reason).text for reason in reasons)
+
+
+def _lead(evaluation: Row) -> Row:
+    names = ("complete", "trigger", "user", "git_commit")
+    return {
+        "evaluation_id": evaluation["evaluation_id"],
+        "started": evaluation["started"].isoformat(timespec="seconds"),
+        **{name: evaluation[name] for name in names},
+    }
+
+
+def of_split(values: Sequence[Row], split: str | None) -> list[Row]:
+    """Return the values of a split; where it is None of ``test``, or else of ``all``."""
+    splits = {value["split"] for value in values}
+    chosen = split or ("test" if "test" in splits else "all")
+    return [value for value in values if value["split"] == chosen]
+
+
+ID_END = 4
+"""So many last characters of an id are shown; `diff` and `gate` take the end of an id."""
+
+
+def what_changed(row: Mapping[str, Any]) -> str:
+    """Return the reasons of an evaluation as text, and whether it is incomplete."""
+    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
+    return "; ".join(part for part in parts if part)
+
+
+def time_text(row: Mapping[str, Any]) -> str:
+    """Return when an evaluation began, to the minute."""
+    return str(row["started"])[:16].replace("T", " ")
+
+
+SCHEMA = pa.schema(
+    [
+        ("evaluation_id", pa.string()),
+        ("started", pa.timestamp("s", "UTC")),
+        ("complete", pa.bool_()),
+        ("trigger", pa.string()),
+        ("user", pa.string()),
+        ("git_commit", pa.string()),
+        ("retriever", pa.string()),
+        ("split", pa.string()),
+        ("value", pa.float64()),
+        ("n_queries", pa.int64()),
+        *((name, pa.float64()) for name in COSTS),
+        ("change", pa.float64()),
+        ("comparable", pa.bool_()),
+        ("changes", pa.string()),
+    ]
+)
+"""Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
+
+MAX_DATES = 8
+"""Dates below a figure, so that they do not touch."""
+
+MAX_CHARACTERS = 120
+"""Characters of what changed that stand at a point of the figure; the table has all."""
+
+
+class MetricHistory(Tabular):
+    """A metric over evaluations; a row is a retriever in an evaluation, the oldest first.
+
+    Attributes:
+        experiment: its name.
+        source: the metric, with its cut-off.
+        rows: see :func:`history_rows`.
+    """
+
+    def __init__(self, experiment: str, source: MetricSource, rows: Sequence[Row]) -> None:
+        """Hold what was read."""
+        self.experiment = experiment
+        self.source = source
+        self.rows = list(rows)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric, with its cut-off."""
+        return self.source.metric
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        metric: str | None = None,
+        retrievers: Sequence[str] = (),
+        split: str | None = None,
+        last: int = 10,
+    ) -> MetricHistory:
+        """Read the last evaluations.
+
+        Args:
+            history: the experiment's evaluations.
+            metric: such as ``recall@10`` or ``answer_f1``; the primary one of the last evaluation
+                when absent, of answerers F1.
+            retrievers: whose values, answerers as ``plain@5``; all when empty.
+            split: whose queries; ``test`` where there is one when absent.
+            last: so many of the newest evaluations.
+
+        Raises:
+            NotEvaluated: there is no evaluation, or none with the metric.
+            UsageError: an unknown metric or retriever.
+        """
+        evaluations = history.evaluations(last + 1)
+        if not evaluations:
+            root = history.root
+            raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
+        primary = parse_metric(str(evaluations[-1]["primary_metric"]))
+        if metric is None and any(map(is_answerer, retrievers)):
+            metric = ANSWER_HEADLINES[0]
+        source = named_source(metric, primary)
+        source.check_names(retrievers)
+        since = str(evaluations[0]["evaluation_id"])
+        values = source.history(history, since)
+        if metric is None and not values:  # what a sample of labels decides, where there is one
+            decided, *_ = sampled_metrics(primary, primary.cutoff or 0)
+            sampled = SampledLabels(decided._replace(measure=SAMPLED + decided.measure))
+            values = sampled.history(history, since)
+            source = sampled if values else source
+        available = dict.fromkeys(str(row["retriever"]) for row in values)
+        if not available:
+            raise NotEvaluated(f"none of these evaluations has a cell of {source.metric}")
+        for name in retrievers:
+            if name not in available:
+                raise UsageError(f"unknown {source.subject} {allowed_names(name, available)}")
+        values = _with_costs(values, history, source.metric.cutoff or 0, since)
+        chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
+        rows = history_rows(evaluations, chosen, split)
+        newest = {row["evaluation_id"] for row in evaluations[-last:]}
+        rows = [row for row in rows if row["evaluation_id"] in newest]
+        return cls(history.root.name, source, rows)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
+        rows = [
+            {**row, "started": datetime.fromisoformat(row["started"])}
+            for row in flat_history_rows(self.rows)
+        ]
+        table = pa.Table.from_pylist(rows, SCHEMA)
+        return table.rename_columns(list(self.source.named(dict.fromkeys(SCHEMA.names))))
+
+    @property
+    def _groups(self) -> list[list[Row]]:
+        """The rows of each evaluation, which stand one after the other."""
+        return [list(rows) for _, rows in groupby(self.rows, lambda row: row["evaluation_id"])]
+
+    def plot(self, *, over: str | None = None, dark: bool = False) -> go.Figure:
+        """Return a line a retriever; only evaluations that can be compared are joined.
+
+        Args:
+            over: ``cost_time`` for the metric against the milliseconds of a query in place of the
+                evaluations: a path a retriever, from its oldest evaluation to its newest.
+            dark: for a dark page.
+
+        Raises:
+            UsageError: ``over`` is something else.
+            NotEvaluated: no evaluation was timed.
+        """
+        theme: Theme = "dark" if dark else "light"
+        if over not in (None, TIME):
+            raise UsageError(f"unknown over {allowed_names(over, [TIME])}")
+        if over and not any(TIME in row for row in self.rows):
+            raise NotEvaluated(f"no cell of {self.metric} was timed in these evaluations")
+        return self._figure(theme, over)
+
+    def _figure(self, theme: Theme, over: str | None = None) -> go.Figure:
+        """Return what :meth:`plot` does, for a notebook or the page."""
+        groups = self._groups
+        latest = [row["retriever"] for group in reversed(groups) for row in group]
+        names = list(dict.fromkeys(name for name in latest if name))
+        broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+        looks = [look(n, theme) for n in range(len(names))]
+        traces = [
+            _line(groups, name, drawn, broken, over)
+            for name, drawn in zip(names, looks, strict=True)
+        ]
+        metric = plain(str(self.metric))
+        title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
+        if over is not None:
+            return self._over_costs(traces, theme, title)
+        step = max(-(-len(groups) // MAX_DATES), 1)
+        dated = range(len(groups) - 1, -1, -step)
+        line = {"color": colours(theme)["soft"], "dash": "dot", "width": 2}
+        across = {"type": "line", "y0": 0, "y1": 1, "yref": "paper", "line": line}
+        return figure(
+            traces,
+            theme,
+            title,
+            xaxis={
+                "tickvals": [n + 1 for n in dated],
+                "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
+                "tickangle": 0,
+                "showgrid": False,
+                "zeroline": False,
+            },
+            yaxis={"title": {"text": metric}},
+            shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
+        )
+
+    def _over_costs(self, lines: Sequence[dict[str, Any]], theme: Theme, title: str) -> go.Figure:
+        """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
+        newest = {row["retriever"]: row for row in self._groups[-1] if row.get(TIME)}
+        times = {name: row[TIME] for name, row in newest.items()}
+        values = {name: row["value"] for name, row in newest.items()}
+        front = pareto_front(str(self.metric), values, times)
+        points = {name: (times[name], newest[name]["value"]) for name in front}
+        return against_time(points, lines, theme, title, plain(str(self.metric)))
+
+    def sheet(self, rows: Sequence[Row] | None = None, title: str = "") -> Sheet:
+        """Return rows as a table, all when absent; of an evaluation time and reasons stand once."""
+        lines: list[Row] = []
+        for row in self.rows if rows is None else rows:
+            is_first = not lines or row["evaluation_id"] != lines[-1]["evaluation_id"]
+            texts = (time_text(row), row["evaluation_id"][-ID_END:], what_changed(row))
+            lead = zip(("time", "id", "what"), texts if is_first else ("", "", ""), strict=True)
+            lines.append({**row, **dict(lead)})
+        columns = (
+            Column("time", "evaluation", TEXT, min_width=10, missing=""),
+            Column("id", "id", TEXT, is_whole=True, missing=""),
+            Column("retriever", self.source.subject, TEXT),
+            Column("value", str(self.metric), is_required=True),
+            replace(COST_TIME, is_sparse=True),
+            Column("change", "change", SIGNED, missing=""),
+            Column("what", "what changed", TEXT, missing=""),
+        )
+        return Sheet(title, columns, lines)
+
+    def _sheets(self) -> list[Sheet]:
+        """Return a row an evaluation and retriever, the newest evaluation first."""
+        rows = [row for group in reversed(self._groups) for row in group]
+        sheet = self.sheet(rows, f"{self.experiment}: {self.metric} over evaluations")
+        note = "without a change: the first of its name, or over other queries, labels or weights"
+        return [replace(sheet, notes=[note])]
+
+
+def _line(
+    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int], over: str | None
+) -> dict[str, Any]:
+    """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
+    points: list[tuple[float | None, float | None, str, float]] = []
+    most = max((row.get(MONEY, 0) for group in groups for row in group), default=0) or 1
+    for n, group in enumerate(groups):
+        if n in broken:
+            points.append((None if over else n + 0.5, None, "", 9))
+        for row in [row for row in group if row["retriever"] == name]:
+            size = 9 + (12 * (row.get(MONEY, 0) / most) ** 0.5 if over else 0)
+            x = row.get(over) if over else n + 1
+            points.append((x, row["value"], _point_text(row, over), size))
+    x, y, texts, sizes = zip(*points, strict=True)
+    before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
+    symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(name),
+        "x": x,
+        "y": y,
+        "customdata": [[text] for text in texts],
+        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
+        "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
+        "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
+    }
+
+
+def _point_text(row: Row, over: str | None) -> str:
+    """Return what changed; over costs also what a query took, and when."""
+    what = plain(what_changed(row)[:MAX_CHARACTERS])
+    money = f", money {row[MONEY]:.4g}" if MONEY in row else ""
+    return f"{row[TIME]:.3g} ms{money}<br>{time_text(row)} {what}" if over and TIME in row else what
+
+
+def _with_costs(values: list[Row], history: History, top_k: int, since: str) -> list[Row]:
+    """Return means of retrievers beside what a query took at the same cut-off."""
+    place = itemgetter("evaluation_id", "retriever", "split")
+    for measure in COSTS:
+        taken = {place(row): row["value"] for row in history.metric(measure, top_k, since)}
+        values = [{**row, measure: taken.get(place(row))} for row in values]
+    return values
+
+
+MAX_POINTS = 50
+"""Evaluations in the section of the page, the newest."""
+
+
+def history(view: EvaluationResult) -> Row | None:
+    """Return the section of the page; None without a value of the primary metric.
+
+    An evaluation that changed nothing is no point; ``data`` gives its figure.
+    """
+    if not view.ranked:
+        return None
+    past = History(view.root, None)
+    try:
+        metric = MetricHistory.of(past, str(view.primary), last=len(past.ids()))
+    except NotEvaluated:  # it is not in the history yet
+        return {"sheet": None}
+    states = set(past.states(view.evaluation.evaluation_id))
+    points = [group for group in metric._groups if group[0]["evaluation_id"] in states]
+    metric.rows = [
+        row
+        for group in points[-MAX_POINTS:]
+        for name in view.retrievers
+        for row in group
+        if row["retriever"] == name
+    ]
+    if len(metric._groups) < 2:
+        return {"sheet": None}
+    (sheet,) = metric._sheets()
+    rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
+
+    is_timed = any(TIME in row for row in metric.rows)
+    over = {"history": None, "history-costs": TIME} if is_timed else {"history": None}
+    return {
+        "sheet": replace(sheet, rows=rows),
+        "data": lambda: {n: {"": page_data(metric._figure("page", x))} for n, x in over.items()},
+        "has_times": is_timed,
+    }
+
+
+MAX_WHAT = 600
+"""Characters of what changed, in the table of the page."""

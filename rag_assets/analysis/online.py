@@ -1,0 +1,184 @@
+"""A search in use: what users did with it, by retriever and over time, beside what labels say.
+
+No click and no vote is a label: these tables read the log of the evaluation alone, and only the
+agreement with offline metrics looks at a leaderboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rag_assets.analysis.history import of_split
+from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.evaluation.online_metrics import (
+    ONLINE_METRICS,
+    agreement,
+    coin_throws,
+    differences,
+    means,
+    online_values,
+    preferences,
+    team_draft,
+)
+from rag_assets.pipeline.history import History
+from rag_assets.schemas import column_values
+from rag_assets.sheets.sheet import MEAN, P_VALUE, SIGNED, TEXT, Column, Sheet
+from rag_assets.statistics.units import Resampling
+from rag_assets.store.canonical import permanent_hash
+
+MAX_ROWS = 30
+"""Rows of a sheet; programs get all."""
+
+Rows = list[dict[str, Any]]
+
+
+def online_tables(result: EvaluationResult) -> dict[str, Rows]:
+    """Return a table's name -> its rows; without a log no table has any."""
+    log = _grouped(result.rows_of("online_log"), lambda row: (row["kind"], len(row["names"])))
+    searches, drafts = log.get(("search", 1), []), log.get(("search", 2), [])
+    votes = [*log.get(("answer", 1), []), *log.get(("passage", 1), [])]
+    by_retriever = _grouped(searches, lambda row: row["names"][0])
+    period = partial(_period, _starts(result), str(result.configured("online").get("by")))
+    by_period = _grouped(searches, lambda row: (row["names"][0], period(row)))
+    by_kind = _grouped(votes, lambda row: (row["kind"], _answerer(row), period(row)))
+    drawn = result.configured("statistics")
+    resampling = Resampling(resamples=drawn["resamples"], seed=drawn["seed"])
+    compared, preferred = differences(by_retriever), preferences(drafts, resampling)
+    return {
+        "online": [{"retriever": name, **_means(rows)} for name, rows in by_retriever.items()],
+        "online over time": [
+            {"retriever": name, "period": time, **_means(rows)}
+            for (name, time), rows in by_period.items()
+        ],
+        "online differences": compared,
+        "interleaving": preferred,
+        "offline and online": _agreements(result, searches, [*compared, *preferred]),
+        "votes over time": [
+            {"on": kind, "of": name, "period": time, **_votes(rows)}
+            for (kind, name, time), rows in by_kind.items()
+        ],
+    }
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
+    groups: dict[Any, Rows] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return {name: groups[name] for name in sorted(groups)}
+
+
+def _starts(result: EvaluationResult) -> dict[str, datetime]:
+    """Return evaluation -> its begin, of those that say something else than the one before."""
+    past = History(result.root, None)
+    begins = {row["evaluation_id"]: row["started"] for row in past.evaluations()}
+    return {name: begins[name] for name in past.states(result.evaluation.evaluation_id)}
+
+
+def _period(starts: Mapping[str, datetime], by: str, row: Row) -> str:
+    if row["at"] is None:
+        return "no time"
+    if by != "evaluation":
+        return f"{row['at']:{'%G-W%V' if by == 'week' else '%Y-%m-%d'}}"
+    return max((name for name, time in starts.items() if time <= row["at"]), default="before")
+
+
+def _means(rows: Rows) -> Row:
+    return means(ONLINE_METRICS, *online_values(rows), [row["user"] for row in rows])
+
+
+def _answerer(row: Row) -> str:
+    return str(row["names"][0]) if row["kind"] == "answer" else "all"
+
+
+def _votes(rows: Rows) -> Row:
+    up, counts = (np.array([[float(row[name])] for row in rows]) for name in ("up", "count"))
+    return means(["up"], up, counts, [row["user"] for row in rows])
+
+
+def _agreements(result: EvaluationResult, searches: Rows, online: Rows) -> Rows:
+    """Return a row an offline and online metric; and one a state, of searches up to the next."""
+    boards = [("now", f"{one}@{result.cutoff}", one, online) for one in result.measures]
+    offline = {state: result.at_cutoff for state, *_ in boards}
+    metric, starts = str(result.primary), _starts(result)
+    past = History(result.root, None).metric(result.primary.column, result.cutoff)
+    by_state = _grouped(past, lambda row: row["evaluation_id"])
+    for state, rows in _grouped(searches, partial(_period, starts, "evaluation")).items():
+        if state in by_state:
+            offline[state] = of_split(by_state[state], None)
+            compared = differences(_grouped(rows, lambda row: row["names"][0]))
+            boards.append((state, metric, "value", compared))
+    return [
+        {"evaluation": state, "offline": name, "online": of_metric, **row}
+        for state, name, column, compared in boards
+        for of_metric, rows in _grouped(compared, lambda row: row["metric"]).items()
+        for values in [{row["retriever"]: row[column] for row in offline[state] if column in row}]
+        if (row := agreement(values, rows)) is not None
+    ]
+
+
+def interleaved(
+    result: EvaluationResult, pair: tuple[str, str], top_k: int, n_lists: int
+) -> list[Row]:
+    """Return so many interleaved lists of each question, for a search to show one at random.
+
+    A line has the keys that the search then writes into its log; ``question`` and ``list`` say
+    which one it is.
+
+    Raises:
+        NotEvaluated: a retriever has no run that is deep enough.
+    """
+    units: dict[str, tuple[list[str], list[str]]] = {}
+    for side, name in enumerate(pair):
+        runs = result.run_keys(name)
+        if top_k > max(runs, default=0):
+            raise result.lacks(f"has no run of {name} at top_k {top_k}")
+        run = result.table(runs[max(runs)])
+        for query_id, unit in column_values(run, "query_id", "unit_id"):
+            units.setdefault(query_id, ([], []))[side].append(unit)
+    lists = []
+    for query_id, rankings in units.items():
+        seed = int.from_bytes(permanent_hash("interleaved", query_id)[:8])
+        for number, throw in enumerate(coin_throws(n_lists, top_k, seed)):
+            ids, teams = team_draft(*rankings, top_k, iter(throw))
+            maker = {"retrievers": list(pair), "teams": teams}
+            row = {"question": query_id, "list": number, "query_response_hit_ids": ids}
+            lists.append({**row, "query_attributes": maker})
+    return lists
+
+
+def online_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return a sheet a table that has rows; none without a log."""
+    if not result.evaluation.entries_of("online_log"):
+        return []
+    return [
+        Sheet(title, [*_columns(rows)], rows[:MAX_ROWS], notes=_note(len(rows)))
+        for title, rows in online_tables(result).items()
+        if rows
+    ]
+
+
+def _note(n_rows: int) -> list[str]:
+    more = f"{n_rows - MAX_ROWS} more rows: `leaderboard --online --format json` has all"
+    return [more] if n_rows > MAX_ROWS else []
+
+
+def _columns(rows: Rows) -> Iterator[Column]:
+    forms = {"difference": SIGNED, "p": P_VALUE, "p_adjusted": P_VALUE}
+    for name, value in rows[0].items():
+        if not name.endswith(("_low", "_high")):
+            form = TEXT if isinstance(value, str) else "d" if isinstance(value, int) else MEAN
+            bounds = (f"{name}_low", f"{name}_high") if f"{name}_low" in rows[0] else None
+            title = name.removeprefix("retriever_").replace("p_adjusted", "p, Holm")
+            form = forms.get(name, form)
+            yield Column(name, title, form, bounds=bounds, interval="95 % interval")
+
+
+def online(result: EvaluationResult) -> Row | None:
+    """Return the part of the page; None without a log."""
+    sheets = online_sheets(result)
+    return {"sheets": sheets} if sheets else None
