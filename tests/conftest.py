@@ -20,6 +20,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from hypothesis import settings
 
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.cli import progress_bars
 from tests.answers.answering import with_answers
 from tests.forked import Forks, forking
@@ -249,3 +250,12 @@ def with_minilm(tmp_path: Path) -> Tiny:
     tiny.config["retrievers"] = {"bm25-whole": kept, **MINILM}
     tiny.config["baseline"] = "bm25-whole"
     return tiny.write()
+
+
+@pytest.fixture(scope="session")
+def tiny_result(tmp_path_factory: pytest.TempPathFactory) -> EvaluationResult:
+    """Return one small evaluation that several files of tests read."""
+    tiny = Tiny(tmp_path_factory.mktemp("report_of_tiny"))
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.write().run()
+    return EvaluationResult(tiny.artifacts, tiny.snapshot())

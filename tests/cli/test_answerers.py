@@ -41,12 +41,16 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, computed_answers: Tiny) -> Ti
     return tiny
 
 
-@pytest.fixture(scope="module")
-def run(tiny: Tiny, invoke: Invoke) -> Invoke:
+def command_on(tiny: Tiny, invoke: Invoke) -> Invoke:
     def command(name: str, *arguments: object) -> Result:
         return invoke(name, tiny.folder, *arguments, "--store", tiny.root / "store")
 
     return command
+
+
+@pytest.fixture(scope="module")
+def run(tiny: Tiny, invoke: Invoke) -> Invoke:
+    return command_on(tiny, invoke)
 
 
 def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:
@@ -111,10 +115,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory, computed_answers: Tiny) -> T
 
 @pytest.fixture(scope="module")
 def over(twice: Tiny, invoke: Invoke) -> Invoke:
-    def command(name: str, *arguments: object) -> Result:
-        return invoke(name, twice.folder, *arguments, "--store", twice.root / "store")
-
-    return command
+    return command_on(twice, invoke)
 
 
 def test_answers_that_changed_and_what_changed_them(over: Invoke) -> None:

@@ -185,6 +185,7 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     assert board(run) == before  # holes stay unjudged there
     table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
     assert {(row["metric"], row["n_labels"]) for row in table} == {
+        ("context_precision@5", 4),
         ("hit_rate@5", 4),
         ("mrr@5", 4),
         ("ndcg@5", 4),

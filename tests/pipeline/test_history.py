@@ -24,6 +24,7 @@ from rag_assets.answers.answerers import Generator
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
+from rag_assets.experiment.config import OnlineConfig
 from rag_assets.judges.base import Judge
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions
@@ -241,7 +242,7 @@ def file_types(options: type[FileOptions] = FileOptions) -> Iterator[type[FileOp
 
 def test_every_file_that_a_block_names_has_a_name(fresh: Tiny) -> None:
     """Files enter fingerprints by their content: a new type of block with files belongs here."""
-    parts = (Retriever, QuerySet, Generator, Judge, IndexText, QuestionOptions)
+    parts = (Retriever, QuerySet, Generator, Judge, IndexText, QuestionOptions, OnlineConfig)
     assert {one.__name__ for one in file_types() if not issubclass(one, parts)} == set()
     prompt = "version: 1\n[user]\n{}"
     (fresh.folder / "questions.jsonl").write_text(
@@ -251,6 +252,7 @@ def test_every_file_that_a_block_names_has_a_name(fresh: Tiny) -> None:
         "variants.jsonl": '{"query_id": "q1", "text": "dogs"}\n',
         "run.trec": "q1 Q0 fares.md 1 2.0 mine\n",
         "answers.json": "{}",
+        "clicks.jsonl": '{"action_name": "click"}\n',
         "hyde.txt": prompt.format("{query}"),
         "judge.txt": prompt.format("{question} {passage}"),
     }
@@ -264,6 +266,7 @@ def test_every_file_that_a_block_names_has_a_name(fresh: Tiny) -> None:
         },
         "generators": {"read": {"type": "file", "path": "answers.json"}},
         "judges": {"strict": {"type": "llm", "relevance_prompt": "judge.txt"}},
+        "online": {"clicks": "clicks.jsonl"},
     }
     fresh.configure("run", type="run_file", path="run.trec", chunking="whole")
     fresh.config["chunking"]["parts"]["index_texts"] = [
@@ -280,6 +283,7 @@ def test_every_file_that_a_block_names_has_a_name(fresh: Tiny) -> None:
         "query_sets.file.path: variants.jsonl changed",
         "query_sets.hyde.template: hyde.txt changed",
         "generators.read.path: answers.json changed",
+        "online.clicks: clicks.jsonl changed",
         "judges.strict.relevance_prompt: judge.txt changed",
         "chunking.parts.index_texts.1.file: questions.jsonl changed",
     }

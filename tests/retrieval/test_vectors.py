@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,58 +85,48 @@ def test_every_similarity_in_an_experiment(filed: Tiny) -> None:
     assert len({str(rows) for rows in found.values()}) == 3
 
 
-Edit = Callable[[Path], object]
-
-BROKEN: dict[str, tuple[Edit, str]] = {
-    "a chunk without vector": (
-        lambda folder: (folder / "chunks.txt").write_text(
-            (folder / "chunks.txt").read_text().replace("crew.md", "cruw.md"), encoding="utf-8"
-        ),
-        "chunks.npy: has no vector for chunk 'crew.md",
-    ),
-    "too few ids": (
-        lambda folder: (folder / "queries.json").write_text('["q1"]', encoding="utf-8"),
-        "queries.json: has 1 ids for the 6 vectors of ",
-    ),
+BROKEN: dict[str, tuple[str, str | np.ndarray, str]] = {
+    "a chunk without vector": ("chunks.txt", "", "chunks.npy: has no vector for chunk 'crew.md"),
+    "too few ids": ("queries.json", '["q1"]', "has 1 ids for the 6 vectors of "),
     "an id twice": (
-        lambda folder: (folder / "queries.json").write_text(
-            '["q1", "q2", "q3", "q4", "q5", "q2"]', encoding="utf-8"
-        ),
+        "queries.json",
+        '["q1", "q2", "q3", "q4", "q5", "q2"]',
         "queries.json:6: 'q2' is already in row 2",
     ),
-    "no list": (
-        lambda folder: (folder / "queries.json").write_text('{"q1": 1}', encoding="utf-8"),
-        "queries.json: must be a list of texts",
-    ),
+    "no list": ("queries.json", '{"q1": 1}', "must be a list of texts"),
     "a vector of zeros": (
-        lambda folder: np.save(folder / "queries.npy", np.zeros((6, 6), np.float32)),
-        "queries.npy: vector of query 'q1' has length 0; it has no direction to compare",
+        "queries.npy",
+        np.zeros((6, 6), np.float32),
+        "vector of query 'q1' has length 0; it has no direction to compare",
     ),
     "integers": (
-        lambda folder: np.save(folder / "queries.npy", np.zeros((6, 6), np.int64)),
-        "queries.npy: holds int64 of shape (6, 6); it must be floats of shape (rows, dimension)",
+        "queries.npy",
+        np.zeros((6, 6), np.int64),
+        "holds int64 of shape (6, 6); it must be floats of shape (rows, dimension)",
     ),
     "an empty id": (
-        lambda folder: (folder / "queries.json").write_text(
-            '["q1", "", "q3", "q4", "q5", "q2"]', encoding="utf-8"
-        ),
+        "queries.json",
+        '["q1", "", "q3", "q4", "q5", "q2"]',
         "queries.json:2: an id must be a text that is not empty",
     ),
-    "no .npy": (
-        lambda folder: (folder / "queries.npy").write_text("text", encoding="utf-8"),
-        "queries.npy: cannot be read as .npy: ",
-    ),
+    "no .npy": ("queries.npy", "text", "cannot be read as .npy: "),
 }
+"""Case -> the file, what stands in it (nothing: the id of a chunk is another), and the problem."""
 
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_what_is_refused(filed: Tiny, case: str) -> None:
-    edit, problem = BROKEN[case]
+    name, content, problem = BROKEN[case]
     configured(filed, "own", NPY)
-    edit(filed.root / "vectors")
+    file = filed.root / "vectors" / name
+    if isinstance(content, str):
+        file.write_text(content or file.read_text().replace("crew.md", "cruw.md"), encoding="utf-8")
+    else:
+        np.save(file, content)
     with pytest.raises(DataError) as caught:
         filed.run()
-    assert str(caught.value).startswith(f"{filed.root}/vectors/{problem}")
+    whole = problem if problem.startswith(("chunks", "queries")) else f"{name}: {problem}"
+    assert str(caught.value).startswith(f"{filed.root}/vectors/{whole}")
 
 
 def test_options_that_do_not_fit(filed: Tiny) -> None:

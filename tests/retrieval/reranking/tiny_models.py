@@ -10,13 +10,22 @@ LONGEST = 64
 
 def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
     """Save a BERT of two layers that reads letters."""
+    return _saved_bert(folder, "BertForSequenceClassification", seed, num_labels=labels)
+
+
+def masked_language_model(folder: Path, *, seed: int = 0) -> Path:
+    """Save a BERT of two layers that reads letters and guesses them: SPLADE over an alphabet."""
+    return _saved_bert(folder, "BertForMaskedLM", seed)
+
+
+def _saved_bert(folder: Path, kind: str, seed: int, **options: int) -> Path:
     import torch
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+    import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
     words = _letters(folder)
     torch.manual_seed(seed)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(words),
         hidden_size=16,
         num_hidden_layers=2,
@@ -24,33 +33,11 @@ def cross_encoder(folder: Path, *, seed: int = 0, labels: int = 1) -> Path:
         intermediate_size=32,
         max_position_embeddings=LONGEST,
         initializer_range=0.5,  # so that different texts score differently
+        **options,
     )
-    config.num_labels = labels
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST)
+    getattr(transformers, kind)(config).save_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST)
     tokenizer.save_pretrained(folder)
-    return folder
-
-
-def masked_language_model(folder: Path, *, seed: int = 0) -> Path:
-    """Save a BERT of two layers that reads letters and guesses them: SPLADE over an alphabet."""
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
-
-    folder.mkdir(parents=True, exist_ok=True)
-    words = _letters(folder)
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=LONGEST,
-        initializer_range=0.5,
-    )
-    BertForMaskedLM(config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(folder, model_max_length=LONGEST).save_pretrained(folder)
     return folder
 
 
