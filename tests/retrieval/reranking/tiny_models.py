@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from pathlib import Path
+from typing import Any
 
 LONGEST = 64
 
@@ -18,7 +19,7 @@ def masked_language_model(folder: Path, *, seed: int = 0) -> Path:
     return _saved_bert(folder, "BertForMaskedLM", seed)
 
 
-def _saved_bert(folder: Path, kind: str, seed: int, **options: int) -> Path:
+def _saved_bert(folder: Path, kind: str, seed: int, **options: Any) -> Path:
     import torch
     import transformers
 
