@@ -65,6 +65,8 @@ def print_comparison(
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
         rows = chosen.differences(result, retrievers)
+        if not rows:
+            raise result.lacks(f"has fewer than two {chosen.subject}s with {chosen.metric}")
         sheet = chosen.differences_sheet(rows, f"{experiment.name}: {chosen.metric}")
         print_rows(rows, form, lambda: [sheet], result.evaluation)
         return

@@ -62,6 +62,15 @@ def test_the_gate_decides_by_a_drawn_sample(travel: Travel) -> None:
     assert "mine" in last.stdout
 
 
+def test_a_sample_of_one_retriever_compares_nothing(travel: Travel) -> None:
+    journey = travel(Row("drawn", "python", "none", "more", "10", "empty", "nothing", "status"))
+    journey.folder.config["retrievers"].pop("plain")
+    journey.folder.write_config()
+    walk(journey)
+    said = journey.run("compare", LAB, fails=True).stderr
+    assert "has fewer than two retrievers with sampled_dcg@3" in said
+
+
 def explorer_of(journey: Journey) -> str:
     """Return the page with charts."""
     journey.run("report", LAB, "--explorer")
@@ -142,6 +151,63 @@ def test_nuggets(travel: Travel) -> None:
     journey.run("evaluate", LAB)
     whose = ("--answerer", "read@3", "--metric", "nugget_w")
     assert "nugget_w" in journey.run("gate", LAB, "--against", "previous", *whose).stdout
+
+
+def test_a_search_in_use(travel: Travel) -> None:
+    """A wrong line of its log is told; then clicks stand beside the labels, and change no mean."""
+    journey = travel(Row("complete", "bm25", "none", "more", "10", "empty", "nothing", "report"))
+    folder = journey.folder
+    journey.run("evaluate", LAB)
+    before = journey.run("leaderboard", LAB, "--format", "json").stdout
+    journey.run("interleave", LAB, "mine", "plain", "--top-k", "2", "--out", "lists.jsonl")
+    lists = Path("lists.jsonl").read_text(encoding="utf-8").splitlines()
+    log = [{**json.loads(line), "query_id": f"s{n}"} for n, line in enumerate(lists)]
+    shown = [{"query_id": f"c{n}", "query_attributes": {"retriever": "mine"}} for n in range(6)]
+    results = {"query_response_hit_ids": ["a", "b"], "timestamp": "2026-03-02T09:30:00Z"}
+    clicks = [
+        {
+            "action_name": "click",
+            "query_id": search["query_id"],
+            "event_attributes": {"object": {"object_id": search["query_response_hit_ids"][0]}},
+        }
+        for search in log
+    ]
+    searches = [{**results, **row} for row in (*log, *shown)]
+    folder.config["online"] = {"clicks": "clicks.jsonl"}
+    folder.write_config()
+    folder._write_lines("clicks.jsonl", [{**searches[0], "timestamp": "soon"}])
+    wrong = journey.run("evaluate", LAB, fails=True)
+    assert "lab/clicks.jsonl:1: `timestamp`: is 'soon'" in wrong.stderr
+    folder._write_lines("clicks.jsonl", [*searches, *clicks])
+    journey.run("evaluate", LAB)
+    online = json.loads(journey.run("leaderboard", LAB, "--online", "--format", "json").stdout)
+    assert [row["ctr"] for row in online if row.get("retriever") == "mine" and "period" not in row]
+    board = json.loads(journey.run("leaderboard", LAB, "--format", "json").stdout)
+    means = [(row["retriever"], row["top_k"], row["ndcg"]) for row in board]
+    assert means == [(r["retriever"], r["top_k"], r["ndcg"]) for r in json.loads(before)]
+    journey.run("gate", LAB, "--against", "previous")
+    assert "What users did" in explorer_of(journey)
+
+
+def test_queries_as_people_mistype_them(travel: Travel) -> None:
+    """A sample of the questions, each beside itself with typos: who falls, and by how much."""
+    journey = travel(Row("complete", "bm25", "none", "more", "60", "empty", "label", "python"))
+    config = journey.folder.config
+    config["dataset"] = {**config.get("dataset", {}), "sample": {"queries": 20, "seed": 1}}
+    config["query_sets"] = {"hurried": {"strategy": "perturb", "kinds": ["typo", "missing_word"]}}
+    config["retrievers"]["rushed"] = {**config["retrievers"]["mine"], "query_set": "hurried"}
+    journey.folder.write_config()
+    said = journey.run("evaluate", LAB).stdout
+    assert "a sample of 20 queries (seed 1)" in said
+    board = journey.run("leaderboard", LAB).stdout
+    assert "on perturbed queries minus as they were asked" in board
+    assert "missing_word" in board
+    ranked = rag_assets.leaderboard(LAB).to_arrow()["retriever"].to_pylist()
+    assert "mine" in ranked
+    config["dataset"]["sample"]["queries"] = 30
+    journey.folder.write_config()
+    assert "a sample of 30 queries (seed 1)" in journey.run("evaluate", LAB).stdout
+    journey.run("diff", LAB, "previous", "latest", "--intersection")
 
 
 def test_from_documents_alone(travel: Travel) -> None:
