@@ -174,9 +174,10 @@ _ANSWERS: dict[str, tuple[int | None, Status]] = {
 
 
 def next_units(sample: LabelSample, n: int, documents: pa.Table) -> list[PooledUnit]:
-    """Return the next ``n`` items of a sample whose text is still there."""
+    """Return the next ``n`` items of a sample whose text is there, and whose question counts."""
     ends = {name: len(text) for name, text in texts_of(documents).items()}
-    items = (sample.pool.items[number] for number in sample.next_items())
+    counted = (number for number in sample.next_items() if sample.pool.counted[number])
+    items = (sample.pool.items[number] for number in counted)
     return [item for item in items if item.end <= ends.get(item.document_id, -1)][:n]
 
 

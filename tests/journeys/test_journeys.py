@@ -71,6 +71,12 @@ def test_a_sample_of_one_retriever_compares_nothing(travel: Travel) -> None:
     assert "has fewer than two retrievers with sampled_dcg@3" in said
 
 
+def test_no_sheet_asks_about_a_question_that_was_marked(travel: Travel) -> None:
+    journey = travel(Row("drawn", "bm25", "none", "more", "10", "empty", "marked", "pool"))
+    walk(journey)
+    journey.run("pool", LAB, "--sample", "50")
+
+
 def explorer_of(journey: Journey) -> str:
     """Return the page with charts."""
     journey.run("report", LAB, "--explorer")
