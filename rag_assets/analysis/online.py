@@ -43,7 +43,8 @@ def online_tables(result: EvaluationResult) -> dict[str, Rows]:
     searches, drafts = log.get(("search", 1), []), log.get(("search", 2), [])
     votes = [*log.get(("answer", 1), []), *log.get(("passage", 1), [])]
     by_retriever = _grouped(searches, lambda row: row["names"][0])
-    period = partial(_period, _starts(result), str(result.configured("online").get("by")))
+    starts = _starts(result)
+    period = partial(_period, starts, str(result.configured("online").get("by")))
     by_period = _grouped(searches, lambda row: (row["names"][0], period(row)))
     by_kind = _grouped(votes, lambda row: (row["kind"], _answerer(row), period(row)))
     drawn = result.configured("statistics")
@@ -57,7 +58,7 @@ def online_tables(result: EvaluationResult) -> dict[str, Rows]:
         ],
         "online differences": compared,
         "interleaving": preferred,
-        "offline and online": _agreements(result, searches, [*compared, *preferred]),
+        "offline and online": _agreements(result, searches, [*compared, *preferred], starts),
         "votes over time": [
             {"on": kind, "of": name, "period": time, **_votes(rows)}
             for (kind, name, time), rows in by_kind.items()
@@ -100,11 +101,13 @@ def _votes(rows: Rows) -> Row:
     return means(["up"], up, counts, [row["user"] for row in rows])
 
 
-def _agreements(result: EvaluationResult, searches: Rows, online: Rows) -> Rows:
+def _agreements(
+    result: EvaluationResult, searches: Rows, online: Rows, starts: Mapping[str, datetime]
+) -> Rows:
     """Return a row an offline and online metric; and one a state, of searches up to the next."""
     boards = [("now", f"{one}@{result.cutoff}", one, online) for one in result.measures]
     offline = {state: result.at_cutoff for state, *_ in boards}
-    metric, starts = str(result.primary), _starts(result)
+    metric = str(result.primary)
     past = History(result.root, None).metric(result.primary.column, result.cutoff)
     by_state = _grouped(past, lambda row: row["evaluation_id"])
     for state, rows in _grouped(searches, partial(_period, starts, "evaluation")).items():
@@ -153,11 +156,15 @@ def interleaved(
 
 def online_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet a table that has rows; none without a log."""
-    if not result.evaluation.entries_of("online_log"):
-        return []
+    has_log = result.evaluation.entries_of("online_log")
+    return sheets_of(online_tables(result)) if has_log else []
+
+
+def sheets_of(tables: Mapping[str, Rows]) -> list[Sheet]:
+    """Return a sheet a table of :func:`online_tables` that has rows."""
     return [
         Sheet(title, [*_columns(rows)], rows[:MAX_ROWS], notes=_note(len(rows)))
-        for title, rows in online_tables(result).items()
+        for title, rows in tables.items()
         if rows
     ]
 

@@ -15,14 +15,12 @@ family have the retrievers of that family, which Dagster maps to no dimension wi
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,6 +46,7 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import ANSWER_CONTEXTS, PASSAGE_LISTS, PASSAGES, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import seeded
 
 Unit = dict[str, Any]
 """A row of a table of units: its id, its place, its tokens and the digest of its text."""
@@ -347,8 +346,7 @@ def random_units(counts: Mapping[str, int], units: pa.Table, seed: int) -> dict[
     rows = [{"rank": None, **row} for row in units.rename_columns(names).to_pylist()]
     drawn = {}
     for query_id, count in counts.items():
-        digest = hashlib.sha256(f"{seed}:{query_id}".encode()).digest()
-        generator = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
-        numbers = generator.choice(len(rows), size=min(count, len(rows)), replace=False)
+        size = min(count, len(rows))
+        numbers = seeded(seed, query_id).choice(len(rows), size=size, replace=False)
         drawn[query_id] = [rows[number] for number in numbers.tolist()]
     return drawn

@@ -22,7 +22,7 @@ from rag_assets.analysis.judged import headline_sheets
 from rag_assets.analysis.latency import latency_rows, latency_sheet
 from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.analysis.metric_sources import named_source
-from rag_assets.analysis.online import interleaved, online_sheets, online_tables
+from rag_assets.analysis.online import interleaved, online_tables, sheets_of
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.sampled import decisive_sheets
 from rag_assets.analysis.slices import TAG, Slice, slices_of, slices_sheet
@@ -143,7 +143,7 @@ def _online(result: EvaluationResult) -> Table:
     if not any(tables.values()):
         raise result.lacks("has no log of a search in use (`online` in experiment.yaml)")
     rows = [{"table": name, **row} for name, table in tables.items() for row in table]
-    return rows, online_sheets(result)
+    return rows, sheets_of(tables)
 
 
 def _budget(result: EvaluationResult, selection: Selection, budget: int) -> Table:

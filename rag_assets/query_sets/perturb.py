@@ -7,13 +7,11 @@ is found any more must not fall back on its original.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -21,6 +19,7 @@ from rag_assets.options import Number
 from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
 from rag_assets.query_sets.variants import originals
 from rag_assets.schemas import column_values
+from rag_assets.store.canonical import seeded
 
 Kind = Literal["typo", "case", "diacritics", "word_order", "keyboard", "missing_word"]
 Draw = Callable[[int], int]
@@ -54,8 +53,7 @@ class PerturbQuerySet(ComputedQuerySet):
 
     def perturbed(self, query_id: str, text: str) -> str:
         """Return the text with words changed; itself where none can be."""
-        digest = hashlib.sha256(f"{self.seed}:{query_id}".encode()).digest()
-        random = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
+        random = seeded(self.seed, query_id)
         words, n_changed = text.split(), 0
         n_wanted = max(1, round(self.rate * len(words)))
         for place in random.permutation(len(words)).tolist():

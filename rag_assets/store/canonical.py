@@ -43,6 +43,12 @@ def permanent_hash(*parts: object) -> bytes:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
 
 
+def seeded(seed: int, name: str) -> np.random.Generator:
+    """Return random numbers that depend on a seed and one name alone, whatever else is drawn."""
+    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
+
+
 def sealed_json(fields: Mapping[str, object]) -> str:
     """Return a record as JSON with the SHA-256 of its other fields."""
     text = json.dumps(fields)
