@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from rag_assets.called.asked import ALWAYS
+from rag_assets.called.code import version_of_loaded
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
@@ -30,8 +32,6 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.retrieval.base import Retriever
-from rag_assets.retrieval.external.base import ALWAYS
-from rag_assets.retrieval.external.called_code import version_of_loaded
 from rag_assets.retrieval.external.python import CodeRetriever
 from rag_assets.sources.dataset import RowError
 from rag_assets.sources.fields import type_name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from rag_assets.errors import allowed_names
@@ -68,6 +70,31 @@ class Options(BaseModel):
             if key not in keys and key not in fields:
                 raise KeyProblem((key,), f"unknown key {allowed_names(str(key), keys)}")
         return block
+
+
+class Role(Enum):
+    """What an option determines, where it is declared; one without a role determines the index."""
+
+    INDEX = "index"
+    SEARCH = "search"
+    MODEL = "model"  # and stands in ``describe``
+    NOTHING = "nothing"
+
+
+def options_of(options: Options, *roles: Role) -> dict[str, Any]:
+    """Return the options that have one of these roles, those in blocks too."""
+    dumped, chosen = options.model_dump(mode="json"), dict[str, Any]()
+    for name, field in type(options).model_fields.items():
+        value = getattr(options, name)
+        if isinstance(value, Options) and _role(field) is not Role.NOTHING:
+            chosen |= {name: block} if (block := options_of(value, *roles)) else {}
+        elif name in dumped and _role(field) in roles:
+            chosen[name] = dumped[name]
+    return chosen
+
+
+def _role(field: FieldInfo) -> Role:
+    return next((part for part in field.metadata if isinstance(part, Role)), Role.INDEX)
 
 
 class FileOptions(Options):

@@ -22,6 +22,7 @@ from rag_assets.retrieval.base import (
     BaseRetriever,
     EmbeddingRetriever,
     LexicalRetriever,
+    Retriever,
     Rm3Expansion,
     WindowExpansion,
 )
@@ -61,6 +62,7 @@ _FAMILIES = (
     ExternalRetriever,
     FusedRetriever,
     RerankedRetriever,
+    Retriever,
 )
 _TABLE = re.compile(r"(<!-- options: (?P<name>[\w-]+) -->\n\n)(?P<rows>(?:\|.*\n)+)")
 _NAMED = re.compile(r"^\| `(?P<option>\w+)` \|(?P<middle>.*)\| (?P<meaning>[^|]*) \|$", re.M)

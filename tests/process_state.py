@@ -20,7 +20,7 @@ CACHES = {
     "code_versions.versions._LOOK_FROM",
     "code_versions.versions._last",
     "models.model_files._loaded",
-    "retrieval.external.called_code._LOADED",
+    "called.code._LOADED",
     "store.sql_paths._DATABASES",
     "testing.retrievers._RUNS",
 }

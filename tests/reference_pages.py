@@ -15,12 +15,8 @@ from itertools import permutations
 import click
 
 from rag_assets import schemas
-from rag_assets.answers.answerers import (
-    GENERATOR_TYPES,
-    AnswererOptions,
-    AnswerMetricsOptions,
-    Generator,
-)
+from rag_assets.answers.answerers import GENERATOR_TYPES, AnswererOptions, AnswerMetricsOptions
+from rag_assets.answers.generators import Generator
 from rag_assets.answers.metrics import METRICS as ANSWER_METRICS
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.chunking.index_texts import IndexText

@@ -80,6 +80,7 @@ COMMANDS = {
     "how_to/from_ragas.md": "evaluate export-run judge leaderboard score",
     "how_to/nightly.md": "anchor diff evaluate gate history",
     "how_to/online.md": "evaluate interleave leaderboard",
+    "how_to/own_answers.md": "evaluate leaderboard plan",
     "how_to/own_search.md": "evaluate plan",
     "how_to/production_search.md": "attribution compare convert evaluate leaderboard score",
     "how_to/read_statistics.md": "compare evaluate leaderboard",

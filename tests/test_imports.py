@@ -207,6 +207,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sources*", "statistics*"),
     ("llm*",),
     ("models*",),
+    ("called*",),
     ("code_versions*",),
     ("compute*", "store*"),
     ("servers*",),

@@ -121,7 +121,8 @@ def _sums(plan: Plan) -> Iterable[str]:
         yield f"changed: {reason.text}"
     for name, lines in plan.searches.items():
         for line in lines:
-            yield f"search {name}: {line}"
+            kind = "search" if name in plan.retrievers else "generator"
+            yield f"{kind} {name}: {line}"
     if plan.count(CHECK):
         yield "check: computed unless what it reads comes out as it was before"
     if plan.times:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.answers.answer_text import Language
-from rag_assets.answers.answerers import NONE, Generator, GeneratorAnswer, LlmGenerator, Question
 from rag_assets.answers.cases import ANSWER_METRICS, Contexts, Evidence, Gold, cases_of
 from rag_assets.answers.contexts_stage import (
     answer_contexts_key,
@@ -21,26 +20,32 @@ from rag_assets.answers.contexts_stage import (
     contexts_with_texts,
     has_context,
 )
+from rag_assets.answers.generators import Generator, GeneratorAnswer, LlmGenerator, Question
 from rag_assets.answers.metrics import METRICS, metric_code
 from rag_assets.answers.nuggets import read_nuggets
+from rag_assets.answers.own_generators import OwnGenerator
+from rag_assets.called.asked import ALWAYS, AskedOptions
+from rag_assets.called.code import require_allowed
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.outgoing import (
     NO_WORK,
     ExpectedWork,
     asked_facts,
+    generator_line,
     llm_line,
     llm_work,
     needed,
 )
-from rag_assets.engine.recipe import Input
+from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import answerable_queries
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
-from rag_assets.llm.completions import ModelSession
+from rag_assets.llm.completions import Limits, ModelSession, estimate
+from rag_assets.retrieval.external.base import reads_its_own
 from rag_assets.schemas import ANSWERS, QRELS, column_values
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -76,9 +81,17 @@ class Answers(Stage):
             inputs.append(Input("contexts", answer_contexts_key(key["answerer"]), "texts"))
         return inputs
 
+    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
+        recipe = super().recipe(context, key)
+        is_own = isinstance(generator_of(context.experiment, key), OwnGenerator)
+        return context.attempts.numbered(recipe) if is_own and recipe is not None else recipe
+
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, failed = context.experiment, _failed_before(context, key)
         generator = generator_of(experiment, key)
+        if isinstance(generator, OwnGenerator):
+            asked = dict(generator.identity(revision_of(context, generator)))
+            return {"asked": asked, **({"failed": dict(failed)} if failed else {})}
         llm = next(map(experiment.language_model, self.models(experiment, key)), None)
         return {
             "generator": dict(generator.described(alone=answers_alone(experiment, key))),
@@ -87,16 +100,18 @@ class Answers(Stage):
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        files = generator_of(context.experiment, key).files()
+        generator = generator_of(context.experiment, key)
+        files = generator.files() if not isinstance(generator, OwnGenerator) else {}
         return {f"file.{option}": context.file_digest(file) for option, file in files.items()}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         failed = _failed_before(context, key)
         questions = [q for q in questions_of(context, key) if q.query_id not in failed]
-        session = ModelSession(partial(context.completions, f"answer by {key['answerer']}"))
-        given = generator_of(context.experiment, key).answers(questions, session)
+        generator = generator_of(context.experiment, key)
+        session = session_of(context, f"answer by {key['answerer']}", generator)
+        given = generator.answers(questions, session)
         ids = [question.query_id for question in questions]
-        answers = dict(zip(ids, given, strict=True))
+        answers = _numbered(context, key, dict(zip(ids, given, strict=True)), session)
         answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
         failures = {one: answer.error for one, answer in answers.items() if answer.error}
         unanswered = sum(answer.unanswered for answer in answers.values())
@@ -106,6 +121,14 @@ class Answers(Stage):
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         experiment, generator = context.experiment, generator_of(context.experiment, key)
+        options = answerer_of(experiment, key)[0]
+        if isinstance(generator, OwnGenerator):
+            if reads_its_own(options, experiment.retrievers):
+                return NO_WORK  # its contexts come with its answers, and are asked for before
+            is_ready = all(context.current(item.key) for item in self.inputs(experiment, key))
+            questions = questions_of(context, key) if is_ready else None
+            top_k = experiment.answer_cells[key["answerer"]].top_k
+            return own_work(context, options.generator, questions, top_k)
         if not isinstance(generator, LlmGenerator):
             return NO_WORK
         line, queries = llm_line(experiment, generator.llm), context.current(QUERIES_KEY)
@@ -122,6 +145,75 @@ class Answers(Stage):
         passages = contexts.manifest.rows if contexts is not None and needs.calls else 0
         n_asked = min(needs.calls, n_queries)
         return llm_work([line.needing(needs, questions=n_asked, passages=passages)])
+
+
+def session_of(context: StageContext, label: str, generator: Generator) -> ModelSession:
+    """Return what a generator may use.
+
+    Raises:
+        UsageError: it names code of somebody else, which is not allowed to run.
+    """
+    session = ModelSession(partial(context.completions, label))
+    if not isinstance(generator, AskedOptions):
+        return session
+    if generator.runs_code:
+        require_allowed(context.experiment.source, allowed=context.allow_code)
+    return replace(session, revision=revision_of(context, generator))
+
+
+def revision_of(context: StageContext, generator: Generator) -> str | None:
+    """Return what is known of the state in which it is asked; nobody is asked for it."""
+    revision = generator.revision if isinstance(generator, AskedOptions) else None
+    return context.revisions.of(generator.described()) if revision == ALWAYS else revision
+
+
+def own_work(
+    context: StageContext, name: str, questions: Sequence[Question] | None, top_k: int | None
+) -> ExpectedWork:
+    """Return what code or a server of the user's own is asked at most.
+
+    Args:
+        context: of the experiment.
+        name: of the generator.
+        questions: with their contexts; None: these are not known yet.
+        top_k: units of a context, at most; None: it has none.
+    """
+    generator, queries = context.experiment.generators[name], context.current(QUERIES_KEY)
+    line = generator_line(context.experiment, name)
+    if line is None or queries is None or not isinstance(generator, OwnGenerator):
+        return ExpectedWork(requests=(line,) if line is not None else ())
+    calls, n_queries = queries.manifest.rows, queries.manifest.rows
+    if questions is not None:
+        identity = generator.identity(revision_of(context, generator))
+        calls = estimate(generator.requests(questions), identity, context.replies, Limits()).calls
+    passages = calls * (top_k or 0)
+    line = replace(line, questions=min(calls, n_queries), requests=calls, passages=passages)
+    return ExpectedWork(requests=(line,))
+
+
+def _numbered(
+    context: StageContext,
+    key: ArtifactKey,
+    answers: dict[str, GeneratorAnswer],
+    session: ModelSession,
+) -> dict[str, GeneratorAnswer]:
+    """Return answers without citations where these number other units than the context has.
+
+    Several texts of one document are one unit where documents are judged.
+    """
+    experiment = context.experiment
+    if not reads_its_own(answerer_of(experiment, key)[0], experiment.retrievers):
+        return answers
+    contexts = contexts_with_texts(context, key) or {}
+    other = {
+        query_id
+        for query_id, answer in answers.items()
+        if answer.cited and answer.n_contexts != len(contexts.get(query_id, ()))
+    }
+    if other:
+        problem = "cite texts of which several are one unit of the context, or that are cut"
+        session.notes.append(f"{len(other)} answers {problem}; these citations do not count")
+    return {n: one._replace(cited=None) if n in other else one for n, one in answers.items()}
 
 
 def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
@@ -164,8 +256,8 @@ def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
 
 
 def answers_alone(experiment: Experiment, key: ArtifactKey) -> bool:
-    """Return whether an answerer has no context by intention."""
-    return answerer_of(experiment, key)[0].context == NONE
+    """Return whether an answerer is given no context by intention."""
+    return experiment.is_asked_alone(experiment.answer_cells[key["answerer"]].name)
 
 
 def generator_of(experiment: Experiment, key: ArtifactKey) -> Generator:

@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.answerers import FileGenerator
+from rag_assets.answers.generators import FileGenerator
 from rag_assets.answers.predictions import NO_PREDICTION, read_predictions
 from rag_assets.answers.stage import check_golds
 from rag_assets.checks.drift import drift_findings

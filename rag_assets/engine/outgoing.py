@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from rag_assets.engine.recipe import SERVED_MODELS, UNANSWERED
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.hosts import llm_client, retriever_client
+from rag_assets.experiment.hosts import generator_client, llm_client, retriever_client
 from rag_assets.llm.client import ChatRequest, Template
 from rag_assets.llm.completions import Budget, Estimate, estimate
 from rag_assets.store.artifacts import ArtifactKey
@@ -113,6 +113,12 @@ def retriever_line(experiment: Experiment, retriever: str) -> Outgoing | None:
     config = experiment.retrievers[retriever]
     limits = {name: getattr(config, name, None) for name in ("max_calls", "max_cost")}
     return Outgoing(client.key, client.host, client.is_local, **limits)
+
+
+def generator_line(experiment: Experiment, name: str) -> Outgoing | None:
+    """Return the server, or the code, of a generator of the user's own; None: it is another."""
+    client = generator_client(experiment, name)
+    return None if client is None else Outgoing(client.key, client.host, client.is_local)
 
 
 def asked_config(experiment: Experiment, llm: str | None, template: Template) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from rag_assets.retrieval.workspace import Workspace
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 
 if TYPE_CHECKING:
+    from rag_assets.llm.client import ChatModel
     from rag_assets.llm.completions import Completions
     from rag_assets.llm.replies import ReplyStore
 
@@ -154,11 +155,11 @@ class StageContext(Protocol):
         """Return the digest of a file's content."""
 
     def completions(
-        self, label: str, total: int, llm: str | None = None
+        self, label: str, total: int, llm: str | ChatModel | None = None
     ) -> AbstractContextManager[Completions]:
         """Open one of the ``llms`` (None: ``llm``) with its replies, for ``total`` requests.
 
-        Its budget holds for the whole evaluation.
+        Its budget holds for the whole evaluation. What is given itself, and no name, has none.
         """
 
     def check_source(self, part: str) -> None:

@@ -13,7 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rag_assets.answers.answerers import GOLD, AnswererOptions, LlmGenerator
+from rag_assets.answers.answerers import GOLD, NONE, AnswererOptions
+from rag_assets.answers.generators import LlmGenerator
+from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.chunking.index_texts import IndexText, template_of
 from rag_assets.errors import UsageError, allowed_names
@@ -34,7 +36,12 @@ from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem
 from rag_assets.query_sets.query_set import PromptedQuerySet
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import (
+    AnsweredRetriever,
+    ExternalRetriever,
+    ImportedRetriever,
+    reads_its_own,
+)
 from rag_assets.retrieval.registry import OWN_TYPES
 from rag_assets.sources.dataset import Dataset
 
@@ -124,6 +131,9 @@ class Blocks:
         for name, options in base.items():
             location = ("retrievers", name, "query_set")
             check_known("query set", options.query_set, query_sets, *location)
+        for name, one in retrievers.items():
+            if isinstance(one, AnsweredRetriever):
+                self._check_own_contexts(one, "retrievers", name, "generator")
         for name, options in base.items():
             texts = self.given_chunkings[str(options.chunking)].index_texts
             if texts is not None and not options.indexes_texts:
@@ -131,10 +141,24 @@ class Blocks:
                 raise KeyProblem(("retrievers", name, "chunking"), problem)
         return retrievers
 
+    def _check_own_contexts(self, options: AnsweredRetriever, *location: str) -> None:
+        generators = self.config.generators
+        check_known("generator", options.generator, generators, *location)
+        generator = generators[options.generator]
+        if not isinstance(generator, OwnGenerator):
+            problem = f"'{options.generator}' retrieves nothing; allowed are types python and http"
+            raise KeyProblem(location, problem)
+        if generator.revision is None:
+            problem = "needs `revision`, since we cannot see what it searches: a text that you "
+            problem += "change with it, or always"
+            raise KeyProblem(("generators", options.generator), problem)
+
     def _retriever(self, name: str, options: RetrieverConfig) -> RetrieverConfig:
         if isinstance(options, BaseRetriever) and self.config.filters and options.filters is None:
             options = options.model_copy(update={"filters": True})
-        if not isinstance(options, BaseRetriever | ImportedRetriever | ExternalRetriever):
+        if not isinstance(
+            options, BaseRetriever | ImportedRetriever | ExternalRetriever | AnsweredRetriever
+        ):
             return options
         chunking = options.chunking
         if isinstance(options, ExternalRetriever) and chunking is None:
@@ -251,13 +275,20 @@ class Blocks:
             problem = "gold is the evidence of a question, and the data has no labels"
             raise KeyProblem((*location, "context"), problem)
         check_known("generator", options.generator, config.generators, *location, "generator")
+        generator = config.generators[options.generator]
+        is_own = isinstance(generator, OwnGenerator)
         if options.retriever is not None:
             check_known("retriever", options.retriever, self.retrievers, *location, "retriever")
-        elif options.context is None and config.generators[options.generator].reads_context:
+        elif options.context is None and generator.reads_context and not is_own:
             problem = (
                 "needs a context: the key `retriever`, or `context`, one of gold, none, random"
             )
             raise KeyProblem(location, problem)
+        reads_own = reads_its_own(options, self.retrievers)
+        is_alone = reads_own or (options.retriever is None and options.context in (None, NONE))
+        if isinstance(generator, OwnGenerator) and not is_alone and not generator.takes_contexts:
+            problem = "its request has no place for '{contexts}'; add one, or give no context"
+            raise KeyProblem(("generators", options.generator), problem)
         listed = sorted(set(config.top_k))
         for k in options.top_k or ():
             if k not in listed:
@@ -266,7 +297,9 @@ class Blocks:
                 raise KeyProblem((*location, "top_k"), problem)
         filled: dict[str, object] = {}
         if options.retriever is not None:
-            filled["top_k"] = tuple(sorted(set(options.top_k or listed)))
+            # What retrieves by itself reads all of its contexts, whatever the cut-off.
+            cutoffs = listed[-1:] if reads_own else listed
+            filled["top_k"] = tuple(sorted(set(options.top_k or cutoffs)))
         if options.context == GOLD:
             filled["chunking"] = self._chosen_chunking(options.chunking, *location)
         return options.model_copy(update=filled)

@@ -14,12 +14,8 @@ from pydantic import (
     model_validator,
 )
 
-from rag_assets.answers.answerers import (
-    GENERATOR_TYPES,
-    AnswererOptions,
-    AnswerMetricsOptions,
-    Generator,
-)
+from rag_assets.answers.answerers import GENERATOR_TYPES, AnswererOptions, AnswerMetricsOptions
+from rag_assets.answers.generators import Generator
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.compute.compute import ComputeConfig
 from rag_assets.experiment.llm import LlmConfig

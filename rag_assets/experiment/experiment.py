@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.answers.answerers import AnswerCell, AnswererOptions, answer_cells
+from rag_assets.answers.answerers import NONE, AnswerCell, AnswererOptions, answer_cells
+from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -38,14 +39,19 @@ from rag_assets.labels.sampling.label_sample import with_graded_pool
 from rag_assets.options import FileOptions
 from rag_assets.query_sets.query_set import PERTURB
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, BaseRetriever, DerivedRetriever
-from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import (
+    AnsweredRetriever,
+    ExternalRetriever,
+    ImportedRetriever,
+    reads_its_own,
+)
 from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read, drawn
 from rag_assets.sources.formats import unread_files
 
-_WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever)
+_WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever, AnsweredRetriever)
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,13 @@ class Experiment:
     def answer_cells(self) -> dict[str, AnswerCell]:
         """Partition key -> answerer and cut-off, in the order of the YAML."""
         return answer_cells(self.answerers)
+
+    def is_asked_alone(self, answerer: str) -> bool:
+        """Return whether an answerer is given the question alone, and may retrieve by itself."""
+        options = self.answerers[answerer]
+        if options.retriever is None and options.context is None:
+            return isinstance(self.generators[options.generator], OwnGenerator)
+        return options.context == NONE or reads_its_own(options, self.retrievers)
 
     @property
     def answer_cutoffs(self) -> tuple[int, ...]:
@@ -347,7 +360,7 @@ class Experiment:
         """Return whether hits of a base retriever are texts or spans to be located."""
         config = self.retrievers[retriever]
         is_own = isinstance(config, ImportedRetriever) and config.chunking == UNCHUNKED
-        return is_own or isinstance(config, ExternalRetriever)
+        return is_own or isinstance(config, ExternalRetriever | AnsweredRetriever)
 
     def located_of(self, retriever: str) -> tuple[str, ...]:
         """Return the base retrievers with chunks of their own that can be in its runs, sorted."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rag_assets.answers.answerers import LlmGenerator
+from rag_assets.answers.generators import LlmGenerator
+from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
 from rag_assets.judges.registry import LlmJudge, model_name
@@ -82,6 +83,15 @@ def retriever_client(experiment: Experiment, retriever: str) -> Client | None:
     return Client(key, Server(address).place, is_named, is_bounded)
 
 
+def generator_client(experiment: Experiment, name: str) -> Client | None:
+    """Return a generator as a client: a server or code of the user's own; None: it is another."""
+    generator = experiment.generators[name]
+    if not isinstance(generator, OwnGenerator):
+        return None
+    address = getattr(generator, "url", None)
+    return Client(f"generators.{name}", Server(address).place if address else "", True, True)
+
+
 def clients(experiment: Experiment) -> list[Client]:
     """Return all that asks servers on other machines: models that are used, then retrievers."""
     return [client for client in all_clients(experiment) if not client.is_local]
@@ -104,6 +114,9 @@ def all_clients(experiment: Experiment) -> list[Client]:
     ]
     found = [llm_client(experiment, name) for name in dict.fromkeys(names)]
     found += [retriever_client(experiment, name) for name in experiment.retrievers]
+    retrieved_by = (getattr(one, "generator", None) for one in experiment.retrievers.values())
+    used |= {name for name in retrieved_by if name is not None}
+    found += [generator_client(experiment, n) for n in experiment.generators if n in used]
     return [client for client in found if client is not None]
 
 

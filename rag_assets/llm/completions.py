@@ -337,11 +337,13 @@ class ModelSession:
     """What a generator or a judge may use, and what it says of its work as a whole.
 
     Attributes:
-        completions: opens a language model, by the number of requests and its name.
+        completions: opens a language model, by the number of requests and its name, or itself.
         notes: to which it adds lines for people.
         served_models: to which it adds the names that a server gave its model.
+        revision: in which code or a server of the user's own is asked; None: it says none.
     """
 
-    completions: Callable[[int, str | None], AbstractContextManager[Completions]]
+    completions: Callable[[int, str | ChatModel | None], AbstractContextManager[Completions]]
     notes: list[str] = field(default_factory=list)
     served_models: list[str] = field(default_factory=list)
+    revision: str | None = None

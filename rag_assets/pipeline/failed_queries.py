@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from rag_assets.answers.own_generators import OwnGenerator
+from rag_assets.called.asked import ALWAYS
 from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -92,7 +94,10 @@ def _unanswered(pipeline: Pipeline) -> Iterator[tuple[ArtifactKey, Recipe, int]]
 
 
 def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
-    """Note that the searches behind some retrievers with ``revision: always`` are asked now."""
+    """Note that what has ``revision: always`` is asked now.
+
+    These are the searches behind some retrievers, and generators of the user's own.
+    """
     experiment = pipeline.experiment
     names = {base for name in retrievers for base in read_by(experiment, name)}
     for name in sorted(names):
@@ -100,4 +105,9 @@ def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
         if isinstance(config, ExternalRetriever) and config.revision == ALWAYS:
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             pipeline.revisions.keep(config.ranking_config(), now)
+            pipeline.forget()
+    for generator in experiment.generators.values():
+        if isinstance(generator, OwnGenerator) and generator.revision == ALWAYS:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            pipeline.revisions.keep(generator.described(), now)
             pipeline.forget()

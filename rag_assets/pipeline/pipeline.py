@@ -219,13 +219,18 @@ class Pipeline:
         return ReplyStore(self.cache_folder(COMPLETIONS))
 
     @contextmanager
-    def completions(self, label: str, total: int, llm: str | None = None) -> Iterator[Completions]:
+    def completions(
+        self, label: str, total: int, llm: str | ChatModel | None = None
+    ) -> Iterator[Completions]:
         """Open a language model with its replies; its budget holds for the whole evaluation."""
-        from rag_assets.llm.completions import Completions
+        from rag_assets.llm.completions import Budget, Completions
 
-        model = self.chat_model(llm)
+        if llm is None or isinstance(llm, str):
+            model, budget = self.chat_model(llm), self._budgets[llm]
+        else:
+            model, budget = llm, Budget()
         with self.progress(label, total) as advance:
-            yield Completions(model, self.replies, self._budgets[llm], progress=advance)
+            yield Completions(model, self.replies, budget, progress=advance)
 
     def check_source(self, part: str) -> None:
         """Check that files which were just read are still those that were hashed."""

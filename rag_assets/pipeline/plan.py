@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rag_assets.answers.stage import Answers
+from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.engine.measurements import longest_times
 from rag_assets.engine.outgoing import NO_WORK, Outgoing, summed
 from rag_assets.engine.recipe import Input, Recipe
@@ -44,7 +46,7 @@ from rag_assets.pipeline.reasons import (
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES, required_partitions
 from rag_assets.query_sets.stage import reads_fields
-from rag_assets.retrieval.external.base import ALWAYS, ExternalRetriever
+from rag_assets.retrieval.external.base import AnsweredRetriever
 from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking
@@ -92,8 +94,8 @@ class Plan:
         retrievers: those that are selected; a grid stands here as its members.
         steps: every partition that is needed, each after its inputs.
         outgoing: what models and servers are asked, at most, on this machine too.
-        searches: retriever -> what an evaluation would run or ask for it, where it is a search that
-            is not ours.
+        searches: retriever or generator -> what an evaluation would run or ask for it, where it
+            is a search that is not ours, or answers so.
         files: which files that the YAML names changed since the last evaluation.
         times: what is computed or checked -> the most seconds that it took here before, if known.
     """
@@ -165,19 +167,34 @@ def _changed_files(pipeline: Pipeline) -> tuple[Reason, ...]:
 def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:
     lines: dict[str, Sequence[str]] = {}
     for step in steps:
-        if step.key.asset == SEARCHED and step.action != REUSE:
-            config = experiment.retrievers[step.key["retriever"]]
-            if isinstance(config, ExternalRetriever):
-                lines[step.key["retriever"]] = config.describe_for_plan()
+        asked = asked_by(experiment, step.key) if step.action != REUSE else None
+        if asked is not None:
+            lines[asked[0]] = asked[1].describe_for_plan()
     return lines
 
 
 def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
     """Return action and reason for answers that an evaluation asks for anew; None: not these."""
-    config = experiment.retrievers[key["retriever"]] if key.asset == SEARCHED else None
-    if not isinstance(config, ExternalRetriever) or config.revision != ALWAYS:
+    asked = asked_by(experiment, key)
+    if asked is None or asked[1].revision != ALWAYS:
         return None
     return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
+
+
+def asked_by(experiment: Experiment, key: ArtifactKey) -> tuple[str, AskedOptions] | None:
+    """Return the code or server of the user's own that a partition asks, with its name."""
+    name: str = ""
+    options: object = None
+    if key.asset == SEARCHED:
+        name = key["retriever"]
+        retriever = experiment.retrievers[name]
+        options = retriever
+        if isinstance(retriever, AnsweredRetriever):
+            name, options = retriever.generator, experiment.generators[retriever.generator]
+    elif key.asset == Answers.name:
+        name = experiment.answerers[experiment.answer_cells[key["answerer"]].name].generator
+        options = experiment.generators[name]
+    return (name, options) if isinstance(options, AskedOptions) else None
 
 
 class _PlannedPipeline(Pipeline):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -19,12 +18,12 @@ from typing import (
 
 import pyarrow as pa
 from pydantic import Field, model_validator
-from pydantic.fields import FieldInfo
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_files import ModelFiles
-from rag_assets.options import Depth, FileOptions, Number, Options
+from rag_assets.options import Depth, FileOptions, Number, Options, options_of
+from rag_assets.options import Role as Role
 from rag_assets.ordering import Hits, Positions
 from rag_assets.package_versions import version
 from rag_assets.query_sets.variants import Method
@@ -91,33 +90,8 @@ class QuerySearcher(Searcher[Queries]):
         return hits
 
 
-class Role(Enum):
-    """What an option determines, where it is declared; one without a role determines the index."""
-
-    INDEX = "index"
-    SEARCH = "search"
-    MODEL = "model"  # and stands in ``describe``
-    NOTHING = "nothing"
-
-
 _ELSEWHERE = frozenset({"chunking", "query_set", "inputs", "input", "expand", "filters", "recency"})
 """Options that stand in the inputs of a stage, or in recipes of the stages that they concern."""
-
-
-def options_of(options: Options, *roles: Role) -> dict[str, Any]:
-    """Return the options that have one of these roles, those in blocks too."""
-    dumped, chosen = options.model_dump(mode="json"), dict[str, Any]()
-    for name, field in type(options).model_fields.items():
-        value = getattr(options, name)
-        if isinstance(value, Options) and _role(field) is not Role.NOTHING:
-            chosen |= {name: block} if (block := options_of(value, *roles)) else {}
-        elif name in dumped and _role(field) in roles:
-            chosen[name] = dumped[name]
-    return chosen
-
-
-def _role(field: FieldInfo) -> Role:
-    return next((part for part in field.metadata if isinstance(part, Role)), Role.INDEX)
 
 
 class WindowExpansion(Options):

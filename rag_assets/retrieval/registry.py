@@ -1,7 +1,7 @@
 """All retriever types: our own, each imported when it is first asked for, and those of packages.
 
 A package adds a type by an entry point of the group ``rag_assets.retrievers``: its name is the
-``type`` in an ``experiment.yaml``, its object a class of one of the six families.
+``type`` in an ``experiment.yaml``, its object a class of one of the families.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from rag_assets.retrieval.base import (
     LexicalRetriever,
     Retriever,
 )
-from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import (
+    AnsweredRetriever,
+    ExternalRetriever,
+    ImportedRetriever,
+)
 from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
@@ -21,6 +25,7 @@ FAMILIES: tuple[type[Retriever], ...] = (
     EmbeddingRetriever,
     ImportedRetriever,
     ExternalRetriever,
+    AnsweredRetriever,
     FusedRetriever,
     RerankedRetriever,
 )
@@ -47,6 +52,7 @@ _OWN = {
     "python": "external.python:PythonRetriever",
     "http": "external.http:HttpRetriever",
     "sql": "external.sql:SqlRetriever",
+    "generator": "external.generator:GeneratorRetriever",
     "vectors": "dense.vectors:FileVectorsRetriever",
     "openai_embedding": "dense.embedding:OpenAIEmbedding",
     "splade": "dense.splade:Splade",

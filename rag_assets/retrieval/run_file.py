@@ -18,6 +18,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
+from rag_assets.called.hits import Hit, Rejected, hits_of
 from rag_assets.errors import DataError
 from rag_assets.evaluation.run_files import (
     ERROR_KEY,
@@ -29,13 +30,7 @@ from rag_assets.evaluation.run_files import (
     read_run_rows,
 )
 from rag_assets.retrieval.base import UNCHUNKED
-from rag_assets.retrieval.external.base import (
-    Hit,
-    ImportedRetriever,
-    QueryResult,
-    Rejected,
-    hits_of,
-)
+from rag_assets.retrieval.external.base import ImportedRetriever, QueryResult
 from rag_assets.sources.fields import Place, Row
 
 TEXTS_KEYS = ("retrieved_contexts", "retrieved_contents")

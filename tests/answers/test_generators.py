@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.answers.answerers import ExtractiveGenerator, Question
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.extractive import (
     MAX_ANSWER_TOKENS,
@@ -21,6 +20,7 @@ from rag_assets.answers.extractive import (
     _best_span,
     best_sentence,
 )
+from rag_assets.answers.generators import ExtractiveGenerator, Question
 from rag_assets.answers.predictions import read_answers, read_na_probs, read_predictions
 from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.errors import DataError, ModelUnavailable

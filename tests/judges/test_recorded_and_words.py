@@ -33,7 +33,7 @@ FOAM = RelevanceItem("q1", "what does a dog cost", "fire.md", 5, 9, "Foam.")
 RIGHT = CorrectnessItem("q1", "what does a dog cost", "10 crowns", ("10 crowns", "ten crowns"))
 
 
-def no_model(n: int, name: str | None) -> Any:
+def no_model(n: int, name: object) -> Any:
     raise AssertionError("no model is asked")
 
 

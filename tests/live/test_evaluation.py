@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 
 import rag_assets
+from rag_assets.called.asked import ALWAYS
+from rag_assets.called.hits import Hit, Rejected, hits_of
 from rag_assets.errors import ConfigError, DataError, NotEvaluated, UsageError
 from rag_assets.live import LiveRetriever
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.retrieval.external.base import ALWAYS, Hit, Rejected, hits_of
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 
 ROOT = Path(__file__).resolve().parents[2]

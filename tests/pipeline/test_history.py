@@ -20,7 +20,7 @@ import pytest
 from rag_assets.analysis.diff import changes_between
 from rag_assets.analysis.history import MetricHistory, evaluation_changes
 from rag_assets.analysis.result import EvaluationResult
-from rag_assets.answers.answerers import Generator
+from rag_assets.answers.generators import Generator
 from rag_assets.chunking.index_texts import IndexText
 from rag_assets.errors import NotEvaluated, StoreError, UsageError
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY

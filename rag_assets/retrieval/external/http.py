@@ -1,101 +1,23 @@
 """``type: http``: a search behind an address: an engine, or a service of one's own.
 
-A request is a template with placeholders; what is put into it is data, whatever characters it has.
 Hits are found in the answer by JMESPaths (jmespath.org). An answer that is not what the paths say
 is no empty ranking: its query fails, with the reason.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from typing import Annotated, Any, Literal, Self
-from urllib.parse import quote, urlsplit
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import model_validator
 
-from rag_assets.errors import UsageError
-from rag_assets.options import Number
-from rag_assets.plain_text import shortened
-from rag_assets.retrieval.base import Role
-from rag_assets.retrieval.external.base import (
-    ONE_OF_THREE,
-    Hit,
-    QueryResult,
-    Rejected,
-    ServedRetriever,
-    described,
-    hit_of,
-    is_one_of_three,
-)
-from rag_assets.servers.client import Retries
-from rag_assets.servers.failures import malformed, message_in
-from rag_assets.servers.secrets import key_of
-from rag_assets.servers.transport import MEBIBYTE, Server, Transport
-
-MAX_BYTES = 64 * MEBIBYTE
-"""Of one answer."""
-
-_PLACEHOLDER = re.compile(r"\{(query|k|vector)(:json)?\}")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-_CREDENTIAL = re.compile(
-    r"(^|[-_.])(auth|authorization|cookie|credentials?|key|passw(or)?d|secret|sig|signature|token)$"
-    r"|api-?_?key",
-    re.IGNORECASE,
-)
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+from rag_assets.called.hits import ONE_OF_THREE, Hit, Rejected, described, hit_of, is_one_of_three
+from rag_assets.called.http import HttpOptions, JmesPath, value_at
+from rag_assets.retrieval.external.base import QueryResult, ServedRetriever
+from rag_assets.servers.failures import message_in
 
 
-def _checked_path(text: str) -> str:
-    import jmespath
-
-    try:
-        jmespath.compile(text)
-    except jmespath.exceptions.JMESPathError as error:
-        problem = str(error).splitlines()[0]
-        raise ValueError(f"'{text}' is not a JMESPath: {problem}") from error
-    return text
-
-
-def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
-    for header, text in headers.items():
-        if not _HEADER.fullmatch(header):
-            raise ValueError(f"'{header}' is not the name of a header")
-        if not (text.isascii() and text.isprintable()):
-            raise ValueError(f"'{header}' must have printable ASCII characters only")
-        if _CREDENTIAL.search(header) and not _VARIABLE.search(text):
-            raise ValueError(
-                f"'{header}' holds a credential; write ${{NAME}} instead, which is read "
-                "from the environment and never stored"
-            )
-    return {header.lower(): text for header, text in headers.items()}
-
-
-def _checked_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("must be an address that begins with http:// or https://")
-    if parts.username or parts.password or parts.fragment:
-        raise ValueError("must hold no user, password or fragment; put credentials into headers")
-    if _PLACEHOLDER.search(url.partition("?")[0]):
-        raise ValueError("has a placeholder before its `?`; placeholders may only come after it")
-    for pair in parts.query.split("&"):
-        name = pair.partition("=")[0]
-        if _CREDENTIAL.search(name):
-            raise ValueError(f"has a credential in '{name}'; put it into headers")
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise ValueError("has characters that must be escaped as in %20")
-    return url
-
-
-JmesPath = Annotated[str, Field(min_length=1), AfterValidator(_checked_path)]
-
-
-class HttpRetriever(ServedRetriever):
+class HttpRetriever(HttpOptions, ServedRetriever):
     """A search that is asked by HTTP.
 
     In ``body`` and behind the ``?`` of ``url``, ``{query}`` and ``{k}`` stand for what is asked,
@@ -107,12 +29,6 @@ class HttpRetriever(ServedRetriever):
     """
 
     type: Literal["http"]
-    url: Annotated[str, AfterValidator(_checked_url)]
-    method: Literal["POST", "GET"] = "POST"
-    headers: Annotated[dict[str, str], AfterValidator(_checked_headers)] = Field(
-        default_factory=dict
-    )
-    body: JsonValue = None
     hits: JmesPath
     id: JmesPath | None = None
     text: JmesPath | None = None
@@ -121,19 +37,12 @@ class HttpRetriever(ServedRetriever):
     end: JmesPath | None = None
     score: JmesPath | None = None
     source: JmesPath | None = None
-    error: JmesPath | None = None
-    retries: Annotated[int, Field(ge=0, le=20, strict=True), Role.NOTHING] = 2
-    backoff: Annotated[Number, Field(ge=0), Role.NOTHING] = 1.0
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not is_one_of_three(self._paths()):
             raise ValueError(ONE_OF_THREE)
-        if (self.body is None) == (self.method == "POST"):
-            raise ValueError("`method: POST` needs a body, `method: GET` has none")
-        names = {*placeholders_in(self.body), *placeholders_in(self.url)}
-        if not names & {"query", "vector"}:
-            raise ValueError("`body` and `url` have no '{query}' and no '{vector}'")
+        names = self.checked_places(["query", "vector"])
         if ("vector" in names) != (self.embedding is not None):
             raise ValueError("`embedding` and a '{vector}' in the request belong together")
         return self
@@ -143,41 +52,22 @@ class HttpRetriever(ServedRetriever):
         return {name: path for name, path in paths.items() if path is not None}
 
     def ranking_config(self) -> Mapping[str, Any]:
-        headers = {h: text for h, text in self.headers.items() if not _VARIABLE.search(text)}
-        return {**super().ranking_config(), "headers": headers}
-
-    def connect(self) -> HttpConnection:
-        return HttpConnection(self)
+        return {**super().ranking_config(), "headers": self.sent_headers}
 
     def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
-        if self.error is not None:
-            message = _value_at(f"`error: {self.error}`", self.error, answer)
-            if message not in (None, False, "", [], {}):
-                as_json = json.dumps(message, ensure_ascii=False)
-                text = message if isinstance(message, str) else as_json
-                raise Rejected(f"the server says: {shortened(text)}")
+        self.check_error(answer)
         paths = self._paths()
         labels = {name: f"{name}: {path}" for name, path in paths.items()}
         hits: list[Hit] = []
         for rank, row in enumerate(_list_at(self.hits, answer)[:k], 1):
             place = f"hit {rank}: `"
-            fields = {n: _value_at(f"{place}{labels[n]}`", path, row) for n, path in paths.items()}
+            fields = {n: value_at(f"{place}{labels[n]}`", path, row) for n, path in paths.items()}
             hits.append(hit_of(fields, rank, labels))
         return QueryResult(hits)
 
 
-def _value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
-    """Return what a path leads to; None: nothing."""
-    import jmespath
-
-    try:
-        return jmespath.search(path, answer)
-    except Exception as error:  # whatever the library makes of what a server sends
-        raise Rejected(f"{label}: {' '.join(str(error).split())}") from error
-
-
 def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
-    value = _value_at(f"`hits: {path}`", path, answer)
+    value = value_at(f"`hits: {path}`", path, answer)
     if value is None:
         message = message_in(answer)
         reason = f"; the server says: {message}" if message else ""
@@ -185,105 +75,3 @@ def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
     if not isinstance(value, list):
         raise Rejected(f"`hits: {path}` is {described(value)}; it must be a list")
     return value
-
-
-class HttpConnection:
-    """A server that is asked by several threads at once."""
-
-    def __init__(self, config: HttpRetriever) -> None:
-        import httpx2
-
-        headers, hidden = headers_of(config.headers)
-        self._config = config
-        self._headers = {"content-type": "application/json", "accept": "application/json"}
-        self._server = Server(
-            config.url.partition("?")[0],
-            timeout=config.timeout,
-            most_bytes=MAX_BYTES,
-            headers=tuple(headers.items()),
-            hidden=tuple(hidden),
-        )
-        self._retries = Retries(config.retries, config.backoff, self._server)
-        self._transport = Transport(httpx2, self._server)
-
-    def close(self) -> None:
-        self._transport.close()
-
-    def line(self, reason: str) -> str:
-        return self._server.secrets.line(reason)
-
-    def ask(self, values: Mapping[str, Any]) -> tuple[Any, float]:
-        return self._retries.answer(lambda: self._attempt(values))
-
-    def _attempt(self, values: Mapping[str, Any]) -> tuple[Any, float]:
-        config, started = self._config, time.perf_counter()
-        parts = urlsplit(filled_url(config.url, values))
-        target = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        body = b"" if config.body is None else json.dumps(filled(config.body, values)).encode()
-        content = self._transport.send(config.method, target, self._headers, body)
-        try:
-            return json.loads(content), time.perf_counter() - started
-        except (ValueError, RecursionError):
-            raise malformed("it is no JSON") from None
-
-
-def filled(template: JsonValue, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (JSON)
-    """Return JSON in which each text that is a placeholder has its value, of whatever type.
-
-    In a longer text the value is written: a text as it is, with ``:json`` in quotes and escaped, as
-    a GraphQL or SQL-like text inside of JSON wants it. What was put in is not looked at again.
-    """
-    if isinstance(template, Mapping):
-        return {key: filled(value, values) for key, value in template.items()}
-    if isinstance(template, list):
-        return [filled(value, values) for value in template]
-    if not isinstance(template, str):
-        return template
-    whole = _PLACEHOLDER.fullmatch(template)
-    if whole and not whole[2]:
-        return values[whole[1]]
-    return _PLACEHOLDER.sub(lambda place: _written(place, values), template)
-
-
-def filled_url(template: str, values: Mapping[str, object]) -> str:
-    """Return a URL with values in its query, each character of them escaped that means anything."""
-    return _PLACEHOLDER.sub(
-        lambda place: quote(_written(place, values), safe="", errors="replace"), template
-    )
-
-
-def _written(place: re.Match[str], values: Mapping[str, object]) -> str:
-    value = values[place[1]]
-    return (
-        value if isinstance(value, str) and not place[2] else json.dumps(value, ensure_ascii=False)
-    )
-
-
-def placeholders_in(template: JsonValue) -> Iterator[str]:
-    """Yield the name of each placeholder of a template."""
-    if isinstance(template, str):
-        yield from (place[1] for place in _PLACEHOLDER.finditer(template))
-    elif isinstance(template, Mapping | list):
-        for value in template.values() if isinstance(template, Mapping) else template:
-            yield from placeholders_in(value)
-
-
-def headers_of(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the headers with the values of variables, and all texts that must not be repeated.
-
-    Of a value that holds user and password as basic authentication sends them, these are too.
-    """
-    sent, hidden = dict[str, str](), list[str]()
-    for header, text in headers.items():
-        for name in _VARIABLE.findall(text):
-            value = key_of(name)
-            if not (value and value.isascii() and value.isprintable()):
-                problem = "holds other characters than printable ASCII" if value else "is not set"
-                raise UsageError(f"environment variable {name} of header '{header}' {problem}")
-            hidden.append(value)
-            with suppress(ValueError):
-                pair = base64.b64decode(value, validate=True).decode()
-                hidden += [pair, *pair.split(":", 1)] if ":" in pair else []
-        sent[header] = _VARIABLE.sub(lambda variable: key_of(variable[1]) or "", text)
-        hidden += [sent[header]] if sent[header] != text else []
-    return sent, hidden

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from rag_assets.retrieval.external.base import Hit
+from rag_assets.called.hits import Hit
 
 EXACT, NORMALISED, AMBIGUOUS, MISSING = "exact", "normalised", "ambiguous", "missing"
 """How a text was located: as it is, made alike; not: at several places, at none."""

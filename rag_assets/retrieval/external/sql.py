@@ -21,18 +21,11 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
+from rag_assets.called.hits import ONE_OF_THREE, Hit, Rejected, hit_of, is_one_of_three
 from rag_assets.errors import DataError, UsageError
 from rag_assets.package_versions import version
 from rag_assets.plain_text import one_line, shortened
-from rag_assets.retrieval.external.base import (
-    ONE_OF_THREE,
-    Hit,
-    QueryResult,
-    Rejected,
-    ServedRetriever,
-    hit_of,
-    is_one_of_three,
-)
+from rag_assets.retrieval.external.base import QueryResult, ServedRetriever
 from rag_assets.servers.failures import ServerFailure, late, unconnected
 from rag_assets.servers.secrets import Secrets, is_loopback, key_of
 

@@ -13,8 +13,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from rag_assets.answers.generators import Question
+from rag_assets.answers.stage import own_work, session_of
+from rag_assets.answers.stage import revision_of as generator_revision
+from rag_assets.called.asked import ALWAYS
+from rag_assets.called.code import require_allowed
+from rag_assets.called.hits import Hit
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.code_versions.closure import Root
+from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import BUDGET_SECONDS, keep_part, kept_part, timed_queries
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
@@ -24,17 +31,15 @@ from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.plain_text import shortened
 from rag_assets.retrieval.external.base import (
-    ALWAYS,
+    AnsweredRetriever,
     ExternalRetriever,
-    Hit,
     ImportedRetriever,
     QueryEmbedding,
     QueryResult,
 )
-from rag_assets.retrieval.external.called_code import require_allowed
 from rag_assets.retrieval.external.units import located, notes, unit_run
 from rag_assets.retrieval.runs_stage import RunsStage, hits_key
-from rag_assets.schemas import EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS
+from rag_assets.schemas import EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -64,7 +69,11 @@ class ExternalRankings(_SearchStage):
     group = "runs"
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        return retriever_code(experiment, key)
+        config = experiment.retrievers[key["retriever"]]
+        own = []
+        if isinstance(config, AnsweredRetriever):
+            own.append(root_of(type(experiment.generators[config.generator])))
+        return [*retriever_code(experiment, key), *own]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.retrievers[key["retriever"]]
@@ -74,6 +83,10 @@ class ExternalRankings(_SearchStage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, AnsweredRetriever):
+            generator = context.experiment.generators[config.generator]
+            asked = config.asked(generator, generator_revision(context, generator))
+            return {"type": config.type, "asked": dict(asked)}
         if not isinstance(config, ExternalRetriever):
             return config.described()
         named = config.files()  # a called source counts by what it says
@@ -90,6 +103,8 @@ class ExternalRankings(_SearchStage):
         config = context.experiment.retrievers[key["retriever"]]
         if isinstance(config, ExternalRetriever):
             return config.versions()  # its files are in its revision
+        if isinstance(config, AnsweredRetriever):
+            return {}
         return context.versions_of(key["retriever"])
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
@@ -98,6 +113,8 @@ class ExternalRankings(_SearchStage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, AnsweredRetriever):
+            return _own_contexts(context, key, config)
         if not isinstance(config, ImportedRetriever):
             search = ExternalRetriever.named(key["retriever"], context.experiment.retrievers)
             return _ask(context, key, search)
@@ -108,6 +125,10 @@ class ExternalRankings(_SearchStage):
         return _product(results, {"notes": missing if n_missing else []})
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
+        config = context.experiment.retrievers[key["retriever"]]
+        if isinstance(config, AnsweredRetriever):
+            questions = _asked_alone(context) if context.current(QUERIES_KEY) else None
+            return own_work(context, config.generator, questions, None)
         line = retriever_line(context.experiment, key["retriever"])
         if line is None:
             return NO_WORK
@@ -116,6 +137,24 @@ class ExternalRankings(_SearchStage):
             n_queries = queries.manifest.rows
             line = replace(line, questions=n_queries, requests=n_queries)
         return ExpectedWork(requests=(line,))
+
+
+def _own_contexts(
+    context: StageContext, key: ArtifactKey, config: AnsweredRetriever
+) -> TableProduct:
+    """Return what a generator retrieves by itself; its answers are stored too."""
+    generator, questions = context.experiment.generators[config.generator], _asked_alone(context)
+    session = session_of(context, f"ask {config.generator}", generator)
+    results = config.read(generator, questions, session)
+    by_query = {one.query_id: result for one, result in zip(questions, results, strict=True)}
+    facts = {ANSWERED: datetime.now(UTC).isoformat(timespec="seconds"), REVISION: session.revision}
+    return _product(by_query, {**facts, "notes": session.notes})
+
+
+def _asked_alone(context: StageContext) -> list[Question]:
+    queries = context.artifact(QUERIES_KEY).table()
+    pairs = column_values(queries, "query_id", "text")
+    return [Question(query_id, text, None) for query_id, text in pairs]
 
 
 def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:

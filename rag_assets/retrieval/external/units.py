@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.called.hits import Hit, Rejected
 from rag_assets.evaluation.units import PARENT_ID
-from rag_assets.retrieval.external.base import Hit, Rejected
 from rag_assets.retrieval.external.locate import (
     AMBIGUOUS,
     EXACT,

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 
 from rag_assets.analysis.latency import latency_rows
 from rag_assets.analysis.result import EvaluationResult
+from rag_assets.called import http
+from rag_assets.called.hits import Hit
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.models.encoder import Encoder
-from rag_assets.retrieval.external import http
-from rag_assets.retrieval.external.base import Hit, QueryResult
+from rag_assets.retrieval.external.base import QueryResult
 from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.servers.client import MAX_UNSERVED

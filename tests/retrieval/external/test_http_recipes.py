@@ -16,15 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from rag_assets.called.hits import Hit
+from rag_assets.called.http import filled, filled_url, headers_of, placeholders_in
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.external.base import Hit
-from rag_assets.retrieval.external.http import (
-    HttpRetriever,
-    filled,
-    filled_url,
-    headers_of,
-    placeholders_in,
-)
+from rag_assets.retrieval.external.http import HttpRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.conftest import search
 from tests.retrieval.external.loopback import Loopback, Reply, Request, serving

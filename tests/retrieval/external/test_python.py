@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from rag_assets.called.code import Call, load, source_version, version_of_loaded
+from rag_assets.called.hits import Hit
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metrics_stage import summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.retrieval.external.base import Hit, QueryResult
-from rag_assets.retrieval.external.called_code import Call, load, source_version, version_of_loaded
+from rag_assets.retrieval.external.base import QueryResult
 from rag_assets.retrieval.external.python import PythonRetriever
 from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
@@ -439,7 +440,7 @@ def test_what_is_made_when_a_program_runs_is_not_known(package: Path) -> None:
 
 
 def test_a_function_of_a_script_is_known_by_the_script(tmp_path: Path) -> None:
-    said = "from rag_assets.retrieval.external.called_code import version_of_loaded\n"
+    said = "from rag_assets.called.code import version_of_loaded\n"
     code = f"{said}def f(query): return []\nprint(version_of_loaded(f))\n"
     file = write(tmp_path / "mine.py", code)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True)

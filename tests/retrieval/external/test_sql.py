@@ -14,9 +14,10 @@ import duckdb
 import pytest
 from pydantic import ValidationError
 
+from rag_assets.called.hits import Hit
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.hosts import retriever_client
-from rag_assets.retrieval.external.base import Hit, QueryResult
+from rag_assets.retrieval.external.base import QueryResult
 from rag_assets.retrieval.external.sql import Postgres, SqlRetriever, Statement
 from tests.background import free_port
 from tests.postgres_server import PASSWORD

@@ -15,7 +15,7 @@ import pytest
 import snowballstemmer
 import yaml
 
-from rag_assets.retrieval.external.base import Hit
+from rag_assets.called.hits import Hit
 from rag_assets.retrieval.external.sql import SqlRetriever
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, search, vector_text

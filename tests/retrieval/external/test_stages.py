@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rag_assets.analysis.plan import plan_rows
 from rag_assets.answers.contexts_stage import answer_contexts_key
+from rag_assets.called.hits import Hit, Rejected, hits_of
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, DataError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
@@ -26,7 +27,6 @@ from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswe
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.external import locate as locating
-from rag_assets.retrieval.external.base import Hit, Rejected, hits_of
 from rag_assets.retrieval.external.locate import (
     AMBIGUOUS,
     EXACT,

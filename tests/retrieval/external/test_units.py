@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from rag_assets.called.hits import Hit
 from rag_assets.evaluation.contexts_stage import contexts
-from rag_assets.retrieval.external.base import Hit
 from rag_assets.retrieval.external.units import (
     located,
     notes,

@@ -19,10 +19,14 @@ from functools import cache, reduce
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
+from pydantic import Field, field_validator
+
+from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.code_versions.closure import Closure, SourceGraph, is_source
 from rag_assets.errors import UsageError
+from rag_assets.options import FileOptions
 
 ALLOW_CODE = "RAG_ASSETS_ALLOW_CODE"
 """Environment variable: 1 allows it, as ``--allow-code`` does."""
@@ -188,3 +192,57 @@ def version_of_loaded(definition: object) -> str | None:
     except (AttributeError, OSError, TypeError, UsageError, ValueError):
         return None
     return version if _LOADED.setdefault(call, version) == version else None
+
+
+class NamedCode(AskedOptions, FileOptions):
+    """Options that name code by ``call``, with its keyword arguments under ``options``.
+
+    Without a ``revision`` the source that it can reach in its package or file is one.
+    """
+
+    runs_code: ClassVar[bool] = True
+    needs_revision: ClassVar[bool] = False
+
+    call: Annotated[str, Field(min_length=1)]
+    options: dict[str, Any] = Field(default_factory=dict)
+    returns: Literal["ids", "texts"] = "ids"
+
+    @field_validator("call")
+    @classmethod
+    def _names_code(cls, call: str) -> str:
+        return str(Call.of(call))
+
+    def files(self) -> Mapping[str, Path]:
+        """Return the files that are named, with that of the call."""
+        call = Call.of(self.call)
+        return {**super().files(), **({"call": Path(call.place)} if call.in_file else {})}
+
+    def with_files(self, files: Mapping[str, Path]) -> Self:
+        """Return the options with other paths to these files."""
+        moved = super().with_files({name: file for name, file in files.items() if name != "call"})
+        if "call" not in files:
+            return moved
+        call = Call.of(self.call)._replace(place=str(files["call"]))
+        return moved.model_copy(update={"call": str(call)})
+
+    @property
+    def named_call(self) -> str:
+        """The call without the folder of its file."""
+        call = Call.of(self.call)
+        return str(call._replace(place=Path(call.place).name) if call.in_file else call)
+
+    def source_versions(self) -> Mapping[str, str]:
+        """Return the version of the called source, where no revision stands for it.
+
+        ``always`` stands for nothing: an evaluation of other code is one of another system.
+        """
+        if self.revision not in (None, ALWAYS):
+            return {}
+        return {"called_source": source_version(Call.of(self.call))}
+
+    def describe_for_plan(self) -> list[str]:
+        """Return what would be run."""
+        call, here = Call.of(self.call), Path.cwd()
+        if call.in_file and Path(call.place).is_relative_to(here):
+            call = call._replace(place=str(Path(call.place).relative_to(here)))
+        return [f"runs {call} in this process"]
