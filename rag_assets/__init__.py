@@ -16,14 +16,18 @@ from rag_assets.api import (
 )
 
 if TYPE_CHECKING:
+    from rag_assets.assets.experiment_definitions import build_defs
+    from rag_assets.assets.resources import RagAssets, parquet_io_manager
     from rag_assets.evaluation.score import metrics
     from rag_assets.experiment import load_experiment
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RagAssets",
     "RetrievalExperiment",
     "ask",
+    "build_defs",
     "compare",
     "evaluate",
     "gate",
@@ -31,14 +35,18 @@ __all__ = [
     "leaderboard",
     "load_experiment",
     "metrics",
+    "parquet_io_manager",
     "score",
 ]
 
 
 _LATER = {
+    "RagAssets": "assets.resources",
     "RetrievalExperiment": "component",
+    "build_defs": "assets.experiment_definitions",
     "load_experiment": "experiment",
     "metrics": "evaluation.score",
+    "parquet_io_manager": "assets.resources",
 }
 """Name -> the module that it is imported from when it is asked for: they need heavy libraries."""
 

@@ -40,6 +40,13 @@ _STORE = dg.Resolver.default(
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
+_DEPS = dg.Resolver.default(
+    description=(
+        "Assets of the project that bring the files of the experiment: its documents, queries and "
+        "qrels depend on them. `deps` in the experiment.yaml says it for each."
+    ),
+    examples=[["raw_pages"]],
+)
 _STRICT = dg.Resolver.default(
     description=(
         "Whether an experiment that cannot be loaded stops the whole project from loading. "
@@ -81,6 +88,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
 
     path: Annotated[str, _PATH]
     store: Annotated[str | None, _STORE] = None
+    deps: Annotated[list[str], _DEPS] = Field(default_factory=list)
     strict: Annotated[bool, _STRICT] = False
 
     @classmethod
@@ -113,7 +121,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
                 raise dg.DagsterInvalidDefinitionError(str(error)) from None
             _logger.warning("experiment left out: %s", error)
             return unloadable([*_place(context), "experiment"], load, str(error))
-        return definitions_of(experiment, settings)
+        return definitions_of(experiment, settings, self.deps)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:

@@ -30,7 +30,7 @@ def short_name(asset: str, partition: str | None) -> str:
 
 def definitions(tiny: Tiny) -> dg.Definitions:
     """Return what a code location would load; each run opens a pipeline of its own."""
-    assets = build_assets(tiny.pipeline().experiment, tiny.pipeline)
+    assets = build_assets(tiny.pipeline().experiment, tiny.settings)
     return dg.Definitions(assets=assets, executor=dg.in_process_executor)
 
 

@@ -88,6 +88,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
     "schedule": "[when Dagster evaluates it again](#schedule)",
+    "deps": "assets of the Dagster project that bring the documents, queries or qrels "
+    "([dagster.md](../dagster.md#what-comes-before))",
     "compute": "[where models and searches are computed](#compute): here, or on a "
     "[Ray cluster](../cluster.md)",
 }

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
 import rag_assets
 from rag_assets.checks.asset_checks import checks_of
 from rag_assets.component import RetrievalExperiment
+from rag_assets.errors import ConfigError
+from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.stages import STAGES
 from tests.tiny_experiment import Tiny
 
@@ -155,7 +158,7 @@ def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
     schema = RetrievalExperiment.model().model_json_schema()
-    assert list(schema["properties"]) == ["path", "store", "strict"]
+    assert list(schema["properties"]) == ["path", "store", "deps", "strict"]
     assert schema["required"] == ["path"]
     assert all(value["description"] for value in schema["properties"].values())
     page = PAGE.read_text(encoding="utf-8")
@@ -171,11 +174,50 @@ def test_checks_on_the_page_are_those_that_there_are() -> None:
 
 
 def test_without_dg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Tiny(tmp_path).write().folder.rename(tmp_path / "handbook")
+    tiny = Tiny(tmp_path)
+    tiny.config["name"] = "handbook"
+    tiny.write().folder.rename(tmp_path / "handbook")
     monkeypatch.chdir(tmp_path)
     names: dict[str, dg.Definitions] = {}
-    exec(page_block("python", "build_assets"), names)  # our own page
-    assert len(names["defs"].resolve_asset_graph().get_all_asset_keys()) == 20
+    exec(page_block("python", "build_defs"), names)  # our own page
+    graph = names["defs"].resolve_asset_graph()
+    assert len(graph.get_all_asset_keys()) == 22
+    readers = graph.get(dg.AssetKey("raw_pages")).child_keys
+    assert {key.path[-1] for key in readers} == {"documents", "queries", "qrels"}
+    assert graph.get(dg.AssetKey("weekly_mail")).parent_keys == {
+        dg.AssetKey(["handbook", "metrics_summary"])
+    }
+
+
+def test_deps_of_the_yaml_and_of_the_component_come_together(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["deps"] = {"documents": ["raw_pages"], "qrels": ["labels/export"]}
+    tiny.write()
+    component = RetrievalExperiment(path=str(tiny.folder), store=str(tmp_path), deps=["mirror"])
+    graph = dg.build_defs_for_component(component).resolve_asset_graph()
+    outside = {
+        name: {key.to_user_string() for key in graph.get(dg.AssetKey(["tiny", name])).parent_keys}
+        for name in ("documents", "queries", "qrels")
+    }
+    assert outside["documents"] == {"raw_pages", "mirror"}
+    assert outside["queries"] == {"mirror"}
+    assert outside["qrels"] >= {"labels/export", "mirror"}
+    tiny.config["deps"] = {"docs": ["raw_pages"]}
+    tiny.write_config()
+    with pytest.raises(ConfigError, match=r"yaml:\d+: `deps.docs`: .*documents"):
+        load_experiment(tiny.folder)
+
+
+def test_steps_and_values_on_the_page_of_kubernetes(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "how_to" / "kubernetes.md").read_text(encoding="utf-8")
+    steps = set(re.findall(r"handbook__\w+", page))
+    defs = rag_assets.build_defs(REPOSITORY / "data" / "handbook", store=tmp_path)
+    nodes = {node.name for node in defs.resolve_implicit_global_asset_job_def().nodes}
+    assert steps
+    assert steps <= nodes
+    values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    (deployment,) = values["dagster-user-deployments"]["deployments"]
+    assert deployment["dagsterApiGrpcArgs"] == ["--python-file", "/app/definitions.py"]
 
 
 def test_a_name_that_the_package_lacks() -> None:

@@ -9,12 +9,14 @@ Without `from __future__ import annotations`: Dagster reads the annotation of `c
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import dagster as dg
 
 from rag_assets.assets import metadata
-from rag_assets.assets.execution import failure, pool_of, retry_policy
+from rag_assets.assets.execution import failure, freshness_policy, pool_of, retry_policy
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
@@ -22,6 +24,7 @@ from rag_assets.assets.names import (
     dimension_values,
     group_name,
     partition_key,
+    plain_name,
 )
 from rag_assets.assets.reported_versions import ReportedVersions, read_keys
 from rag_assets.assets.reports import (
@@ -33,6 +36,7 @@ from rag_assets.assets.reports import (
     materializations,
     upstream_of,
 )
+from rag_assets.assets.resources import ParquetIOManager
 from rag_assets.code_versions.versions import CodeVersions, code_versions
 from rag_assets.engine.stage import Stage
 from rag_assets.errors import RagAssetsError
@@ -41,6 +45,7 @@ from rag_assets.pipeline.evaluation_names import check_name
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.settings import StoreSettings
 
 Edge = Sequence[tuple[ArtifactKey, ArtifactKey]]
 """All (parent, child) pairs of partitions between two assets."""
@@ -102,6 +107,9 @@ def _static(edge: Edge, parent_name: str, child_name: str) -> dg.StaticPartition
     return dg.StaticPartitionMapping({name: sorted(names) for name, names in children.items()})
 
 
+SOURCES = ("documents", "queries", "qrels")
+"""The stages that read the files of an experiment."""
+
 MAX_KINDS = 3
 """Icons that Dagster allows for an asset."""
 
@@ -114,23 +122,28 @@ PipelineFactory = Callable[[], Pipeline]
 
 def build_assets(
     experiment: Experiment,
-    open_pipeline: PipelineFactory,
+    settings: StoreSettings,
     versions: CodeVersions | None = None,
+    deps: Sequence[str] = (),
 ) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses.
 
     Args:
         experiment: the experiment.
-        open_pipeline: gives the pipeline of a run.
+        settings: where its results are kept.
         versions: of the code of each stage; None finds them anew.
+        deps: other assets of the project that bring the files of the experiment, besides those that
+            its YAML names.
     """
+    tables = ParquetIOManager(store=settings.place, state_dir=str(settings.state_dir))
+    open_pipeline = partial(Pipeline, experiment, settings)
     with warnings.catch_warnings():
         # Known: multi-dimensional mappings and backfill policies are beta in Dagster 1.13, and
         # checks of partitions a preview.
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            _build(stage, experiment, open_pipeline, versions or code_versions())
+            _build(stage, experiment, open_pipeline, versions or code_versions(), tables, deps)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
@@ -141,15 +154,23 @@ def _build(
     experiment: Experiment,
     open_pipeline: PipelineFactory,
     versions: CodeVersions,
+    tables: ParquetIOManager,
+    deps: Sequence[str],
 ) -> dg.AssetsDefinition:
     partitions = partitions_of(stage, experiment)
     checks = check_specs(stage, experiment, partitions)
+    of_yaml = [keys for name, keys in experiment.config.deps.items() if name == stage.name]
+    outside = [*chain(*of_yaml), *(deps if stage.name in SOURCES else ())]
+    name_of_tables = f"{plain_name(experiment.name)}_tables"
 
     @dg.asset(
         key=asset_key(experiment.name, stage.name),
         deps=[
-            dg.AssetDep(asset_key(experiment.name, name), partition_mapping=mapping_of(edge))
-            for name, edge in edges_of(stage, experiment).items()
+            *(
+                dg.AssetDep(asset_key(experiment.name, name), partition_mapping=mapping_of(edge))
+                for name, edge in edges_of(stage, experiment).items()
+            ),
+            *(dg.AssetKey.from_user_string(name) for name in dict.fromkeys(outside)),
         ],
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
@@ -162,6 +183,9 @@ def _build(
         retry_policy=retry_policy([stage], experiment),
         pool=pool_of(stage, experiment),
         check_specs=checks,
+        freshness_policy=freshness_policy(stage, experiment),
+        resource_defs={name_of_tables: tables},
+        io_manager_key=name_of_tables,
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from check_outputs(checks)

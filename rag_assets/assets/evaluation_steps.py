@@ -52,17 +52,17 @@ def begin(pipeline: Pipeline, selection: Selection) -> Wanted:
 
 
 def stale_stages(
-    pipeline: Pipeline, wanted: Wanted, upstream: Upstream | None = None
+    pipeline: Pipeline, wanted: Wanted, upstream: Upstream | None = None, always: str = ""
 ) -> StaleStages:
     """Yield each asset with its partitions that are to be computed or reported.
 
     What is stale in one stage depends on what came out of those before it, so a stage must be up
     to date before the next is asked for. ``upstream`` are the versions of assets outside of the
-    experiment, where known.
+    experiment, where known; ``always`` is an asset that is reported anyway.
     """
     for asset, keys in wanted.items():
         reported = ReportedVersions(pipeline, upstream)
-        stale = [key for key in keys if not reported.is_current(key)]
+        stale = [key for key in keys if asset == always or not reported.is_current(key)]
         if stale:
             yield asset, stale
 

@@ -1,4 +1,4 @@
-"""How many steps of a run work at a time, and when they are tried again.
+"""How many steps of a run work at a time, when they are tried again, when a result is late.
 
 And how often sensors look, which an environment variable of a code location says.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 import dagster as dg
 
@@ -44,6 +46,30 @@ def pool_of(stage: Stage, experiment: Experiment) -> str | None:
     if kinds & MODEL_KINDS:
         return MODEL_POOL
     return SERVER_POOL if kinds & SERVER_KINDS else None
+
+
+DATED = "leaderboard"
+"""The stage that every run of a job with a schedule reports, also when nothing has changed."""
+
+
+def freshness_policy(stage: Stage, experiment: Experiment) -> dg.FreshnessPolicy | None:
+    """Return when Dagster calls a result late: where there is a schedule, that of the leaderboard.
+
+    Every run of the job reports it. It is late when more than a day has passed since it was due:
+    the longest time between two days of the schedule, and a day.
+    """
+    schedule = experiment.config.schedule
+    if schedule is None or stage.name != DATED:
+        return None
+    days = " ".join(["0", "0", *schedule.cron.split()[2:]])
+    dates = dg.TimeWindowPartitionsDefinition(
+        start="2024-01-01", end="2028-01-01", fmt="%Y-%m-%d", cron_schedule=days
+    ).get_partition_keys()
+    begins = [datetime.fromisoformat(date) for date in dates]
+    longest = max(
+        (after - before for before, after in pairwise(begins)), default=timedelta(days=366)
+    )
+    return dg.FreshnessPolicy.time_window(fail_window=longest + timedelta(days=1))
 
 
 def without_foreign(error: RagAssetsError) -> RagAssetsError:

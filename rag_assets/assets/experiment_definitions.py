@@ -6,8 +6,9 @@ its models by weights.
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 
 import dagster as dg
 
@@ -15,6 +16,7 @@ from rag_assets.assets.build import build_assets
 from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.job import evaluation_job
 from rag_assets.assets.names import plain_name
+from rag_assets.assets.resources import RagAssets
 from rag_assets.code_versions.versions import code_versions
 from rag_assets.errors import RagAssetsError
 from rag_assets.experiment.experiment import Experiment
@@ -113,8 +115,12 @@ def sources_sensor(
     return sensor
 
 
-def definitions_of(experiment: Experiment, settings: StoreSettings) -> dg.Definitions:
+def definitions_of(
+    experiment: Experiment, settings: StoreSettings, deps: Sequence[str] = ()
+) -> dg.Definitions:
     """Return the definitions of one experiment, whose results are kept as ``settings`` say.
+
+    ``deps`` are assets of the project that bring its files.
 
     Raises:
         UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds.
@@ -122,8 +128,41 @@ def definitions_of(experiment: Experiment, settings: StoreSettings) -> dg.Defini
     versions = code_versions(settings.code_versions)
     job = evaluation_job(experiment, settings)
     return dg.Definitions(
-        assets=build_assets(experiment, partial(Pipeline, experiment, settings), versions),
+        assets=build_assets(experiment, settings, versions, deps),
         jobs=[job],
         schedules=schedules_of(experiment, job),
         sensors=[sources_sensor(experiment, settings, job)],
     )
+
+
+def build_defs(
+    path: Path | str,
+    *,
+    store: RagAssets | Path | str | None = None,
+    deps: Sequence[str] = (),
+) -> dg.Definitions:
+    """Return all that Dagster shows of an experiment: assets, checks, job, schedule and sensors.
+
+    For a code location without components::
+
+        defs = dg.Definitions.merge(
+            rag_assets.build_defs("data/handbook"), dg.Definitions(assets=[...])
+        )
+
+    Its assets are named ``<experiment>/<stage>``, and others may read their tables:
+    ``dg.AssetIn(["handbook", "metrics_summary"])``; see :class:`ParquetIOManager`.
+
+    Args:
+        path: as for :func:`rag_assets.load_experiment`.
+        store: the folder that results are kept in, or a :class:`RagAssets`; ``RAG_ASSETS_STORE``,
+            else ``data/store``, if absent.
+        deps: assets of the project that bring the files of the experiment, such as
+            ``["raw_pages"]``: its documents, queries and qrels depend on them. ``deps`` in its YAML
+            says it for each.
+
+    Raises:
+        UsageError: another experiment has its name in the store.
+        RagAssetsError: invalid configuration, or a store that cannot be used.
+    """
+    settings = store.settings() if isinstance(store, RagAssets) else StoreSettings.resolve(store)
+    return definitions_of(open_experiment(path, settings), settings, deps)

@@ -25,7 +25,7 @@ from rag_assets.assets.evaluation_steps import (
     finish,
     stale_stages,
 )
-from rag_assets.assets.execution import failure, retry_policy
+from rag_assets.assets.execution import DATED, failure, retry_policy
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reported_versions import Upstream
 from rag_assets.assets.reports import Event, reports, upstream_as_reported, upstream_in_job
@@ -150,7 +150,9 @@ def _evaluate(
             if trigger != "sensor":  # it saw files change, and asks nobody
                 ask_revisions(pipeline, selection.retrievers)
             wanted = begin(pipeline, selection)
-            stages = stale_stages(pipeline, wanted, upstream)
+            has_policy = pipeline.experiment.config.schedule is not None
+            always = DATED if has_policy else ""
+            stages = stale_stages(pipeline, wanted, upstream, always)
             yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
             work = finish(
                 pipeline, wanted, started=started, trigger=trigger, runs=(context.run.run_id,)

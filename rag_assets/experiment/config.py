@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from pydantic import (
     AfterValidator,
     Field,
+    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -68,6 +69,7 @@ class ScheduleConfig(Options):
 
 
 Name = Annotated[str, AfterValidator(checked_name)]
+AssetName = Annotated[str, StringConstraints(pattern=r"^[^/\s]+(/[^/\s]+)*$")]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)]
 
 
@@ -259,6 +261,9 @@ class ExperimentConfig(Options):
     checks: ChecksConfig = ChecksConfig()
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
+    deps: dict[Literal["documents", "queries", "qrels"], list[AssetName]] = Field(
+        default_factory=dict
+    )
     compute: ComputeConfig = ComputeConfig()
 
     @model_validator(mode="after")

@@ -116,16 +116,7 @@ class StoredEvaluation:
         if not entries:
             assets = dict.fromkeys(entry.asset for entry in self.evaluation.entries)
             raise UsageError(f"unknown asset {allowed_names(asset, assets)}")
-        tables = []
-        for entry in entries:
-            table = self.content_of(entry)
-            for number, (name, value) in enumerate(entry.partition.items()):
-                if name not in table.column_names:
-                    kind = pa.int64() if name == "top_k" else pa.string()
-                    column = pa.array([str(value)] * len(table), pa.string()).cast(kind)
-                    table = table.add_column(number, name, column)
-            tables.append(table)
-        return pa.concat_tables(tables)
+        return concatenated((one.partition, self.content_of(one)) for one in entries)
 
     def table_or_empty(self, asset: str, schema: TableSchema) -> pa.Table:
         """Return the table of an asset of one partition, without rows where there is none."""
@@ -222,6 +213,19 @@ class StoredEvaluation:
         """Return query id -> weight, for the queries of a split."""
         facts = self.table_of("query_facts")
         return pairs_of(facts.filter(pc.equal(facts["split"], split)), "query_id", "weight")
+
+
+def concatenated(partitions: Iterable[tuple[Mapping[str, str], pa.Table]]) -> pa.Table:
+    """Return the rows of all partitions, with ``retriever``, ``top_k`` ... in front."""
+    tables = []
+    for partition, table in partitions:
+        for number, (name, value) in enumerate(partition.items()):
+            if name not in table.column_names:
+                kind = pa.int64() if name == "top_k" else pa.string()
+                column = pa.array([str(value)] * len(table), pa.string()).cast(kind)
+                table = table.add_column(number, name, column)
+        tables.append(table)
+    return pa.concat_tables(tables)
 
 
 def _is_named(manifest: Manifest, entry: SnapshotEntry) -> bool:

@@ -67,7 +67,7 @@ def test_every_edge_is_exact_all_is_fresh_and_nothing_is_done_again(answering: T
     again = evaluate_now(answering)
     assert again.computed == 0
     assert again.evaluation.dagster_runs == ()
-    assets = build_assets(answering.pipeline().experiment, answering.pipeline)
+    assets = build_assets(answering.pipeline().experiment, answering.settings)
     by_name = {asset.key.path[-1]: asset for asset in assets}
     metadata = by_name["answer_metrics"].metadata_by_key[asset_key("tiny", "answer_metrics")]
     columns = [column.name for column in metadata["dagster/column_schema"].schema.columns]

@@ -126,7 +126,7 @@ def asking(small: Tiny, server: Server) -> Tiny:
 
 
 def ops(tiny: Tiny) -> dict[str, dg.OpDefinition]:
-    assets = build_assets(tiny.pipeline().experiment, tiny.pipeline)
+    assets = build_assets(tiny.pipeline().experiment, tiny.settings)
     return {asset.key.path[-1]: asset.op for asset in assets}
 
 

@@ -362,7 +362,7 @@ def _made(folder: Path) -> Path:
 
 def kinds(tiny: Tiny) -> dict[str, set[str]]:
     pipeline = tiny.pipeline()
-    with_kinds = dg.Definitions(assets=build_assets(pipeline.experiment, tiny.pipeline))
+    with_kinds = dg.Definitions(assets=build_assets(pipeline.experiment, tiny.settings))
     graph = with_kinds.resolve_asset_graph()
     return {key.path[-1]: set(graph.get(key).kinds) for key in graph.get_all_asset_keys()}
 

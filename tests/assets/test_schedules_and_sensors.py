@@ -8,6 +8,7 @@ import re
 import runpy
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -58,18 +59,13 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str, object]:
 
 LOCATION = """
 import dagster as dg
-from rag_assets import load_experiment
-from rag_assets.assets.experiment_definitions import definitions_of
-from rag_assets.store.settings import StoreSettings
+import rag_assets
 
 @dg.asset
 def raw_docs(): pass
 
 defs = dg.Definitions.merge(
-    definitions_of(load_experiment({folder!r}), StoreSettings.resolve()).map_resolved_asset_specs(
-        selection="key:tiny/documents", func=lambda spec: spec.merge_attributes(deps=["raw_docs"])
-    ),
-    dg.Definitions(assets=[raw_docs]),
+    rag_assets.build_defs({folder!r}, deps=["raw_docs"]), dg.Definitions(assets=[raw_docs])
 )
 """
 
@@ -102,6 +98,25 @@ def test_what_the_job_tells_names_assets_of_the_project_above_it(
         small.write_document("new.md", "# New\n\nA new ferry.\n")
         evaluate_now(small)  # knows of the assets above by what the job told
         assert stale(instance) is StaleStatus.FRESH
+
+
+@pytest.mark.parametrize(
+    ("cron", "days"),
+    [("0 3 * * *", 2), ("*/5 9-17 * * 1-5", 4), ("0 0 * * 0", 8), ("0 6 1 * *", 32)],
+)
+def test_a_leaderboard_is_late_a_day_after_it_was_due(tiny: Tiny, cron: str, days: int) -> None:
+    tiny.config["schedule"] = {"cron": cron}
+    tiny.write_config()
+    defs = definitions_of(loaded(tiny), tiny.settings)
+    policies = {spec.key.path[-1]: spec.freshness_policy for spec in defs.resolve_all_asset_specs()}
+    expected = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=days))
+    assert {name: policy for name, policy in policies.items() if policy} == {
+        "leaderboard": expected
+    }
+    before = counts(tiny)
+    assert run_job(tiny).success
+    assert counts(tiny) - before == {"leaderboard": 1}  # though nothing has changed
+    assert not_fresh(tiny) == {}
 
 
 class TestJob:
