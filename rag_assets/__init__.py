@@ -16,8 +16,10 @@ from rag_assets.api import (
 )
 
 if TYPE_CHECKING:
+    from rag_assets.assets.alerts import alert_sensors
     from rag_assets.assets.experiment_definitions import build_defs
     from rag_assets.assets.resources import RagAssets, parquet_io_manager
+    from rag_assets.evaluation.online_metrics import team_draft
     from rag_assets.evaluation.score import metrics
     from rag_assets.experiment import load_experiment
 
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RagAssets",
     "RetrievalExperiment",
+    "alert_sensors",
     "ask",
     "build_defs",
     "compare",
@@ -37,16 +40,19 @@ __all__ = [
     "metrics",
     "parquet_io_manager",
     "score",
+    "team_draft",
 ]
 
 
 _LATER = {
     "RagAssets": "assets.resources",
     "RetrievalExperiment": "component",
+    "alert_sensors": "assets.alerts",
     "build_defs": "assets.experiment_definitions",
     "load_experiment": "experiment",
     "metrics": "evaluation.score",
     "parquet_io_manager": "assets.resources",
+    "team_draft": "evaluation.online_metrics",
 }
 """Name -> the module that it is imported from when it is asked for: they need heavy libraries."""
 

@@ -192,3 +192,18 @@ def test_a_leaderboard_column_is_two_edits(tmp_path: Path) -> None:
     report = ("report", str(tiny.folder), *store, "--out", str(page))
     assert python(tmp_path, "-m", "rag_assets.cli", *report).returncode == 0
     assert "single" in page.read_text(encoding="utf-8")
+
+
+def test_documents_import_public_names_only() -> None:
+    public = {"rag_assets", "rag_assets.definitions", "rag_assets.extend", "rag_assets.testing"}
+    pages = [
+        REPOSITORY / "README.md",
+        REPOSITORY / "CONTRIBUTING.md",
+        *(REPOSITORY / "docs").rglob("*.md"),
+    ]
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+        lines = [line.strip() for block in blocks for line in block.splitlines()]
+        imports = [re.match(r"(?:from|import) (rag_assets[\w.]*)", line) for line in lines]
+        assert {found[1] for found in imports if found} <= public, page.name

@@ -22,7 +22,7 @@ TOP_KEYS = (
     "top_k, metrics, "
     "primary, baseline, "
     "split, weight, statistics, measurements, context, checks, filters, "
-    "schedule, compute"
+    "schedule, deps, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
 ANALYZER_NAMES = ", ".join(("auto", *ANALYZERS))

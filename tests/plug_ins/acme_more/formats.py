@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.sources.dataset import FIRST, Problems, Read
-from rag_assets.sources.fields import Place
-from rag_assets.sources.json_datasets import SingleFileDataset
-from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows
+from rag_assets.extend import (
+    FIRST,
+    DocumentRows,
+    Place,
+    Problems,
+    QrelRows,
+    QueryRows,
+    Read,
+    SingleFileDataset,
+)
 
 
 class FaqDataset(SingleFileDataset):

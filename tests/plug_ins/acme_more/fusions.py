@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from rag_assets.retrieval.fusion.methods import SumFusion
+from rag_assets.extend import SumFusion
 
 
 class Decayed(SumFusion):

@@ -7,8 +7,7 @@ from typing import Literal
 import pyarrow as pa
 from pydantic import Field
 
-from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
-from rag_assets.query_sets.variants import variant_table
+from rag_assets.extend import ComputedQuerySet, Variants, variant_table
 
 
 class Keywords(ComputedQuerySet):
