@@ -183,7 +183,7 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cli*", "definitions", "component", "testing*"),
+    ("cli*", "definitions", "component", "extend", "testing*"),
     ("api",),
     ("live",),
     ("assets*",),
