@@ -277,7 +277,7 @@ class Comparison(Tabular, EvaluationPair):
 
     def values(self, retriever: str) -> dict[str, float]:
         """Return query -> value, of the split's queries that have one."""
-        weights = pairs_of(self.counting, "query_id", "weight")
+        weights = {row["query_id"]: row["weight"] for row in self.counting}
         values = pairs_of(self.new_cells[retriever], "query_id", self.metric.column)
         return {q: value for q, value in values.items() if value is not None and weights.get(q)}
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
@@ -17,13 +16,12 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import Pairs, comparisons
 from rag_assets.statistics.paired_differences import SharedEvidence, look_level, shared_evidence
 from rag_assets.statistics.paired_tests import POWER
-from rag_assets.statistics.units import Resampling, counted_by_split
+from rag_assets.statistics.units import Counting, Resampling, counted_by_split
 
 Cells = Mapping[str, pa.Table]
 """Retriever, or answerer at its cut-off -> the metrics of each query."""
@@ -106,13 +104,12 @@ class EvaluationPair:
         return Resampling()
 
     @cached_property
-    def counting(self) -> pa.Table:
+    def counting(self) -> Counting:
         """What of each compared query of the split counts, in the newer evaluation."""
         counting = counting_of(self.new.table)
         if self.new.has_metrics:
             counting = with_shared_documents(counting, self.new.table(QRELS_KEY))
-        counting = counting.filter(pc.equal(counting["split"], self.split))
-        return rows_of_queries(counting, self.queries)
+        return [r for r in counting if r["split"] == self.split and r["query_id"] in self.queries]
 
     @cached_property
     def evidence(self) -> SharedEvidence | None:

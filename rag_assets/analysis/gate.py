@@ -371,7 +371,7 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
     :data:`MIN_SILENT` questions or more must have had hits in the older evaluation and none now.
     """
     is_labelled, cutoff = pair.source.needs_labels, pair.metric.cutoff or 0
-    ids = pair.counting["query_id"].to_pylist() if is_labelled else pair.queries
+    ids = [row["query_id"] for row in pair.counting] if is_labelled else pair.queries
     answered = [
         set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
         for one in (pair.old, pair.new)

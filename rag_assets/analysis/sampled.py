@@ -40,7 +40,6 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.pipeline.history import History
-from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.sheets.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.statistics.comparisons import holm
 from rag_assets.store.artifacts import ArtifactKey
@@ -245,8 +244,7 @@ def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
     is_clustered = manifest is not None and manifest.config["clustered"]
     if not is_clustered or not result.evaluation.entries_of(QUERY_FACTS_KEY.asset):
         return None
-    facts = counting_of(result.table)
-    names = pairs_of(facts, "query_id", "cluster")
+    names = {row["query_id"]: row["cluster"] for row in counting_of(result.table)}
     return [names.get(one, one) for one in ids]
 
 

@@ -26,6 +26,7 @@ from rag_assets.statistics.intervals import bounded_intervals, largest_value, nu
 from rag_assets.statistics.stage import SHARED
 from rag_assets.statistics.units import (
     Counted,
+    Counting,
     Floats,
     Resampling,
     splits_counted,
@@ -126,15 +127,14 @@ def _tables(context: StageContext) -> dict[AnswerCell, pa.Table]:
 
 def answer_summary(
     tables: Mapping[AnswerCell, pa.Table],
-    counting: pa.Table,
+    counting: Counting,
     names: Sequence[str],
     level: float,
 ) -> pa.Table:
     """Return the mean of every metric over every group of questions, with its interval.
 
     Failed answers are in every mean, with 0 where the metric is defined. A metric that is no plain
-    mean is one of values that count several times (see its ``is_mean``). ``counting`` has
-    query_id, weight, split and cluster of every query.
+    mean is one of values that count several times (see its ``is_mean``).
     """
     rows: list[dict[str, object]] = []
     columns = [(cell, name) for cell in tables for name in names]
@@ -167,7 +167,7 @@ def answer_summary(
 
 def answer_comparisons(
     tables: Mapping[AnswerCell, pa.Table],
-    counting: pa.Table,
+    counting: Counting,
     names: Sequence[str],
     resampling: Resampling,
     golds: Collection[str] = (),
@@ -175,8 +175,7 @@ def answer_comparisons(
     """Compare every pair of answerers by every metric whose mean is a plain one.
 
     The pairs of one metric are the family of tests that Holm's method adjusts. A failed answer
-    counts 0, so it is in both means. ``counting`` has query_id, weight, split and cluster of every
-    query; ``golds`` are the answerers that read the relevant texts.
+    counts 0, so it is in both means. ``golds`` are the answerers that read the relevant texts.
     """
     by_key = {
         cell.key: comparable(table, reads_gold=cell.name in golds) for cell, table in tables.items()
@@ -206,7 +205,7 @@ def comparable(metrics: pa.Table, *, reads_gold: bool = False) -> pa.Table:
     return metrics.append_column("n_relevant", pa.array([1] * metrics.num_rows, pa.int32()))
 
 
-def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[str, Counted]]:
+def _groups(counting: Counting, tables: Collection[pa.Table]) -> Iterator[tuple[str, Counted]]:
     """Yield the questions of each group of each split that has any."""
     answerable: dict[str, bool | None] = {}
     for table in tables:
@@ -214,9 +213,9 @@ def _groups(counting: pa.Table, tables: Collection[pa.Table]) -> Iterator[tuple[
     counted: dict[tuple[str, str], Counted] = {}
     for group in GROUPS:
         chosen = {
-            query_id
-            for query_id in counting["query_id"].to_pylist()
-            if group == "all" or answerable.get(query_id) is (group == "answerable")
+            row["query_id"]
+            for row in counting
+            if group == "all" or answerable.get(row["query_id"]) is (group == "answerable")
         }
         counted |= {(one.split, group): one for one in splits_counted(counting, chosen)}
     for split in sorted({split for split, _ in counted}):

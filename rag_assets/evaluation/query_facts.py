@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import allowed_names
 from rag_assets.schemas import COUNT, QUERY_FACTS, TAGS, TEXT, Column, TableSchema, column_values
+from rag_assets.statistics.units import Counting
 from rag_assets.store.canonical import canonical_json
 
 ALL, DEV, TEST = "all", "dev", "test"
@@ -102,23 +103,22 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
 
 def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
     """Return query id -> the ids of its relevant documents; those without any are left out."""
-    relevant = qrels.filter(pc.greater(qrels["grade"], 0))
     documents: dict[str, set[str]] = {}
-    for query_id, document_id in column_values(relevant, "query_id", "document_id"):
-        documents.setdefault(query_id, set()).add(document_id)
+    for query_id, document_id, grade in column_values(qrels, "query_id", "document_id", "grade"):
+        if grade > 0:
+            documents.setdefault(query_id, set()).add(document_id)
     return documents
 
 
-def with_shared_documents(counting: pa.Table, qrels: pa.Table) -> pa.Table:
+def with_shared_documents(counting: Counting, qrels: pa.Table) -> Counting:
     """Add the relevant documents of each query, as ``documents``, for an allowance in tests.
 
     Queries that are clustered stay so: then their clusters stand for what they share.
     """
-    if counting["query_id"].to_pylist() != counting["cluster"].to_pylist():
+    if any(row["query_id"] != row["cluster"] for row in counting):
         return counting
     documents = relevant_documents(qrels)
-    names = [sorted(documents.get(name, ())) for name in counting["query_id"].to_pylist()]
-    return counting.append_column("documents", pa.array(names, pa.list_(pa.string())))
+    return [{**row, "documents": sorted(documents.get(row["query_id"], ()))} for row in counting]
 
 
 FIELD = "filter"

@@ -33,10 +33,11 @@ from rag_assets.options import shown_value
 from rag_assets.schemas import QUERY_FACTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
-from rag_assets.statistics.units import Resampling
+from rag_assets.statistics.units import Counting, Resampling
 from rag_assets.store.artifacts import ArtifactKey
 
 QUERY_FACTS_KEY = ArtifactKey.of("query_facts")
+COUNTED = ("query_id", "weight", "split", "cluster")
 COUNTING_INPUT = Input("counting", QUERY_FACTS_KEY, "counting")
 
 Weight = Annotated[float, msgspec.Meta(gt=0, le=2.0**53)]
@@ -55,7 +56,7 @@ class QueryFacts(Stage):
     group = "data"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "answers": ("query_id", "answers", "unanswerable"),
-        "counting": ("query_id", "weight", "split", "cluster"),
+        "counting": COUNTED,
         "means": ("query_id", "weight", "split"),
         "answerable": ("query_id", "weight", "split", "unanswerable"),
     }
@@ -253,9 +254,10 @@ def cut_clusters(clusters: Mapping[str, str], splits: Mapping[str, str]) -> list
     return sorted(cluster for cluster, splits_of in sides.items() if len(splits_of) > 1)
 
 
-def counting_of(table_of: Callable[[ArtifactKey], pa.Table]) -> pa.Table:
+def counting_of(table_of: Callable[[ArtifactKey], pa.Table]) -> Counting:
     """Return query_id, weight, split and cluster of every query, of a context or a snapshot."""
-    return table_of(QUERY_FACTS_KEY).select(QueryFacts.projections["counting"])
+    rows: Counting = table_of(QUERY_FACTS_KEY).select(COUNTED).to_pylist()
+    return rows
 
 
 def resampling_of(experiment: Experiment) -> Resampling:

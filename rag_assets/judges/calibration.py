@@ -42,7 +42,7 @@ from rag_assets.statistics.calibration import (
     calibrated_mean,
     rogan_gladen,
 )
-from rag_assets.statistics.units import Counted, Floats, splits_counted
+from rag_assets.statistics.units import Counted, Counting, Floats, splits_counted
 
 Row = dict[str, Any]
 Flags = npt.NDArray[np.bool_]
@@ -112,12 +112,11 @@ def _by_answer(table: pa.Table) -> dict[tuple[str, str], Any]:
 
 
 def samples(
-    counting: pa.Table, questions: Collection[str], labelled: Collection[str]
+    counting: Counting, questions: Collection[str], labelled: Collection[str]
 ) -> Iterator[Sample]:
     """Yield the questions of each split that can be judged, with those drawn for people.
 
-    ``counting`` has query_id, weight, split and cluster of every query; ``labelled`` are those that
-    were drawn and labelled, without those that somebody chose.
+    ``labelled`` are those that were drawn and labelled, without those that somebody chose.
     """
     for counted in splits_counted(counting, questions):
         drawn = drawn_so_far(dict(zip(counted.query_ids, counted.clusters, strict=True)), labelled)

@@ -211,7 +211,7 @@ class CalibratedRankings(Stage):
         counting = counting_of(lambda one: context.artifact(one).table())
         k = cutoff_of(experiment, key["judge"])
         passages = judged_passages(context, k)
-        pool = label_pool(passages, sorted(counting["query_id"].to_pylist()), k)
+        pool = label_pool(passages, sorted(row["query_id"] for row in counting), k)
         verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
         file = experiment.passage_label_files.get(LABELS)
         judgments = read_judgments(file) if file is not None else []
@@ -244,9 +244,9 @@ def _metrics(experiment: Experiment, judge: str) -> list[Metric]:
     return [*ratios, Metric(CONTEXT_PRECISION, k)]
 
 
-def judged_pool(context: StageContext, counting: pa.Table, k: int) -> LabelPool:
+def judged_pool(context: StageContext, facts: pa.Table, k: int) -> LabelPool:
     """Return the pool of the first ``k`` passages of all retrievers for each query."""
-    return label_pool(judged_passages(context, k), sorted(counting["query_id"].to_pylist()), k)
+    return label_pool(judged_passages(context, k), sorted(facts["query_id"].to_pylist()), k)
 
 
 def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:

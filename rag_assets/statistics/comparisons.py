@@ -25,7 +25,14 @@ from rag_assets.statistics.paired_tests import (
     t_test_p_value,
     wilcoxon_p_value,
 )
-from rag_assets.statistics.units import SAME, Counted, Floats, Resampling, counted_by_split
+from rag_assets.statistics.units import (
+    SAME,
+    Counted,
+    Counting,
+    Floats,
+    Resampling,
+    counted_by_split,
+)
 
 Pairs = Sequence[tuple[str, str]]
 Row = dict[str, object]
@@ -43,7 +50,7 @@ def all_pairs(retrievers: Sequence[str], only: Mapping[str, str | None] | None =
 
 def comparisons(
     cells: Mapping[str, pa.Table],
-    counting: pa.Table,
+    counting: Counting,
     metric: tuple[str, int],
     resampling: Resampling,
     pairs: Pairs,
@@ -54,7 +61,7 @@ def comparisons(
 
     Args:
         cells: retriever -> its query metrics, all at one top_k.
-        counting: query_id, weight, split, cluster of every query.
+        counting: of every query.
         metric: the metric's column, and that top_k.
         resampling: level of the intervals; number and seed of the randomisation test.
         pairs: of keys of ``cells``.

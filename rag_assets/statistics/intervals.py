@@ -23,6 +23,7 @@ from rag_assets.schemas import INTERVALS, QUERY_METRICS
 from rag_assets.statistics.paired_tests import spread
 from rag_assets.statistics.units import (
     Counted,
+    Counting,
     Floats,
     Units,
     counted_by_split,
@@ -95,11 +96,11 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
 
 
-def intervals(cells: Mapping[int, pa.Table], counting: pa.Table, level: float) -> pa.Table:
+def intervals(cells: Mapping[int, pa.Table], counting: Counting, level: float) -> pa.Table:
     """Return a row for each split, cut-off and metric of one retriever.
 
     Means are weighted, over the answerable queries that have a value. ``cells`` is top_k -> query
-    metrics, ``counting`` has query_id, weight, split and cluster of every query.
+    metrics.
     """
     rows: list[dict[str, object]] = []
     for counted in counted_by_split(counting, cells.values()):

@@ -9,13 +9,13 @@ here needs these two alone. And what all methods that draw share: how often, fro
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.schemas import column_values
 
@@ -77,6 +77,11 @@ def weighted_mean(sums: Floats, weights: Floats) -> float | None:
     return math.fsum(sums) / total if total > 0 else None
 
 
+Counting = Sequence[Mapping[str, Any]]
+"""query_id, weight, split and cluster of every query; and its relevant documents, where
+:func:`rag_assets.evaluation.query_facts.with_shared_documents` added them."""
+
+
 @dataclass(frozen=True)
 class Counted:
     """The answerable queries of one split, in the order of their ids; arrays of shape (queries,).
@@ -100,22 +105,18 @@ class Counted:
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
 
 
-def counted_by_split(counting: pa.Table, cells: Iterable[pa.Table]) -> Iterator[Counted]:
+def counted_by_split(counting: Counting, cells: Iterable[pa.Table]) -> Iterator[Counted]:
     """Yield the answerable queries of every split; query metrics (``cells``) say which are."""
     answerable: set[str] = set()
     for table in cells:
-        answerable.update(table.filter(pc.greater(table["n_relevant"], 0))["query_id"].to_pylist())
+        answerable.update(one for one, n in column_values(table, "query_id", "n_relevant") if n)
     return splits_counted(counting, answerable)
 
 
-def splits_counted(counting: pa.Table, query_ids: Collection[str]) -> Iterator[Counted]:
-    """Yield the chosen queries of each split, in the order of their ids; weight 0 is left out.
-
-    ``counting`` has query_id, weight, split and cluster of every query, and its relevant documents
-    where :func:`rag_assets.evaluation.query_facts.with_shared_documents` added them.
-    """
+def splits_counted(counting: Counting, query_ids: Collection[str]) -> Iterator[Counted]:
+    """Yield the chosen queries of each split, in the order of their ids; weight 0 is left out."""
     chosen = sorted(
-        (row for row in counting.to_pylist() if row["query_id"] in query_ids and row["weight"]),
+        (row for row in counting if row["query_id"] in query_ids and row["weight"]),
         key=lambda row: str(row["query_id"]),
     )
     for split in sorted({row["split"] for row in chosen}):

@@ -70,7 +70,7 @@ def test_what_has_no_gold_answer_and_what_is_no_word() -> None:
 
 
 def mean_of(table: pa.Table, metric: str, **weights: float) -> float | None:
-    counting = facts_table(table["query_id"].to_pylist(), {}, weights, {}, {})
+    counting = facts_table(table["query_id"].to_pylist(), {}, weights, {}, {}).to_pylist()
     summary = answer_summary({AnswerCell("x", None): table}, counting, [metric], 0.95)
     rows = [row for row in summary.to_pylist() if row["questions"] == "all"]
     return rows[0]["mean"] if rows else None

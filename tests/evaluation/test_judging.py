@@ -136,17 +136,14 @@ def counted(documents: list[list[str]] | None, n: int) -> Counted:
 
 
 def test_the_documents_of_queries_that_stand_alone_are_known() -> None:
-    counting = pa.table({"query_id": ["a", "b", "c"], "cluster": ["a", "b", "c"]})
+    counting = [{"query_id": name, "cluster": name} for name in "abc"]
     qrels = pa.table(
         {"query_id": ["a", "b", "b", "b"], "document_id": ["x", "y", "x", "z"]}
         | {"grade": [1, 2, 1, 0]}
     )
-    assert with_shared_documents(counting, qrels)["documents"].to_pylist() == [
-        ["x"],
-        ["x", "y"],
-        [],
-    ]
-    declared = counting.set_column(1, "cluster", pa.array(["t", "t", "c"]))
+    shared = [row["documents"] for row in with_shared_documents(counting, qrels)]
+    assert shared == [["x"], ["x", "y"], []]
+    declared = [{**row, "cluster": "t"} for row in counting]
     assert with_shared_documents(declared, qrels) == declared
 
 

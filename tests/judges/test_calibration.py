@@ -84,7 +84,7 @@ def sample(drawn: set[str] = DRAWN, clusters: dict[str, str] | None = None) -> S
         {"query_id": one, "weight": 1.0, "split": "all", "cluster": (clusters or {}).get(one, one)}
         for one in IDS
     ]
-    (own,) = samples(pa.Table.from_pylist(rows), IDS, [])
+    (own,) = samples(rows, IDS, [])
     return Sample(own.counted, np.array([one in drawn for one in own.counted.query_ids]))
 
 

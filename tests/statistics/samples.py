@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.schemas import QUERY_METRICS
-from rag_assets.statistics.units import Units, units_of
+from rag_assets.statistics.units import Counting, Units, units_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,14 +53,9 @@ def counting(
     splits: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
     query_ids: Sequence[str] | None = None,
-) -> pa.Table:
+) -> Counting:
     """Return what counts of q0, q1, ...: by default all alike, each on its own."""
     query_ids = query_ids or [f"q{number}" for number in range(n)]
-    return pa.table(
-        {
-            "query_id": query_ids,
-            "weight": pa.array([1.0] * n if weights is None else weights, pa.float64()),
-            "split": ["all"] * n if splits is None else list(splits),
-            "cluster": query_ids if clusters is None else list(clusters),
-        }
-    )
+    columns = (query_ids, weights or [1.0] * n, splits or ["all"] * n, clusters or query_ids)
+    names = ("query_id", "weight", "split", "cluster")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -26,7 +26,7 @@ from rag_assets.statistics.paired_tests import (
     t_test_p_value,
     wilcoxon_p_value,
 )
-from rag_assets.statistics.units import Resampling, units_of
+from rag_assets.statistics.units import Counting, Resampling, units_of
 from tests.statistics.samples import Floats, alone, cell, column, counting
 
 QUICK = Resampling(resamples=1000)
@@ -34,7 +34,7 @@ NUMBERS = ("low", "high", "p_t", "effect_size", "detectable")
 
 
 def compare(
-    counts: pa.Table | None = None, **values: list[float | None]
+    counts: Counting | None = None, **values: list[float | None]
 ) -> list[dict[str, object]]:
     cells = {name: cell(found) for name, found in values.items()}
     counts = counting(len(next(iter(values.values())))) if counts is None else counts

@@ -249,8 +249,8 @@ def clusters_of(
     """Return the cluster of each question; None where none is known."""
     if not is_clustered(experiment):
         return None
-    facts = counting_of(lambda key: artifact(key).table())
-    names = dict(column_values(facts, "query_id", "cluster"))
+    counting = counting_of(lambda key: artifact(key).table())
+    names = {row["query_id"]: row["cluster"] for row in counting}
     return [names.get(one, one) for one in ids]
 
 
