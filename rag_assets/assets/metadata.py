@@ -24,7 +24,7 @@ from rag_assets.answers.summary_stage import GROUPS, answer_summary
 from rag_assets.engine.stage import Stage
 from rag_assets.evaluation.leaderboard import splits_of, summarise
 from rag_assets.evaluation.query_facts import facts_table
-from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.query_facts_stage import COUNTED, QUERY_FACTS_KEY
 from rag_assets.evaluation.ties import TIES
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import snapshot
@@ -86,7 +86,8 @@ def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
         return {}
     tables = {experiment.answer_cells[outcome.key["answerer"]]: outcome.artifact.table()}
     names, level = metric_names(experiment), experiment.statistics.confidence
-    rows, split = _rows_to_show(answer_summary(tables, facts.table(), names, level))
+    counting = facts.table().select(COUNTED).to_pylist()
+    rows, split = _rows_to_show(answer_summary(tables, counting, names, level))
     means = {str(row["metric"]): row["mean"] for row in rows if row["questions"] == GROUPS[0]}
     return {**_floats(means), **split}
 
