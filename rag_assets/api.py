@@ -274,7 +274,7 @@ def history(
 
 def gate(
     path: Path | str,
-    against: str = "anchor",
+    against: str | None = "anchor",
     *,
     store: Path | str | None = None,
     max_drop: float = 0.01,
@@ -283,6 +283,7 @@ def gate(
     split: str | None = None,
     retrievers: Sequence[str] = (),
     intersection: bool = False,
+    floors: Sequence[Mapping[str, object]] | Mapping[str, float] = (),
 ) -> Gate:
     """Say whether the last evaluation passes, fails, or nobody can tell, as ``rag-assets gate``.
 
@@ -290,7 +291,8 @@ def gate(
 
     Args:
         path: as for :func:`load_experiment`.
-        against: ``anchor``, ``previous``, or a part of the id of an evaluation.
+        against: ``anchor``, ``previous``, or a part of the id of an evaluation; None: with none,
+            floors alone count.
         store: as for :func:`evaluate`.
         max_drop: so much a mean may fall.
         alpha: chance that any of the 20 looks at an anchor fails without a drop.
@@ -298,21 +300,25 @@ def gate(
         split: whose queries; ``test`` where there is one when absent.
         retrievers: only these, answerers as ``plain@5``; all when empty.
         intersection: compare also where queries or labels differ, on those that are the same.
+        floors: as in an ``experiment.yaml``, whose floors count too: ``{"hit_rate@10": 0.8}``, or a
+            list of blocks.
 
     Returns:
         ``answer`` is ``pass``, ``fail`` or ``cannot tell``; ``checks`` has one for each retriever,
-        with the numbers, the reason and the causes.
+        with the numbers, the reason and the causes; ``floors`` one for each floor and retriever.
 
     Raises:
         NotEvaluated: there is nothing to compare, or nothing to compare with.
-        UsageError: the evaluations are not comparable, or a name is unknown.
+        UsageError: the evaluations are not comparable, a name is unknown, or a floor cannot be
+            read.
     """
     from rag_assets.analysis.gate import Rules
     from rag_assets.analysis.gate import gate as judge
     from rag_assets.analysis.result import EvaluationResult
+    from rag_assets.experiment.load import floors_of
     from rag_assets.pipeline.evaluation_names import open_evaluations
 
-    _, names = open_evaluations(path, store)
+    experiment, names = open_evaluations(path, store)
     return judge(
         EvaluationResult.current(names.root, split),
         names,
@@ -321,6 +327,7 @@ def gate(
         metric=metric,
         retrievers=retrievers,
         intersection=intersection,
+        floors=(*experiment.config.floors, *floors_of(floors)),
     )
 
 

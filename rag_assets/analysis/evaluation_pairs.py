@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -102,6 +102,11 @@ class EvaluationPair:
                 config = manifest.config
                 return Resampling(config["confidence"], config["resamples"], config["seed"])
         return Resampling()
+
+    @property
+    def confidence(self) -> float:
+        """The level at which the newer evaluation shows intervals."""
+        return float(self.new.configured("statistics").get("confidence", 0.95))
 
     @cached_property
     def counting(self) -> Counting:
@@ -235,6 +240,17 @@ class Drop:
 Drops = list[tuple[Drop | str, float | None]]
 """Of each retriever its drop, or why there is none; and p, corrected for all of a look."""
 
+
+class Mean(NamedTuple):
+    """A mean as it is shown, with its interval; ``reason`` says why there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    reason: str = "no question has a value"
+
+
 NO_VALUES = "no query has a value in both evaluations"
 
 
@@ -333,6 +349,10 @@ class MetricSource(ABC):
             chosen: the retrievers.
             alpha: level of all looks together; the interval has confidence 1 - alpha.
         """
+
+    @abstractmethod
+    def means(self, pair: EvaluationPair) -> dict[str, Mean]:
+        """Return what each has in the newer evaluation, over the compared queries of the split."""
 
     def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
         """Yield what else a gate says of a pair."""

@@ -15,6 +15,9 @@ chance of at most ``alpha``. A retriever
 What was looked at before is no new look: it gets the same answer again. What answers otherwise
 although nothing changed, as a language model may, is a new state each time. An evaluation
 that is not complete always fails.
+
+Beside the drops, or without them, stand floors (:mod:`rag_assets.analysis.floors`): one that is not
+reached fails the gate.
 """
 
 from __future__ import annotations
@@ -36,14 +39,16 @@ from rag_assets.analysis.evaluation_pairs import (
     MetricSource,
 )
 from rag_assets.analysis.findings import incomplete_parts
+from rag_assets.analysis.floors import FloorCheck, floor_checks, floors_sheet
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.analysis.sampled import SampledLabels, sampled_names
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
+from rag_assets.experiment.config import FloorConfig
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
 from rag_assets.plain_text import markdown
-from rag_assets.sheets.formats import four_places
+from rag_assets.sheets.formats import columns_of, four_places
 from rag_assets.sheets.notebook import Tabular
 from rag_assets.sheets.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet
 from rag_assets.statistics.paired_differences import LOOKS, fewest_falls, look_level
@@ -117,8 +122,8 @@ class Gate(Tabular):
     Attributes:
         experiment: its name.
         evaluation: id of the evaluation that passes or fails.
-        against: id of the one that it is compared with.
-        metric: with its cut-off.
+        against: id of the one that it is compared with; empty: with none, floors alone count.
+        metric: with its cut-off; empty likewise.
         split: the queries that count: ``all``, ``dev`` or ``test``.
         rules: what was allowed.
         look: which look at ``against`` this was; None: nothing changed, so there was nothing to
@@ -128,6 +133,7 @@ class Gate(Tabular):
         notes: what else a reader should know.
         subject: what is checked: ``retriever`` or ``answerer``.
         of_sample: which queries were drawn, where not all are asked.
+        floors: one a floor and retriever, or answerer.
     """
 
     experiment: str
@@ -142,12 +148,13 @@ class Gate(Tabular):
     notes: tuple[str, ...] = ()
     subject: str = "retriever"
     of_sample: str = ""
+    floors: tuple[FloorCheck, ...] = ()
 
     @property
     def answer(self) -> Answer:
-        """The worst answer of any retriever; an evaluation that is not complete fails."""
+        """The worst answer of any retriever or floor; an evaluation that is not complete fails."""
         answers = {check.answer for check in self.checks}
-        if self.incomplete or FAIL in answers:
+        if self.incomplete or FAIL in answers or any(floor.reason for floor in self.floors):
             return FAIL
         return CANNOT_TELL if CANNOT_TELL in answers else PASS
 
@@ -157,19 +164,27 @@ class Gate(Tabular):
         return self.answer == PASS
 
     def to_arrow(self) -> pa.Table:
-        """Return a row a retriever or answerer."""
-        return pa.Table.from_pylist(self.rows())
+        """Return a row a retriever or answerer, and a row a floor where there is one."""
+        rows = self.rows()
+        return pa.Table.from_pylist(
+            [{name: row.get(name) for name in columns_of(rows)} for row in rows]
+        )
 
     def _sheets(self) -> list[Sheet]:
-        return [self.sheet()]
+        return self.sheets()
 
     def as_json(self) -> Row:
         """Return everything as a mapping."""
-        content = {n: value for n, value in asdict(self).items() if n != "subject" and value != ""}
-        return {"answer": self.answer, "passed": self.passed, **content}
+        left_out = {"subject", "floors"}
+        content = {n: x for n, x in asdict(self).items() if n not in left_out and x != ""}
+        floors = {"floors": [floor.row for floor in self.floors]} if self.floors else {}
+        return {"answer": self.answer, "passed": self.passed, **content, **floors}
 
     def rows(self) -> list[Row]:
-        """Return one mapping a retriever or answerer."""
+        """Return one mapping a retriever or answerer, and then one a floor."""
+        return [*self._drop_rows(), *(floor.row for floor in self.floors)]
+
+    def _drop_rows(self) -> list[Row]:
         return [
             {
                 self.subject: check.retriever,
@@ -181,8 +196,17 @@ class Gate(Tabular):
             for check in self.checks
         ]
 
-    def sheet(self) -> Sheet:
-        """Return the checks, and below them why they come out so."""
+    def sheets(self) -> list[Sheet]:
+        """Return drops and floors, with the reasons below; the first title says the answer."""
+        split = "" if self.split == "all" else f", split {self.split}"
+        lead, on = f"gate {_WORDS[self.answer]}: {self.experiment}, ", f"{split}{self.of_sample}"
+        if not self.against:
+            missing = [f"incomplete: {text}" for text in self.incomplete]
+            return [floors_sheet(self.floors, f"{lead}floors{on}", missing)]
+        drops = self._drops(f"{lead}{self.metric}{on} against {self.against}")
+        return [drops, *([floors_sheet(self.floors, "floors")] if self.floors else [])]
+
+    def _drops(self, title: str) -> Sheet:
         bounds = ("low", "high")
         columns = (
             Column("answer", "result", TEXT, is_whole=True),
@@ -194,45 +218,64 @@ class Gate(Tabular):
             ),
             Column("p_adjusted", "p", P_VALUE),
         )
-        split = "" if self.split == "all" else f", split {self.split}"
-        name = f"{self.experiment}, {self.metric}{split}{self.of_sample}"
-        title = f"gate {_WORDS[self.answer]}: {name} against {self.against}"
-        return Sheet(title, columns, self.rows(), notes=[*_lines(self)])
+        return Sheet(title, columns, self._drop_rows(), notes=[*_lines(self)])
 
     def markdown(self) -> str:
         """Return the same for the page of a CI run."""
-        sheet = self.sheet()
-        lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
-        return f"### {sheet.title}\n\n{sheet.markdown()}\n{lines}"
+        parts = []
+        for sheet in self.sheets():
+            lines = "".join(f"- {markdown(' '.join(line.split()))}\n" for line in sheet.notes)
+            parts.append(f"### {sheet.title}\n\n{sheet.markdown()}\n{lines}")
+        return "\n".join(parts)
 
 
 def gate(
     new: EvaluationResult,
     names: EvaluationNames,
-    against: str,
+    against: str | None,
     rules: Rules,
     *,
     metric: str | None = None,
     retrievers: Collection[str] = (),
     intersection: bool = False,
+    floors: Sequence[FloorConfig] = (),
 ) -> Gate:
     """Judge an evaluation, and keep the look where one was needed.
 
     Args:
         new: the evaluation; its split counts.
         names: finds the evaluation to compare with.
-        against: ``previous``, ``anchor``, or a part of an id.
+        against: ``previous``, ``anchor``, or a part of an id; None: floors alone count.
         rules: what is allowed.
         metric: the primary one when absent; of answerers their headline.
         retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
             both evaluations have when empty.
         intersection: compare also where queries or labels differ, on those that are the same.
+        floors: what has to be reached besides.
 
     Raises:
-        UsageError: the evaluations are not comparable, or a name is unknown.
+        UsageError: the evaluations are not comparable, a name is unknown, a floor cannot be read,
+            or there is nothing to judge by.
         NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
         StoreError: the look cannot be kept.
     """
+    judged = Gate(
+        experiment=new.evaluation.experiment,
+        evaluation=new.evaluation.evaluation_id,
+        against="",
+        metric="",
+        split="",
+        rules=rules,
+        look=None,
+        incomplete=tuple(incomplete_parts(new)),
+        checks=(),
+        of_sample=new.of_sample,
+        floors=tuple(floor_checks(new, floors, retrievers)),
+    )
+    if against is None:
+        if not floors:
+            raise UsageError("a gate needs an evaluation to compare with, or a floor")
+        return replace(judged, split=new.split)
     source = chosen_source(new, metric, retrievers)
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
@@ -243,19 +286,15 @@ def gate(
     look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
     if not source.is_of_answers:
         checks = [_broken(pair, check) or check for check in checks]
-    return Gate(
-        experiment=new.evaluation.experiment,
-        evaluation=new.evaluation.evaluation_id,
+    return replace(
+        judged,
         against=old.evaluation.evaluation_id,
         metric=str(source.metric),
         split=pair.split,
-        rules=rules,
         look=look,
-        incomplete=tuple(incomplete_parts(new)),
         checks=tuple(checks),
         notes=tuple(_notes(pair, retrievers, checks)),
         subject=source.subject,
-        of_sample=new.of_sample,
     )
 
 

@@ -23,6 +23,7 @@ from rag_assets.analysis.evaluation_pairs import (
     Drops,
     EstimatedSource,
     EvaluationPair,
+    Mean,
     MetricSource,
     detectable_drop,
     is_answerer,
@@ -37,9 +38,10 @@ from rag_assets.analysis.judged import (
 )
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row
 from rag_assets.analysis.sampled import SampledLabels
+from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.stage import answers_key
-from rag_assets.answers.summary_stage import comparable
+from rag_assets.answers.summary_stage import answer_summary, comparable
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.judges.calibration import (
@@ -49,6 +51,7 @@ from rag_assets.judges.calibration import (
     Sample,
     difference_row,
     judged_answers,
+    labels_with_verdicts,
     mean_row,
 )
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
@@ -57,7 +60,7 @@ from rag_assets.pipeline.history import COSTS, History, recorded_judge
 from rag_assets.schemas import ANSWER_VERDICTS
 from rag_assets.sheets.sheet import SIGNED, Column
 from rag_assets.statistics.comparisons import difference, holm
-from rag_assets.statistics.intervals import largest_value, number_or_none
+from rag_assets.statistics.intervals import intervals, largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences, look_p_values
 from rag_assets.statistics.paired_tests import spread
 from rag_assets.statistics.units import SAME, Floats, Units, counted_by_split, weighted_mean
@@ -107,6 +110,19 @@ class Retrieval(MetricSource):
         ]
         return list(zip(drops, adjusted, strict=True))
 
+    def means(self, pair: EvaluationPair) -> dict[str, Mean]:
+        """Return the means over answerable queries, with the intervals of the leaderboard."""
+        column, means = self.metric.column, {}
+        for name, table in pair.new_cells.items():
+            cell = {0: table.select(["query_id", "n_relevant", column])}
+            rows = intervals(cell, pair.counting, pair.confidence).to_pylist()
+            means[name] = _mean(rows[0]) if rows else Mean(None)
+        return means
+
+
+def _mean(row: Row) -> Mean:
+    return Mean(row["mean"], row["low"], row["high"], row["n"])
+
 
 def _drop(
     paired: PairedDifferences,
@@ -152,6 +168,15 @@ class Answers(Retrieval):
             key: comparable(table, reads_gold=key.rpartition("@")[0] in golds)
             for key, table in result.answer_metrics.items()
         }
+
+    def means(self, pair: EvaluationPair) -> dict[str, Mean]:
+        """Return the means over all questions, as the leaderboard of answers has them."""
+        column, tables = self.metric.column, pair.new.answer_metrics
+        cells = {AnswerCell(name, None): one for name, one in tables.items()}
+        cells = {cell: one for cell, one in cells.items() if column in one.column_names}
+        summary = answer_summary(cells, pair.counting, [column], pair.confidence).to_pylist()
+        rows = {row["answerer"]: row for row in summary if row["questions"] == "all"}
+        return {cell.name: _mean(rows[cell.name]) for cell in cells if cell.name in rows}
 
     def history(self, history: History, since: str) -> list[Row]:
         """Return the means of answerers, who stand where retrievers do."""
@@ -243,6 +268,20 @@ class JudgedAnswers(EstimatedSource):
             drops.append(_judged_drop(row, mean, alpha))
         adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
         return list(zip(drops, adjusted, strict=True))
+
+    def means(self, pair: EvaluationPair) -> dict[str, Mean]:
+        """Return the calibrated means; what a judge says alone is none."""
+        sample, labels = _sample(pair), pair.new.answer_labels
+        if sample is None:
+            return {}
+        elsewhere = labels_with_verdicts(labels, self._verdicts(pair.new))
+        means = {}
+        for name, table in self.judged(pair.new, labels).items():
+            of = name, JUDGED_CORRECT, table, sample, pair.confidence, elsewhere
+            row = mean_row(*of)
+            reason = f"it is not calibrated: {row['reason']}"
+            means[name] = Mean(row["calibrated"], row["low"], row["high"], row["n"], reason)
+        return means
 
     def change_notes(self, pair: EvaluationPair) -> Iterator[str]:
         """Yield that the judge is another one."""

@@ -18,6 +18,7 @@ from rag_assets.analysis.evaluation_pairs import (
     Drops,
     EstimatedSource,
     EvaluationPair,
+    Mean,
     detectable_drop,
     pair_sentence,
 )
@@ -140,6 +141,15 @@ class SampledLabels(EstimatedSource):
         drops = [_drop(estimator, name, len(pair.queries), alpha) for name in chosen]
         adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
         return list(zip(drops, adjusted, strict=True))
+
+    def means(self, pair: EvaluationPair) -> dict[str, Mean]:
+        """Return the estimates, with the intervals that speak of questions like these."""
+        estimator, n = self._estimator(pair.new, pair.queries), len(pair.queries)
+        of_questions = estimator.estimates("questions", pair.confidence).items()
+        return {
+            name: Mean(one.value, finite(one.low), finite(one.high), n)
+            for name, one in of_questions
+        }
 
     def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return a row a pair of retrievers, read as "the second minus the first".

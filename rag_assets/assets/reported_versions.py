@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from rag_assets.assets.floor_checks import floors_at
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -85,8 +86,9 @@ class ReportedVersions:
         # What only its checks read: they are run again.
         severity = (experiment.baseline, experiment.config.checks.regression)
         checked = severity if key.asset == "comparisons" else ()
+        floors = [[str(one), *one.of] for one in floors_at(experiment, key.asset)]
         own = self._pipeline.data_version(artifact, key)
-        return fingerprint([artifact.manifest.fingerprint, own, inputs, *checked])
+        return fingerprint([artifact.manifest.fingerprint, own, inputs, *checked, *floors])
 
     def _state_above(self, key: ArtifactKey) -> str | None:
         """Hash the versions of what lies outside of the experiment; empty where nothing does."""

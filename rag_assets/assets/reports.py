@@ -19,6 +19,7 @@ import dagster as dg
 
 from rag_assets.assets import metadata
 from rag_assets.assets.execution import without_foreign
+from rag_assets.assets.floor_checks import floor_check
 from rag_assets.assets.metadata import DIGITS
 from rag_assets.assets.names import asset_key, partition_key
 from rag_assets.assets.reported_versions import (
@@ -230,7 +231,8 @@ def checked(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions, and yield the results."""
     asset = asset_key(pipeline.experiment.name, stage.name)
-    yield from evaluations(asset, results_of(pipeline, stage, outcomes))
+    floors = floor_check(pipeline.experiment, stage.name)
+    yield from evaluations(asset, results_of(pipeline, stage, outcomes, floors))
 
 
 MAX_LISTED = 5
@@ -248,7 +250,7 @@ def check_specs(
             description=check.meaning,
             partitions_def=partitions,
         )
-        for check in checks_of(stage)
+        for check in (*checks_of(stage), *floor_check(experiment, stage.name))
     ]
 
 

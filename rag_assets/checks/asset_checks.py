@@ -225,16 +225,20 @@ def checks_of(stage: Stage) -> tuple[Check, ...]:
     return _OF_RUNS if isinstance(stage, RunsStage) else CHECKS.get(stage.name, ())
 
 
-def results_of(pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome]) -> list[CheckResult]:
+def results_of(
+    pipeline: Pipeline, stage: Stage, outcomes: Iterable[Outcome], more: Iterable[Check] = ()
+) -> list[CheckResult]:
     """Check partitions that are up to date; a check that nobody asked for has no result.
+
+    ``more`` are checks of the stage beside :func:`checks_of`.
 
     Raises:
         MissingArtifact: what a check reads is not in the store.
     """
-    inputs = CheckInputs(pipeline)
+    inputs, checks = CheckInputs(pipeline), (*checks_of(stage), *more)
     results = [
         (check, outcome.key, check.find(Partition(inputs, outcome.key, outcome.artifact)))
         for outcome in outcomes
-        for check in checks_of(stage)
+        for check in checks
     ]
     return [CheckResult(check, key, result) for check, key, result in results if result is not None]

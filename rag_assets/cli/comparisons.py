@@ -192,7 +192,10 @@ def print_gate(
     answerers: tuple[str, ...],
     metric: str | None,
     split: str | None,
-    against: str,
+    against: str | None,
+    at_least: tuple[tuple[str, float], ...],
+    at_most: tuple[tuple[str, float], ...],
+    bound: bool,
     max_drop: float,
     alpha: float,
     unknown: Literal["pass", "fail"] | None,
@@ -200,6 +203,17 @@ def print_gate(
     form: str,
 ) -> None:
     """Pass or fail the last evaluation of PATH, or say that nobody can tell."""
+    sides = (("at_least", "lower", at_least), ("at_most", "upper", at_most))
+    floors = [
+        {"metric": name, side: limit, "bound": end if bound else "value"}
+        for side, end, limits in sides
+        for name, limit in limits
+    ]
+    if not floors:
+        refuse_given(["bound"], "belongs to --at-least and --at-most")
+    if against is None:
+        compared = ["metric", "max_drop", "alpha", "intersection", "unknown"]
+        refuse_given(compared, "belongs to --against")
     try:
         outcome = gate(
             path,
@@ -211,6 +225,7 @@ def print_gate(
             split=split,
             retrievers=cell_names(retrievers, answerers),
             intersection=intersection,
+            floors=floors,
         )
     except NotEvaluated as error:
         raise UsageError(str(error)) from error  # not to be mistaken for a regression
@@ -219,9 +234,9 @@ def print_gate(
     elif form == "markdown":
         print_data(outcome.markdown())
     else:
-        sheet = outcome.sheet()
-        title = {} if outcome.passed else {sheet.title: _STYLES[outcome.answer]}
-        print_rows(outcome.rows(), form, lambda: [sheet], styles={**_STYLES, **title})
+        sheets = outcome.sheets()
+        title = {} if outcome.passed else {sheets[0].title: _STYLES[outcome.answer]}
+        print_rows(outcome.rows(), form, lambda: sheets, styles={**_STYLES, **title})
     if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):
         pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
         print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")

@@ -21,6 +21,7 @@ from rag_assets.cli.options import (
     TOP_KS,
     Command,
     Integer,
+    Limit,
     Number,
     choice,
     flag,
@@ -296,9 +297,13 @@ GATE = Command(
     a metric of answers, and for what a sample of labels estimates. An evaluation that is not
     complete, or in which a query failed, always fails.
 
-    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, or the queries or labels differ.
+    `floors` of experiment.yaml, --at-least and --at-most say what a metric has to be, whatever it
+    was before; who does not reach it fails. With them --against may be left out.
 
-    Example: rag-assets gate data/handbook --against anchor
+    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, a floor that cannot be read, or the
+    queries or labels differ.
+
+    Example: rag-assets gate data/handbook --against anchor --at-least hit_rate@10=0.8
     """,
     PATH,
     STORE,
@@ -308,9 +313,26 @@ GATE = Command(
     SPLIT,
     option(
         "--against",
-        required=True,
         metavar="WHAT",
         help="An earlier evaluation: previous, anchor, or a part of its id.",
+    ),
+    option(
+        "--at-least",
+        multiple=True,
+        type=Limit(),
+        metavar="METRIC=X",
+        help="A mean must be at least this, such as hit_rate@10=0.8. Can be repeated.",
+    ),
+    option(
+        "--at-most",
+        multiple=True,
+        type=Limit(),
+        metavar="METRIC=X",
+        help="A mean may be at most this, such as fp@10=2. Can be repeated.",
+    ),
+    flag(
+        "--bound",
+        "Ask --at-least of the lower bound of the interval, and --at-most of the upper one.",
     ),
     option("--max-drop", type=Number(0, 1), default=0.01, help="A mean may drop by this much."),
     option(

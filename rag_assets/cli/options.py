@@ -54,6 +54,24 @@ class Integer(_Finite, click.IntRange):
     """An integer in a range, of which help says what matters."""
 
 
+class Limit(click.ParamType[Any]):
+    """A metric and a number with ``=`` between, as ``(metric, number)``."""
+
+    name = "metric=number"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 (click's signature)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[str, float]:
+        """Return both; the metric may have a ``=`` of its own."""
+        metric, _, number = value.rpartition("=")
+        if not metric:
+            self.fail(f"{shortened(value)} is no METRIC=NUMBER, such as recall@10=0.8.", param, ctx)
+        return metric.strip(), Number().convert(number, param, ctx)
+
+
 PLACE = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from rag_assets.answers.answerers import GOLD, NONE, AnswererOptions
 from rag_assets.answers.generators import LlmGenerator
+from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.chunking.index_texts import IndexText, template_of
@@ -357,6 +358,14 @@ class Blocks:
             problem = f"needs a cut-off, such as {metric.column}@{max(config.top_k)}"
             raise KeyProblem(("primary",), problem)
         return metric
+
+    def check_floors(self) -> None:
+        """Refuse a floor of no metric; whether an evaluation has it is seen when it is read."""
+        for floor in self.config.floors:
+            measure = floor.metric.partition("@")[0]
+            if measure not in METRICS and not measure.startswith(("judged_correct", "sampled_")):
+                with naming("floors"):
+                    parse_metric(floor.metric)
 
 
 def _metric(name: str, *location: int | str) -> Metric:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     StringConstraints,
     field_validator,
@@ -19,13 +23,22 @@ from rag_assets.answers.answerers import GENERATOR_TYPES, AnswererOptions, Answe
 from rag_assets.answers.generators import Generator
 from rag_assets.chunking.chunker import CHUNKING_TYPES, Chunker
 from rag_assets.compute.compute import ComputeConfig
+from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.names import checked_experiment_name, checked_name
 from rag_assets.judges.base import Judge
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.models.model_names import DEFAULT_MODEL
-from rag_assets.options import Depth, FileOptions, KeyProblem, LazyTaggedUnion, Number, Options
+from rag_assets.options import (
+    Depth,
+    FileOptions,
+    KeyProblem,
+    LazyTaggedUnion,
+    Number,
+    Options,
+    shown_value,
+)
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES, QuerySet
 from rag_assets.retrieval.base import ORIGINAL, UNCHUNKED, Retriever
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
@@ -196,6 +209,77 @@ class ChecksConfig(Options):
     drift: DriftConfig = DriftConfig()
 
 
+def _checked_criterion(criterion: str) -> str:
+    if criterion == "tag" or criterion.partition(".")[0] in ("query", "document"):
+        return criterion
+    raise ValueError(f"must be tag, query.<field> or document.<field>; found {criterion!r}")
+
+
+class FloorConfig(Options):
+    """What a metric has to be, whatever it was before; no result and no fingerprint depends on it.
+
+    Of a metric that is better when lower it is ``at_most``, not ``at_least``. With ``bound`` an end
+    of the interval counts, not the value: ``lower`` for ``at_least``, ``upper`` for ``at_most``.
+    ``where`` keeps to the questions of a slice, such as ``{tag: billing}``; of several all must
+    hold. ``of`` names retrievers, or answerers as ``plain@5``; without it all count.
+    """
+
+    metric: str = Field(min_length=1)
+    at_least: Number | None = None
+    at_most: Number | None = None
+    bound: Literal["value", "lower", "upper"] = "value"
+    where: dict[Annotated[str, AfterValidator(_checked_criterion)], str | bool | int | float] = (
+        Field(default_factory=dict)
+    )
+    of: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_one_side(self) -> Self:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("give at_least or at_most, one of them")
+        if self.at_least is not None and lower_is_better(self.metric):
+            problem = f"{self.metric} is better when lower; write at_most"
+            raise KeyProblem(("at_least",), problem)
+        if self.bound not in ("value", "upper" if self.at_least is None else "lower"):
+            side = "at_most" if self.at_least is None else "at_least"
+            raise KeyProblem(("bound",), f"the {self.bound} one does not go with {side}")
+        return self
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What ``where`` asks for, as texts, as slices have them."""
+        pairs = self.where.items()
+        return {by: one if isinstance(one, str) else json.dumps(one) for by, one in pairs}
+
+    def __str__(self) -> str:
+        """Return it in words: ``hit_rate@10 >= 0.8 (lower bound) where tag is billing``."""
+        sign, limit = ("<=", self.at_most) if self.at_least is None else (">=", self.at_least)
+        bound = "" if self.bound == "value" else f" ({self.bound} bound)"
+        where = " and ".join(f"{by} is {value}" for by, value in self.values.items())
+        return f"{self.metric} {sign} {limit:g}{bound}{f' where {where}' if where else ''}"
+
+
+def _listed_floors(given: object) -> object:
+    """Return what ``{metric: limit}`` stands for: what is better decides on which side it lies."""
+    if not isinstance(given, Mapping):
+        return given
+    floors = []
+    for metric, limit in given.items():
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not isfinite(limit):
+            raise KeyProblem((str(metric),), f"must be a number; found {shown_value(limit)}")
+        side = "at_most" if lower_is_better(str(metric)) else "at_least"
+        floors.append(FloorConfig.model_validate({"metric": str(metric), side: limit}))
+    return floors
+
+
+Floors = Annotated[
+    tuple[FloorConfig, ...],
+    BeforeValidator(
+        _listed_floors, json_schema_input_type=tuple[FloorConfig, ...] | dict[str, Number]
+    ),
+]
+
+
 class ContextConfig(Options):
     """How the text that a retriever returns is measured.
 
@@ -259,6 +343,7 @@ class ExperimentConfig(Options):
     measurements: MeasurementsConfig = MeasurementsConfig()
     context: ContextConfig = ContextConfig()
     checks: ChecksConfig = ChecksConfig()
+    floors: Floors = ()
     filters: Annotated[bool, Field(strict=True)] = False
     schedule: ScheduleConfig | None = None
     deps: dict[Literal["documents", "queries", "qrels"], list[AssetName]] = Field(

@@ -16,6 +16,7 @@ from rag_assets.experiment.completion import Blocks, check_known, naming
 from rag_assets.experiment.config import (
     DatasetConfig,
     ExperimentConfig,
+    FloorConfig,
     RetrieverConfig,
 )
 from rag_assets.experiment.experiment import Experiment
@@ -136,6 +137,20 @@ def experiment_in_code(
     return _experiment(source, {**data, "dataset": dataset, "retrievers": retrievers})
 
 
+def floors_of(given: object) -> tuple[FloorConfig, ...]:
+    """Return floors that are given in code, as an ``experiment.yaml`` has them.
+
+    Raises:
+        ConfigError: they are not valid; names the key.
+    """
+    data = {"floors": given}
+    try:
+        return ExperimentConfig.model_validate(data).floors
+    except ValidationError as error:
+        location, problem = first_problem(error, data)
+        raise ConfigError(problem, key=dotted(location)) from error
+
+
 def _experiment(
     source: Path, data: Mapping[str, Any], yaml_file: YamlFile | None = None
 ) -> Experiment:
@@ -183,6 +198,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     metrics = blocks.metrics()
     extra = tuple(metric for metric in metrics if metric.cutoff is not None)
     primary = blocks.primary(metrics)
+    blocks.check_floors()
     generators = {name: blocks.generator(name, one) for name, one in config.generators.items()}
     answerers = {
         name: blocks.answerer(name, one, has_labels=has_labels)
