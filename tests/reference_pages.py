@@ -85,6 +85,8 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",
     "checks": "[how grave a failed check is](#checks), and where [drift](../drift.md) begins",
+    "floors": "[what a metric has to be](#floors), whatever it was: `{metric: number}`, or a list "
+    "of blocks ([history.md](../history.md#floors))",
     "filters": "whether all base retrievers keep to what a query's metadata asks for "
     "([filters.md](../filters.md))",
     "schedule": "[when Dagster evaluates it again](#schedule)",
@@ -105,6 +107,7 @@ BLOCKS: Mapping[str, type[Options]] = {
     "context": config.ContextConfig,
     "checks": ChecksConfig,
     "checks.drift": DriftConfig,
+    "floors": config.FloorConfig,
     "schedule": ScheduleConfig,
     "compute": ComputeConfig,
     "online": config.OnlineConfig,

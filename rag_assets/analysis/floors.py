@@ -82,8 +82,9 @@ def floor_checks(
 def _questions(
     result: EvaluationResult, source: MetricSource, floor: FloorConfig
 ) -> EvaluationPair:
-    """Return the evaluation, beside itself, on the questions that a floor is about."""
+    """Return the evaluation, beside itself, on the questions of the split that a floor is about."""
     source.check(result)
+    source.split(result)
     queries = frozenset(result.queries["query_id"].to_pylist())
     for criterion, value in floor.values.items():
         if criterion.startswith(DOCUMENT):

@@ -196,6 +196,10 @@ class Gate(Tabular):
             for check in self.checks
         ]
 
+    def sheet(self) -> Sheet:
+        """Return the first of :meth:`sheets`."""
+        return self.sheets()[0]
+
     def sheets(self) -> list[Sheet]:
         """Return drops and floors, with the reasons below; the first title says the answer."""
         split = "" if self.split == "all" else f", split {self.split}"

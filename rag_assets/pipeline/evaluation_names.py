@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -97,7 +98,9 @@ def register(experiment: Experiment, settings: StoreSettings) -> None:
         check_name(experiment, settings)
         listed, source = registered(settings), str(experiment.source)
         if listed.get(experiment.name) != source:
-            write_text(settings.registry, json.dumps({**listed, experiment.name: source}, indent=1))
+            place = {_PLACE: str(settings.registry.parent.absolute())}
+            entries = {**place, **listed, experiment.name: source}
+            write_text(settings.registry, json.dumps(entries, indent=1))
 
 
 def check_name(experiment: Experiment, settings: StoreSettings) -> None:
@@ -135,12 +138,26 @@ def is_source(listed: str, experiment: Experiment) -> bool:
 
 
 def registered(settings: StoreSettings) -> dict[str, str]:
-    """Return name -> source of every experiment on the list; what is damaged is left out."""
+    """Return name -> source of every experiment on the list; what is damaged is left out.
+
+    If the list was moved, or copied, with the sources, as a cache is that another machine restores,
+    they lie as they did, seen from it.
+    """
     try:
         entries = json.loads(settings.registry.read_text(encoding="utf-8")).items()
     except (OSError, ValueError, AttributeError):
         return {}
-    return {name: src for name, src in entries if isinstance(src, str) and "/" not in name}
+    listed = {name: src for name, src in entries if isinstance(src, str) and "\0" not in src}
+    here = settings.registry.parent.absolute()
+    there = listed.pop(_PLACE, str(here))
+    for name, source in listed.items() if there != str(here) else ():
+        moved = Path(os.path.normpath(here / os.path.relpath(source, there)))
+        listed[name] = str(moved) if moved.exists() else source
+    return {name: source for name, source in listed.items() if "/" not in name}
+
+
+_PLACE = "/"
+"""Stands on the list for the folder in which it was written: no experiment has such a name."""
 
 
 class EvaluationNames:

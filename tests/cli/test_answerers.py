@@ -173,6 +173,24 @@ def test_a_gate_of_answers(over: Invoke) -> None:
     assert "give one of them" in both.stderr
 
 
+def test_floors_of_answers(run: Invoke) -> None:
+    """What they are compared with is the mean that the leaderboard of answers has."""
+    board = parsed(run("leaderboard", "--answers", "--format", "json"))
+    for metric in ("answer_f1", "abstained", "abstention_f1"):
+        means = {f"{row['answerer']}@{row['top_k'] or '-'}": row[metric] for row in board}
+        limit = means["official@-"]
+        words = ("--at-least", f"{metric}={limit!r}", "--answerer", "official@-")
+        (floor,) = parsed(run("gate", *words, "--format", "json"))["floors"]
+        assert (floor["name"], floor["value"]) == ("official@-", pytest.approx(limit))
+        failed = run("gate", "--at-least", f"{metric}={limit + 1e-6!r}", *words[2:])
+        assert failed.exit_code == 1, failed.output
+        at_most = run("gate", "--at-most", f"{metric}={limit!r}", *words[2:], "--format", "json")
+        assert parsed(at_most)["passed"]
+    refused = run("gate", "--at-least", "nugget_v_strict=0.5")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "the floor nugget_v_strict >= 0.5 cannot be read: " in refused.stderr
+
+
 def test_a_gate_says_what_answers_can_show(twice: Tiny, tmp_path: Path, invoke: Invoke) -> None:
     worse = twice.copy_to(tmp_path / "copy")
     write_predictions(worse, {f"q{n}": "no" for n in range(1, 8)})

@@ -224,7 +224,7 @@ def test_one_experiment_by_several_paths(invoke: Invoke, tiny: Path, store: Path
     (tiny / "experiment.yaml").write_text("top_k: [1]\n", encoding="utf-8")
     assert invoke("evaluate", tiny, *options).exit_code == 0, "it has a YAML file now"
     known = json.loads((store / "experiments.json").read_text(encoding="utf-8"))
-    assert known == {"tiny": str(tiny / "experiment.yaml")}
+    assert known == {"/": str(store), "tiny": str(tiny / "experiment.yaml")}
 
 
 def _in_the_way(store: Path, where: str) -> Path:

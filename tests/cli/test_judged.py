@@ -78,6 +78,12 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     assert gate.exit_code == 0, gate.output  # equal answers: nothing has to be known of them
     refused = run("compare", "--metric", "judged_correct")
     assert refused.exit_code != 0
+    floored = run(
+        "gate", "--at-least", "judged_correct=0", "--cannot-tell", "pass", "--against", "latest"
+    )
+    assert (floored.exit_code, floored.stdout) == (2, "")
+    said = "the floor judged_correct >= 0 cannot be read: it is not calibrated: "
+    assert said in " ".join(floored.stderr.split())
     assert "no calibrated judged_correct:strict" in refused.stderr
     page = render(EvaluationTable.current(tiny.artifacts))
     assert "no labels of people, so its verdicts count nowhere" in page
@@ -94,6 +100,17 @@ def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
     assert "unknown judge 'kind'" in unknown.stderr
     sliced = run("leaderboard", "--by", "tag", "--metric", "judged_correct:strict")
     assert sliced.exit_code != 0
+
+
+def test_floors_of_calibrated_verdicts(run: Invoke) -> None:
+    rows = parsed(run("leaderboard", "--answers", "--format", "json"))
+    means = {f"{row['answerer']}@-": row["judged_correct:strict"] for row in rows}
+    lows = {f"{row['answerer']}@-": row["judged_correct:strict_low"] for row in rows}
+    passed = run("gate", "--at-least", "judged_correct=0.3", "--bound", "--format", "json")
+    floors = parsed(passed)["floors"]
+    assert {floor["name"]: floor["value"] for floor in floors} == pytest.approx(means)
+    assert {floor["name"]: floor["low"] for floor in floors} == pytest.approx(lows)
+    assert run("gate", "--at-most", "judged_correct=0.3").exit_code == 1
 
 
 def test_a_swapped_judge_is_no_regression(run: Invoke) -> None:

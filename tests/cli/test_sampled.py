@@ -139,6 +139,27 @@ def test_ratios_are_refused_in_one_line(run: Invoke, metric: str) -> None:
         assert "Traceback" not in refused.stderr
 
 
+def test_floors_of_estimates(run: Invoke) -> None:
+    rows = parsed(run("leaderboard", "--format", "json"))
+    values = {row["retriever"]: row["value"] for row in rows if row["metric"] == "dcg@5"}
+    gated = run("gate", "--at-least", f"sampled_dcg={min(values.values())!r}", "--format", "json")
+    floors = parsed(gated)["floors"]
+    assert {floor["name"]: floor["value"] for floor in floors} == pytest.approx(values)
+    assert run("gate", "--at-least", "sampled_dcg@5=99").exit_code == 1
+    for metric, problem in (
+        ("sampled_ndcg", "judge whole questions for it"),
+        ("sampled_dcg@50", "is deeper than the sample"),
+        ("dcg@5", "had no labels when it was evaluated"),
+    ):
+        refused = run("gate", "--at-least", f"{metric}=0")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert problem in " ".join(refused.stderr.split())
+    assert (
+        "--split does not apply"
+        in run("gate", "--at-least", "sampled_dcg=0", "--split", "test").stderr
+    )
+
+
 def test_the_gate_compares_by_the_newer_sample(tmp_path: Path, invoke: Invoke) -> None:
     """Both evaluations are estimated by one sample, as two retrievers of one would be."""
     tiny = made(tmp_path, labels=False)

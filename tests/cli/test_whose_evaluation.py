@@ -136,6 +136,26 @@ def test_without_the_list_the_evaluation_tells_whose_it_is(
         open_experiment(other, settings)
 
 
+def test_a_store_that_was_copied_with_its_sources_is_theirs(
+    two: tuple[Path, Path, Path], tmp_path: Path, invoke: Invoke
+) -> None:
+    """As a cache is that is restored elsewhere, while what it was made of is still there."""
+    mine, _, store = two
+    copied = tmp_path / "elsewhere"
+    shutil.copytree(store.parent, copied)
+    here, store_here = copied / mine.relative_to(store.parent), copied / "store"
+    assert invoke("leaderboard", here, "--store", store_here).exit_code == 0
+    again = invoke("evaluate", here, "--store", store_here)
+    assert again.exit_code == 0, again.output
+    assert "taken by" in invoke("leaderboard", mine, "--store", store_here).stderr
+    listed = json.loads((store_here / "experiments.json").read_text(encoding="utf-8"))
+    assert listed == {"/": str(store_here), "g": str(here)}
+    moved = tmp_path / "moved"  # without its sources it is still that of the old ones
+    shutil.copytree(store, moved)
+    assert invoke("leaderboard", mine, "--store", moved).exit_code == 0
+    assert "taken by" in invoke("leaderboard", here, "--store", moved).stderr
+
+
 def test_a_source_that_nobody_may_look_at_is_there(
     two: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

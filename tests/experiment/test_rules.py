@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,32 @@ def test_no_fingerprint_holds_the_schedule(tmp_path: Path) -> None:
     tiny.write_config()
     assert tiny.pipeline().experiment.config.schedule is not None
     assert tiny.run() == set()
+
+
+def test_floors(load: Load) -> None:
+    short = load("floors: {hit_rate@10: .8, fp@3: 2, grounded: .9}\n").config.floors
+    assert [str(floor) for floor in short] == ["hit_rate@10 >= 0.8", "fp@3 <= 2", "grounded >= 0.9"]
+    where = "{metric: mrr, at_least: .8, bound: lower, where: {tag: billing, query.year: 2024}}"
+    (floor,) = load(f"floors: [{where}]\n").config.floors
+    assert str(floor) == "mrr >= 0.8 (lower bound) where tag is billing and query.year is 2024"
+
+
+@pytest.mark.parametrize(
+    ("floors", "problem"),
+    [
+        ("{mrr: high}", "`floors.mrr`: must be a number; found 'high'"),
+        ("{mrr: true}", "`floors.mrr`: must be a number; found True"),
+        ("{mrr: .nan}", "`floors.mrr`: must be a number; found nan"),
+        ("{mrrr: .8}", "`floors`: unknown metric 'mrrr' (did you mean 'mrr'?)"),
+        ("3", "`floors`: must be a list; found 3"),
+        ("[{metric: mrr}]", "`floors.0`: give at_least or at_most, one of them"),
+        ("[{metric: mrr, at_least: .1, at_most: .2}]", "give at_least or at_most, one of them"),
+        ("[{metric: fp@3, at_least: 2}]", "fp@3 is better when lower; write at_most"),
+        ("[{metric: mrr, at_most: .2, bound: lower}]", "the lower one does not go with at_most"),
+        ("[{metric: mrr, at_least: .2, where: {tags: x}}]", "must be tag, query.<field> or"),
+        ("[{metrics: mrr}]", "unknown key 'metrics' (did you mean 'metric'?)"),
+    ],
+)
+def test_floors_that_are_none(load: Load, floors: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        load(f"floors: {floors}\n")

@@ -136,6 +136,27 @@ def test_context_precision_without_labels(travel: Travel) -> None:
     journey.run("gate", LAB, "--metric", "context_precision@3", fails=True)
 
 
+def test_floors(travel: Travel) -> None:
+    """A wrong one is told; then they gate without an anchor, of a slice, and beside a drop."""
+    journey = travel(Row("complete", "bm25", "file", "answers", "10", "empty", "nothing", "gate"))
+    folder = journey.folder
+    folder.config["floors"] = {"ndgc@3": 0.1}
+    folder.write_config()
+    assert "unknown metric 'ndgc@3'" in journey.run("evaluate", LAB, fails=True).stderr
+    folder.config["floors"] = {"recall@3": 0.1, "abstained": 0.9}
+    folder.write_config()
+    journey.run("evaluate", LAB)
+    assert "gate passed: lab, floors" in journey.run("gate", LAB).stdout
+    folder.config["floors"] = [{"metric": "abstained", "at_most": 0.0, "of": ["read@3"]}]
+    folder.write_config()
+    assert "0 partitions computed" in journey.run("evaluate", LAB).stdout
+    for form in ("table", "json", "markdown", "csv"):
+        assert journey.run("gate", LAB, "--against", "previous", "--format", form).code == 1
+    assert journey.run("gate", LAB, "--format", "json").code == 1
+    refused = journey.run("gate", LAB, "--at-least", "ndcg@77=0.1", fails=True)
+    assert "the floor ndcg@77 >= 0.1 cannot be read" in refused.stderr
+
+
 def test_nuggets(travel: Travel) -> None:
     """A wrong line is told; then half of the answers support their nugget, and a gate reads it."""
     journey = travel(Row("complete", "bm25", "file", "answers", "10", "empty", "nothing", "gate"))

@@ -74,7 +74,10 @@ TOPICS: Mapping[str, str] = {
 """Command and what of it -> its arguments; a bar stands before an argument with spaces."""
 
 OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
-    "complete": {"score": "--run {root}/run.trec --qrels {path}/judgments.jsonl"},
+    "complete": {
+        "score": "--run {root}/run.trec --qrels {path}/judgments.jsonl",
+        "gate floors": "{path} --against previous --at-least mrr@5=0.99 --at-most hit_rate@3=0.5",
+    },
     "drawn": {
         "compare sampled": "{path} --metric sampled_dcg@5",
         "history sampled": "{path} --metric sampled_dcg@5",
@@ -89,6 +92,7 @@ OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
         "history judged": "{path} --metric judged_correct:floor",
         "gate answers": "{path} --against previous --metric answer_f1",
         "gate judged": "{path} --against previous --metric judged_correct:floor",
+        "gate floors": "{path} --at-least answer_f1=0.2 --at-most abstained=0.9 --bound",
         "judge check": "{path} --judge floor",
         "judge sheet": "{path} --questions 3",
     },

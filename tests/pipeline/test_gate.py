@@ -5,20 +5,26 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import stdev
 
+import dagster as dg
 import pytest
 from scipy import stats
 
+import rag_assets
 from rag_assets.analysis.drop_causes import LostQuestion
 from rag_assets.analysis.evaluation_pairs import Drop, EvaluationPair
 from rag_assets.analysis.gate import Gate, Look, Rules, gate
 from rag_assets.analysis.metric_sources import Retrieval
 from rag_assets.analysis.result import EvaluationResult
+from rag_assets.assets.evaluate import evaluate
+from rag_assets.assets.instance import open_instance
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject
+from rag_assets.pipeline.selection import Selection
 from tests.tiny_experiment import Tiny
 
 N = 14
@@ -377,3 +383,146 @@ def test_the_anchor_command(known: Known) -> None:
     assert "the gate can fail once 9 questions fall and none rises" in pinned.stderr
     assert known.command("anchor", ".", "--show", columns=200).stdout == pinned.stdout
     assert (known.artifacts / "anchor").read_text() == latest
+
+
+def floored(known: Known, against: str | None = None, **floors: object) -> Gate:
+    known.config["floors"] = list(floors.values()) if "one" in floors else floors
+    known.write_config()
+    return rag_assets.gate(known.folder, against, store=known.settings.store)
+
+
+def test_floors_without_and_beside_an_anchor(known: Known) -> None:
+    """Ten of fourteen at rank 2: the mean is 9/14; a drop and a floor are judged apart."""
+    known.rank("two", [2] * 10 + [1] * 4)
+    known.evaluate()
+    at_least = {"metric": "mrr", "at_least": 9 / 14}
+    for one, answers in (
+        (at_least, {"one": "pass", "two": "pass"}),
+        ({**at_least, "at_least": 0.65}, {"one": "pass", "two": "fail"}),
+        ({**at_least, "at_least": 0.65, "of": ["one"]}, {"one": "pass"}),
+        ({"metric": "mrr@4", "at_most": 0.65}, {"one": "fail", "two": "pass"}),
+    ):
+        found = floored(known, one=one)
+        assert {floor.name: floor.row["answer"] for floor in found.floors} == answers
+        assert found.answer == ("fail" if "fail" in answers.values() else "pass")
+        assert (found.checks, found.look, found.against) == ((), None, "")
+    both = floored(known, "previous", mrr=0.65)
+    assert [check.answer for check in both.checks] == ["pass", "fail"]
+    assert both.answer == "fail"
+    assert "failed: two: mrr >= 0.65: 0.6429 is below 0.65" in str(both)
+    assert both.as_json()["floors"][1]["value"] == pytest.approx(9 / 14)
+    assert [row.get("floor") for row in both.rows()] == [None, None, *["mrr >= 0.65"] * 2]
+    assert both.to_arrow().num_rows == 4
+    assert both.markdown().startswith("### gate FAILED: known, mrr@4 against ")
+    assert "| fail | mrr >= 0.65 | two | 0.6429 |" in both.markdown()
+
+
+def test_floors_on_the_bound_that_is_nearer(known: Known) -> None:
+    """The bounds are Student's over the values and two extreme ones."""
+    known.rank("two", [2] * 10 + [1] * 4)
+    known.evaluate()
+    values = [0.5] * 10 + [1.0] * 4
+    ends = stats.ttest_1samp([*values, 0.0, 1.0], 0).confidence_interval()
+    of = {"metric": "mrr", "of": ["two"]}
+    for bound, side, limit, sign in (
+        ("lower", "at_least", ends.low, 1),
+        ("upper", "at_most", ends.high, -1),
+    ):
+        for shift, answer in ((-1e-6, "pass"), (1e-6, "fail")):
+            floor = {**of, side: float(limit + sign * shift), "bound": bound}
+            found = floored(known, one=floor)
+            assert found.answer == answer
+    assert (
+        found.floors[0].reason == f"{ends.high:.4f}, the upper bound, is above {floor['at_most']:g}"
+    )
+
+
+def test_floors_of_a_slice(known: Known) -> None:
+    """The tag has the three questions at rank 4, one of which is long: 1/4, not the mean of all."""
+    known.rank("two", [4] * 3 + [1] * (N - 3))
+    queries = [
+        {
+            "query_id": f"q{n}",
+            "text": f"question {n}",
+            "tags": ["billing"] if n < 3 else [],
+            "metadata": {"long": n in (0, 5), "year": 2024},
+        }
+        for n in range(N)
+    ]
+    known.write_rows("queries.jsonl", queries)
+    known.evaluate()
+    of = {"metric": "mrr", "of": ["two"], "at_least": 0.26}
+    billing = floored(known, one={**of, "where": {"tag": "billing"}})
+    (floor,) = billing.floors
+    assert (floor.value, floor.n, floor.row["answer"]) == (0.25, 3, "fail")
+    assert floor.floor == "mrr >= 0.26 where tag is billing"
+    for where, n, value in (
+        ({"query.long": True}, 2, 5 / 8),
+        ({"query.long": True, "tag": "billing"}, 1, 1 / 4),
+        ({"query.year": 2024}, N, (3 / 4 + 11) / 14),
+    ):
+        (floor,) = floored(known, one={**of, "where": where}).floors
+        assert (floor.n, floor.value) == (n, pytest.approx(value))
+    lone = {**of, "where": {"query.long": True, "tag": "billing"}, "bound": "lower", "at_least": 0}
+    assert floored(known, one=lone).floors[0].reason == "has no interval, of 1 questions"
+    for where, problem in (
+        ({"tag": "biling"}, "no question has the tag 'biling' (did you mean 'billing'?)"),
+        ({"query.yaer": 1}, "no query has the field 'yaer' (did you mean 'year'?)"),
+        ({"tag": "billing", "query.long": "maybe"}, "no question has the query.long 'maybe'"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(problem)):
+            floored(known, one={**of, "where": where})
+
+
+def test_a_floor_that_cannot_be_read_never_passes(known: Known) -> None:
+    for floor, problem in (
+        ({"metric": "ndcg", "at_least": 0}, "has no cell of ndcg@4"),
+        ({"metric": "mrr@9", "at_least": 0}, "has no cell of mrr@9"),
+        ({"metric": "grounded", "at_least": 0}, "has no cell of grounded"),
+        ({"metric": "sampled_dcg", "at_least": 0}, "has no sample of labels"),
+        ({"metric": "judged_correct", "at_least": 0}, "no judge judged the answers"),
+        ({"metric": "mrr", "at_least": 0, "of": ["thre"]}, "nothing is known of 'thre'"),
+        ({"metric": "mrr", "at_least": 0, "of": ["one@5"]}, "nothing is known of 'one@5'"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(problem)) as refused:
+            floored(known, one=floor)
+        assert str(refused.value).startswith(f"the floor {floor['metric']} >= 0 cannot be read: ")
+        assert "\n" not in str(refused.value)
+    known.config["floors"] = {}
+    known.write_config()
+    with pytest.raises(UsageError, match="a gate needs an evaluation to compare with, or a floor"):
+        rag_assets.gate(known.folder, None, store=known.settings.store)
+    with pytest.raises(UsageError, match=r"`floors\.mrr`: must be a number; found 'high'"):
+        rag_assets.gate(known.folder, None, store=known.settings.store, floors={"mrr": "high"})  # type: ignore[dict-item]
+    (known.folder / "judgments.jsonl").unlink()
+    known.evaluate()
+    with pytest.raises(UsageError, match="cannot be read: known had no labels"):
+        floored(known, mrr=0.0)
+
+
+def test_floors_change_no_fingerprint_and_are_checks_in_dagster(known: Known) -> None:
+    known.rank("two", [2] * 10 + [1] * 4)
+    known.evaluate()
+    with open_instance(known.settings) as instance:
+        for floors, passed, text in (
+            ({"mrr": 0.6}, True, "Every floor of experiment.yaml is reached: mrr >= 0.6."),
+            ({"mrr": 0.7}, False, "two: mrr >= 0.7: 0.6429 is below 0.7"),
+            ({"ndcg": 0.7}, False, "Not checked: the floor ndcg >= 0.7 cannot be read: "),
+        ):
+            known.config["floors"] = floors
+            known.write_config()
+            pipeline = known.pipeline()
+            work = evaluate(pipeline, Selection.of(pipeline.experiment), instance=instance)
+            assert work.computed == 0
+            key = dg.AssetCheckKey(dg.AssetKey(["known", "leaderboard"]), "floors")
+            (record,) = instance.event_log_storage.get_asset_check_execution_history(key, 1)
+            assert record.event is not None
+            told = record.event.get_dagster_event().asset_check_evaluation_data
+            assert (told.passed, (told.description or "").startswith(text)) == (passed, True)
+            severity = (
+                dg.AssetCheckSeverity.WARN if "ndcg" in floors else dg.AssetCheckSeverity.ERROR
+            )
+            assert told.severity is severity or passed
+        before = len(instance.get_runs())
+        evaluate(pipeline, Selection.of(pipeline.experiment), instance=instance)
+        assert len(instance.get_runs()) == before
