@@ -148,8 +148,6 @@ def test_a_store_that_was_copied_with_its_sources_is_theirs(
     again = invoke("evaluate", here, "--store", store_here)
     assert again.exit_code == 0, again.output
     assert "taken by" in invoke("leaderboard", mine, "--store", store_here).stderr
-    listed = json.loads((store_here / "experiments.json").read_text(encoding="utf-8"))
-    assert listed == {"/": str(store_here), "g": str(here)}
     moved = tmp_path / "moved"  # without its sources it is still that of the old ones
     shutil.copytree(store, moved)
     assert invoke("leaderboard", mine, "--store", moved).exit_code == 0

@@ -137,17 +137,21 @@ def test_context_precision_without_labels(travel: Travel) -> None:
 
 
 def test_floors(travel: Travel) -> None:
-    """A wrong one is told; then they gate without an anchor, of a slice, and beside a drop."""
+    """A wrong one is told; then they gate alone, and beside a drop."""
     journey = travel(Row("complete", "bm25", "file", "answers", "10", "empty", "nothing", "gate"))
     folder = journey.folder
     folder.config["floors"] = {"ndgc@3": 0.1}
     folder.write_config()
     assert "unknown metric 'ndgc@3'" in journey.run("evaluate", LAB, fails=True).stderr
-    folder.config["floors"] = {"recall@3": 0.1, "abstained": 0.9}
+    abstained = {"metric": "abstained", "of": ["read@3"]}
+    folder.config["floors"] = [
+        {"metric": "recall@3", "at_least": 0.1},
+        {**abstained, "at_most": 0.9},
+    ]
     folder.write_config()
     journey.run("evaluate", LAB)
     assert "gate passed: lab, floors" in journey.run("gate", LAB).stdout
-    folder.config["floors"] = [{"metric": "abstained", "at_most": 0.0, "of": ["read@3"]}]
+    folder.config["floors"] = [{**abstained, "at_least": 0.9}]
     folder.write_config()
     assert "0 partitions computed" in journey.run("evaluate", LAB).stdout
     for form in ("table", "json", "markdown", "csv"):

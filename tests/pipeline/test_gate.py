@@ -462,16 +462,17 @@ def test_floors_of_a_slice(known: Known) -> None:
         ({"query.year": 2024}, N, (3 / 4 + 11) / 14),
     ):
         (floor,) = floored(known, one={**of, "where": where}).floors
-        assert (floor.n, floor.value) == (n, pytest.approx(value))
+        assert floor.n == n
+        assert floor.value == pytest.approx(value)
     lone = {**of, "where": {"query.long": True, "tag": "billing"}, "bound": "lower", "at_least": 0}
     assert floored(known, one=lone).floors[0].reason == "has no interval, of 1 questions"
-    for where, problem in (
+    for wrong, problem in (
         ({"tag": "biling"}, "no question has the tag 'biling' (did you mean 'billing'?)"),
         ({"query.yaer": 1}, "no query has the field 'yaer' (did you mean 'year'?)"),
         ({"tag": "billing", "query.long": "maybe"}, "no question has the query.long 'maybe'"),
     ):
         with pytest.raises(UsageError, match=re.escape(problem)):
-            floored(known, one={**of, "where": where})
+            floored(known, one={**of, "where": wrong})
 
 
 def test_a_floor_that_cannot_be_read_never_passes(known: Known) -> None:
