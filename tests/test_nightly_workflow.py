@@ -182,7 +182,7 @@ def test_from_the_first_run_to_a_comment_that_is_updated(
     (request / "data/ferry/experiment.yaml").write_text("top_k: [none]\n", encoding="utf-8")
     broken = forge.run(request, "pull_request")
     assert broken.failed == ["What the gate says: 2"]
-    assert '"experiment.yaml:1: 'top_k.0'" in broken.summary
+    assert "experiment.yaml:1: 'top_k.0'" in broken.summary
     assert "gate FAILED" not in broken.summary
     *_, updated = forge.calls()
     assert updated[:4] == ["api", "repos/me/ferry/issues/comments/77", "--method", "PATCH"]
