@@ -32,9 +32,9 @@ from rag_assets.store.canonical import canonical_json
 
 
 class OwnGenerator(AskedOptions, Generator):
-    """Answers of the user's own; see :class:`PythonGenerator` and :class:`HttpGenerator`.
+    """An answerer that names no ``retriever`` and no ``context`` asks it the question alone.
 
-    With no ``retriever`` and no ``context`` an answerer is asked the question alone.
+    ``returns`` says what a plain text among its contexts is.
     """
 
     asked: ClassVar[str] = "what answers"
@@ -130,11 +130,9 @@ class PythonGenerator(NamedCode, OwnGenerator):
     to the YAML file. It names a function of (question, contexts), where contexts are texts, or of
     the question alone; an object with ``invoke`` (LangChain) or ``query`` (LlamaIndex), which is
     asked the question alone; or a class or a function without arguments that gives one. Async
-    functions too. ``options`` are its keyword arguments. It returns a text, or a mapping or an
-    object with ``answer`` and, as far as there are such, ``cited``, ``contexts``,
-    ``prompt_tokens``, ``completion_tokens``, ``cost`` and ``abstained``. ``returns`` says what a
-    plain text among the contexts is. Without a ``revision`` the source that it can reach in its
-    package is one.
+    functions too. It returns a text, or a mapping or an object with ``answer`` and, as far as there
+    are such, ``cited``, ``contexts``, ``prompt_tokens``, ``completion_tokens``, ``cost`` and
+    ``abstained``.
     """
 
     type: Literal["python"]
@@ -190,8 +188,7 @@ class HttpGenerator(HttpOptions, OwnGenerator):
     In ``body`` and behind the ``?`` of ``url``, ``{question}`` and ``{contexts}`` (a list of texts)
     stand for what is asked. ``answer`` is a JMESPath to the text of the answer; ``cited``,
     ``contexts``, ``prompt_tokens``, ``completion_tokens``, ``cost`` and ``abstained`` lead to the
-    rest of what a function returns. ``error``, ``headers``, ``retries`` and ``backoff`` are those
-    of a search.
+    rest of what a function returns. ``retries`` and ``backoff`` are those of a search.
     """
 
     type: Literal["http"]

@@ -64,7 +64,7 @@ class Asker:
 
 
 class AskedOptions(Options):
-    """What it is to ask code or a server of the user's own.
+    """What it is to ask code or a server of your own.
 
     What it holds cannot be seen from here, so ``revision`` says it: a text, or ``always``, which
     asks again in each evaluation. ``concurrency`` are asked at once, each for ``timeout`` seconds

@@ -50,6 +50,22 @@ def test_journey(row: Row, travel: Travel, forks: Forks) -> None:
             assert any(is_of(one, template) for one in journey.advised), template
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("complete", "bm25", "own", "answers", "10", "warm", "setting", "plan+leaderboard+gate"),
+        Row(
+            "complete", "chain", "chain", "more", "10", "empty", "setting", "compare+report+python"
+        ),
+        Row("drawn", "chain", "chain", "answers", "60", "other", "edited", "ask+history+dagster"),
+    ],
+    ids="-".join,
+)
+def test_answers_of_ones_own_go_all_the_way(row: Row, travel: Travel) -> None:
+    """They are beside the array: it would be half as long again with them."""
+    walk(travel(row))
+
+
 def test_the_gate_decides_by_a_drawn_sample(travel: Travel) -> None:
     """Nobody asks for it: half of the drawn passages are graded, before and after a change."""
     journey = travel(Row("drawn", "python", "none", "more", "10", "empty", "setting", "gate"))

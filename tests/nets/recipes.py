@@ -1,4 +1,4 @@
-"""What determines every partition of ten small experiments, without the versions of the code.
+"""What determines every partition of eleven small experiments, without the versions of the code.
 
 ``python -m tests.nets.recipes`` evaluates them and keeps their recipes in ``recipes.json``, and
 the digests of what was computed in ``contents.json``. Inputs are named by what they are, so that a
