@@ -51,6 +51,7 @@ def tiny(tmp_path: Path) -> Tiny:
     (one.folder / "vectors" / "queries.txt").write_text("\n".join(ids), encoding="utf-8")
     (one.folder / "runs" / "production.trec").write_text("q1 Q0 fares.md 1 2.5 ours\n")
     (one.folder / "my_search.py").write_text("def retrieve(query, k): return []\n")
+    (one.folder / "app.py").write_text("def chain(question): return question\n")
     spans = [{"document_id": "fares.md", "start": 0, "end": 9, "texts": ["prices"]}]
     one.write_rows("written.jsonl", spans)
     (one.folder / "paraphrase.txt").write_text("version: 1\n[user]\nparaphrase: {query}\n")

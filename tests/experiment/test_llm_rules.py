@@ -195,6 +195,7 @@ WRONG_ANSWERERS = {
 @pytest.fixture(autouse=True)
 def predictions(folder: Path) -> None:
     (folder / "predictions.json").write_text("{}", encoding="utf-8")
+    (folder / "app.py").write_text("def answer(question, contexts): return question\n")
 
 
 @pytest.mark.parametrize("block", WRONG_ANSWERERS)
@@ -277,4 +278,5 @@ def test_the_block_of_the_documentation_loads(load: Load) -> None:
     assert list(experiment.answer_cells) == [
         *("plain@1", "plain@3", "plain@5", "edges@5", "perfect@-", "alone@-", "chance@5"),
         "official@-",
+        *("ours@1", "ours@3", "ours@5"),
     ]

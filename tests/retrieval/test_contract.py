@@ -27,6 +27,8 @@ from tests.retrieval.reranking.tiny_models import cross_encoder, masked_language
 from tests.static_model import save_static_model
 from tests.test_contributing import blocks
 
+TESTS = Path(__file__).resolve().parents[1]
+
 
 class EvaluatedWithFiles(Evaluated):
     """What the types read that compute nothing is there too, also in an engine of Qdrant."""
@@ -158,6 +160,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 ``../given`` for each experiment."""
 
 
+ELSEWHERE = {"generator": "answers/test_own_answers.py"}
+"""Types that need more than a retriever's block, here a generator, and where they are tested."""
+
+
 def absent(kind: str) -> bool:
     return kind == "qdrant" and find_spec("qdrant_client") is None
 
@@ -201,7 +207,7 @@ class TestEveryType(RetrieverContract):
     def retrievers(self, retrievers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         return retrievers
 
-    @pytest.fixture(params=OWN_TYPES)
+    @pytest.fixture(params=OPTIONS)
     def kind(self, request: pytest.FixtureRequest) -> str:
         kind = str(request.param)
         if absent(kind):
@@ -217,7 +223,9 @@ class TestEveryType(RetrieverContract):
 
 
 def test_every_type_has_an_entry() -> None:
-    assert list(OPTIONS) == list(OWN_TYPES)
+    assert sorted([*OPTIONS, *ELSEWHERE]) == sorted(OWN_TYPES)
+    for kind, file in ELSEWHERE.items():
+        assert f'"type": "{kind}"' in (TESTS / file).read_text(encoding="utf-8")
 
 
 FINE = blocks()["acme_retrievers.py"]
