@@ -84,6 +84,27 @@ def test_what_is_read_is_shown_without_what_computes_it(evaluated: Tiny, command
     assert loaded & types == used
 
 
+@pytest.mark.parametrize("command", ["plan", pytest.param("evaluate", marks=pytest.mark.slow)])
+def test_where_nothing_changed_nothing_is_loaded_that_computes(
+    evaluated: Tiny, command: str
+) -> None:
+    if command == "evaluate":
+        assert evaluated.command("evaluate", ".").exit_code == 0  # Dagster is told what there is
+    place = (str(evaluated.folder), "--store", str(evaluated.settings.store))
+    loaded = modules_after(COMMAND, command, *place)
+    assert "rag_assets.pipeline.stages" in loaded
+    assert loaded.isdisjoint(HEAVY)
+    others = {"asyncio", "dagster", "duckdb", "jinja2", "pandas", "plotly", "pyarrow.dataset"}
+    assert loaded.isdisjoint(others)
+
+
+def test_ranks_are_tested_without_all_statistics_of_scipy() -> None:
+    tests = "import numpy as np\nfrom rag_assets.statistics.paired_tests import wilcoxon_p_value"
+    loaded = modules_after(f"{tests}\nwilcoxon_p_value(np.arange(90.0), np.ones(90))")
+    assert "scipy.special" in loaded
+    assert "scipy.stats" not in loaded
+
+
 @pytest.mark.parametrize("name", ["rrf", "vectors"])
 def test_a_type_is_loaded_when_it_is_asked_for(name: str) -> None:
     loaded = modules_after(TYPES, name)

@@ -6,7 +6,6 @@ running event loop and no terminal.
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +37,8 @@ def as_in_a_script() -> Iterator[None]:
     notebook's cell must reach the work. tqdm, which libraries of models import, warns where
     ipywidgets are not installed; its bars are not shown.
     """
+    import asyncio
+
     running = asyncio._get_running_loop()
     asyncio._set_running_loop(None)
     try:

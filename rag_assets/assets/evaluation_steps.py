@@ -25,7 +25,6 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
-from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 
 Wanted = Mapping[str, list[ArtifactKey]]
@@ -97,6 +96,8 @@ def finish(
     if is_same and pointed(pipeline.root / CURRENT) == evaluation.evaluation_id:
         warehouse_time.keep(pipeline.settings)
     else:
+        from rag_assets.pipeline.warehouse import rebuild  # with DuckDB, where it is needed
+
         rebuild(pipeline.settings)
     artifacts = [pipeline.current(key) for keys in wanted.values() for key in keys]
     # Of partitions that are equal there is one artifact, which counts once.

@@ -6,7 +6,6 @@ call at a time there is one thread, which also loads the code, as in a script.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import queue
 import threading
@@ -14,13 +13,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rag_assets.called.asked import AskedOptions
 from rag_assets.called.hits import Rejected
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, shortened
 from rag_assets.servers.failures import late
+
+if TYPE_CHECKING:
+    import asyncio
 
 Result = TypeVar("Result")
 
@@ -118,6 +120,8 @@ class CalledCode:
 
     def _wait_for(self, value: Awaitable[Any]) -> Any:  # noqa: ANN401 (what the code gives)
         """Wait for a coroutine in the one event loop that all of them share."""
+        import asyncio
+
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -141,7 +141,8 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
         if not _is_intact(path):
             raise OSError("it is damaged")
         with pq.ParquetFile(path) as file:
-            present = [name for name in names if name in file.schema_arrow.names]
+            there = {*file.schema_arrow.names}
+            present = [name for name in names if name in there]
             missing = [name for name in names if name not in present]
             if any(not HISTORY.arrow().field(name).nullable for name in missing):
                 raise OSError(f"no column {', '.join(missing)}")
