@@ -1,9 +1,10 @@
-"""Commands in processes of their own that start at once: forked from one that imported all.
+"""Commands in processes of their own that start at once: forked from one that has evaluated.
 
 ``python -m tests.forked`` reads lines of JSON: ``["start", PLACE, ARGUMENT...]`` forks a process
 that does what ``rag-assets ARGUMENT...`` does (``dagster ...``, where that is the first argument)
 and answers with its id; ``["wait", ID]`` answers with its exit status, negative where a signal
-ended it. Before a fork, modules are imported and the package's source is read for its versions.
+ended it. The first evaluation of a process imports modules, reads the package's source for its
+versions, and takes twice as long: the server makes it once, in a store that it throws away.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from tests.tiny_experiment import Tiny
+
 ROOT = Path(__file__).parents[1]
 
-IMPORTED = (
-    "faiss", "pandas", "plotly", "pyarrow.dataset", "scipy.special", "tokenizers", "upath",
-    "rag_assets.assets.instance", "rag_assets.assets.job", "rag_assets.cli.evaluate",
-    "rag_assets.report.html", "rag_assets.report.page.page",
-)  # fmt: skip
-"""What an evaluation imports, at once or when it gets there."""
+IMPORTED = ("faiss", "pandas", "plotly", "scipy.special", "tokenizers", "upath")
+"""What commands import beyond an evaluation of the small experiment."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,10 @@ def serve() -> None:
     """Answer until the input ends."""
     for name in IMPORTED:
         importlib.import_module(name)
-    _read_source()
+    with tempfile.TemporaryDirectory() as folder:
+        if (outcome := Tiny(Path(folder)).write().command("evaluate", ".")).exit_code:
+            raise RuntimeError(outcome.output)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a run of Dagster leaves its own
     for line in sys.stdin:
         what, *rest = json.loads(line)
         if what == "start":
@@ -113,15 +116,6 @@ def serve() -> None:
             answer = os.waitstatus_to_exitcode(status)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
-
-
-def _read_source() -> None:
-    """Parse what stages reach: each process that opens a new store would do so."""
-    from rag_assets.code_versions.versions import code_versions
-    from rag_assets.pipeline.stages import STAGES
-
-    for stage in STAGES.values():
-        code_versions().of(stage.own_code())
 
 
 def _run(place: Place, *arguments: str) -> None:
