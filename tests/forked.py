@@ -1,10 +1,11 @@
 """Commands in processes of their own that start at once: forked from one that has evaluated.
 
 ``python -m tests.forked`` reads lines of JSON: ``["start", PLACE, ARGUMENT...]`` forks a process
-that does what ``rag-assets ARGUMENT...`` does (``dagster ...``, where that is the first argument)
-and answers with its id; ``["wait", ID]`` answers with its exit status, negative where a signal
-ended it. The first evaluation of a process imports modules, reads the package's source for its
-versions, and takes twice as long: the server makes it once, in a store that it throws away.
+that does what ``rag-assets ARGUMENT...`` does (or ``dagster ...`` or ``python FILE``, where this is
+the first argument) and answers with its id; ``["wait", ID]`` answers with its exit status, negative
+where a signal ended it. The first evaluation of a process imports modules, reads the package's
+source for its versions, and takes twice as long: the server makes it once, in a store that it
+throws away.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import json
 import os
 import resource
+import runpy
 import signal
 import subprocess
 import sys
@@ -136,6 +138,10 @@ def _run(place: Place, *arguments: str) -> None:
             from dagster._cli import cli
 
             cli.main(list(arguments[1:]), prog_name="dagster")
+        elif arguments[0] == "python":
+            sys.argv[:], sys.path[0] = arguments[1:], place.folder
+            runpy.run_path(arguments[1], run_name="__main__")
+            code = 0
         else:
             from rag_assets.cli import progress_bars
             from rag_assets.cli.main import main

@@ -46,8 +46,8 @@ def walk(
 ) -> list[Command]:
     """Do all that a page says, in ``folder``, and return the commands.
 
-    With ``forks`` those of ``dagster`` are forked: they need not import it. ``server`` stands for
-    the address of the page's language model.
+    With ``forks`` those of ``dagster`` and scripts of Python are forked: they need not import all.
+    ``server`` stands for the address of the page's language model.
 
     Fails where a command ends, or prints, otherwise than the page says.
     """
@@ -84,8 +84,8 @@ def run(line: str, folder: Path, forks: Forks | None = None) -> tuple[int, str]:
     if words[0] == "rag-assets":
         result = CliRunner(env={"COLUMNS": "100"}).invoke(main, words[1:])
         return result.exit_code, result.output
-    if words[0] == "dagster" and forks is not None:
-        log = folder.with_name("dagster.log")
+    if forks is not None and words[0] in ("dagster", "python") and words[:2] != ["python", "-m"]:
+        log = folder.with_name("forked.log")
         place = Place(str(log), str(folder), {**os.environ, "PYTHONPATH": str(ROOT)})
         return forks.run(place, *words), log.read_text(encoding="utf-8")
     python = Path(sys.executable).parent

@@ -210,7 +210,8 @@ def test_two_experiments_of_one_name(invoke: Invoke, again: tuple[Path, Path]) -
     check_error(result, 2, f"the name 'tiny' of {other} is taken by {tiny / 'experiment.yaml'} ")
     assert tree(store) == before
     shutil.rmtree(tiny)
-    result = invoke("evaluate", other, "--store", store, "--retriever", "bm25")
+    options = ("--retriever", "bm25", "--top-k", 1)
+    result = invoke("evaluate", other, "--store", store, *options)
     assert result.exit_code == 0, "the other one is gone"
 
 

@@ -367,6 +367,7 @@ def test_a_local_reranker_is_timed_past_its_scores(
     mmr = {"type": "mmr", "input": "bm25", "candidates": 3}
     maxsim = {**mmr, "type": "maxsim"}
     tiny.config["retrievers"] = {"bm25": base, "crossed": crossed, "mmr": mmr, "maxsim": maxsim}
+    tiny.config |= {"top_k": [5], "metrics": ["ndcg"]}
     scored: list[int] = []
     score = CrossEncoderScorer.score
 

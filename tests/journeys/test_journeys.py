@@ -21,8 +21,8 @@ ROWS = stored_rows()
 ADVICES: dict[str, str] = json.loads(Path(__file__).with_name("advices.json").read_text("utf-8"))
 """Each command that a message advises -> the journey that meets it, or why none does."""
 
-IN_PROCESSES = 8
-"""Of so many journeys one runs as real processes."""
+IN_PROCESSES = 16
+"""Of so many journeys one runs as real processes: labels of a page, of a judge, and all of them."""
 
 
 def walk(journey: Journey) -> None:
@@ -42,7 +42,7 @@ def walk(journey: Journey) -> None:
 @pytest.mark.parametrize("row", ROWS, ids="-".join)
 def test_journey(row: Row, travel: Travel, forks: Forks) -> None:
     journey = travel(row)
-    if ROWS.index(row) % IN_PROCESSES == 6:
+    if ROWS.index(row) % IN_PROCESSES == 12:
         journey.command = Processes(forks, journey.folder.root)
     walk(journey)
     for template, where in ADVICES.items():
