@@ -128,8 +128,8 @@ def advice_templates() -> dict[str, str]:
     found: dict[str, str] = {}
     for file in sorted(PACKAGE.rglob("*")):
         place = file.relative_to(PACKAGE.parent).as_posix()
-        if file.suffix == ".py":
-            for text in _strings(ast.parse(file.read_text(encoding="utf-8"))):
+        if file.suffix == ".py" and "rag-assets" in (source := file.read_text(encoding="utf-8")):
+            for text in _strings(ast.parse(source)):
                 found |= {one: place for one in advices(text)}
         elif file.suffix in (".html", ".js"):
             page = file.read_text(encoding="utf-8")

@@ -71,24 +71,20 @@ def test_a_missing_package_is_one_line_that_names_the_extra(
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:
     """Yield each package that a file imports, and whether it does so when it is imported."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    later = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
+    statements: list[tuple[ast.AST, bool]] = [(ast.parse(file.read_text(encoding="utf-8")), True)]
+    for node, at_once in statements:
+        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [node.module]
-        else:
-            continue
         for name in {name.partition(".")[0] for name in names}:
             if name not in sys.stdlib_module_names and name not in {"rag_assets", "_typeshed"}:
-                yield name, id(node) not in later
+                yield name, at_once
+        is_later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_later |= isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        inner = (one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr))
+        statements += [(one, at_once and not is_later) for one in inner]
 
 
 def test_every_import_is_declared_and_optional_ones_are_late() -> None:
