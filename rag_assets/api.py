@@ -7,7 +7,7 @@ model.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,7 +334,7 @@ def gate(
 def score(
     run_path: Path | str,
     qrels_path: Path | str,
-    metrics: Sequence[str],
+    metrics: Sequence[str | Callable[[list[int | None], int], float]],
     trec_mean: bool = False,
 ) -> Scores:
     """Score a run file against labels, as ``rag-assets score`` does.
@@ -343,7 +343,8 @@ def score(
         run_path: TREC run file, or JSON lines with ``retrieved_ids``, also gzipped (``.gz``).
         qrels_path: TREC qrels file, a BEIR qrels table, judgments as ``.jsonl``, or the
             ``qa.parquet`` of AutoRAG.
-        metrics: names in our vocabulary, that of ir_measures or that of trec_eval; echoed.
+        metrics: names in our vocabulary, that of ir_measures or that of trec_eval; echoed. Or
+            functions of (grades of the ranked units, None: not judged; number of relevant ones).
         trec_mean: average over every query of the qrels, as ``trec_eval -c`` does; without it, over
             those with a relevant document.
 

@@ -258,7 +258,8 @@ SCORE = Command(
     ),
     option(
         "--metrics",
-        help="Metrics, with commas between, by our names or those of ir_measures or trec_eval; "
+        help="Metrics, with commas between, by our names or those of ir_measures or trec_eval "
+        "(also its lists `official` and `all_trec`); "
         f"with --dialect, by those of that tool.  [default: {DEFAULT_METRICS}]",
     ),
     flag("--per-query", "One row for each query of the qrels."),

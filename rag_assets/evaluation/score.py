@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite, nan
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.evaluation.measures import Judged
+from rag_assets.evaluation.measures import Judged, ReciprocalRank
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     Metric,
@@ -23,10 +23,23 @@ from rag_assets.evaluation.metric_names import (
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.ties import tied_at_cut
+from rag_assets.evaluation.trec_measures import (
+    GEOMETRIC,
+    LISTS,
+    QUERIES,
+    SINGLE,
+    TrecQuery,
+    geometric_mean,
+)
 from rag_assets.plain_text import one_line
-from rag_assets.schemas import RELEVANT_UNITS
+from rag_assets.schemas import RELEVANT_UNITS, column_values
 
 Row = dict[str, object]
+
+RankedMetric = Callable[[list[int | None], int], float]
+"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
+
+Named = str | RankedMetric
 
 
 @dataclass(frozen=True)
@@ -56,35 +69,51 @@ class Scores:
 
 
 def score(
-    run: pa.Table, judgments: pa.Table, metrics: Sequence[str], *, trec_mean: bool = False
+    run: pa.Table, judgments: pa.Table, metrics: Sequence[Named], *, trec_mean: bool = False
 ) -> Scores:
     """Score a run against judgments (a table of relevant units).
 
     Args:
         run: a table of runs.
         judgments: a table of relevant units.
-        metrics: names in any vocabulary, echoed as :func:`shown_name` has them.
+        metrics: names in any vocabulary, echoed as :func:`shown_name` has them; names of
+            :mod:`rag_assets.evaluation.trec_measures`; and functions of (the grades of the ranked
+            units, None: not judged; R), under their own names.
         trec_mean: average over every query of the qrels; one without a relevant document counts 0.
             ``judged`` has no value where nothing is retrieved.
 
     Raises:
         UsageError: a metric is unknown, needs texts, or divides by the cut-off and has none.
     """
-    by_name = {shown_name(name): checked_metric(name) for name in metrics}
-    tables = _metric_tables(run, judgments, by_name.values())
-    columns = {
-        name: tables[_depth(metric)][metric.column].to_pylist() for name, metric in by_name.items()
+    named = list(_names(metrics))
+    by_name = {
+        name: checked_metric(GEOMETRIC.get(name, name))
+        for name, one in named
+        if one is None and name not in SINGLE and name != QUERIES
     }
-    if trec_mean:
-        for name, metric in by_name.items():
-            if metric.measure != Judged.name:
-                columns[name] = [value or 0.0 for value in columns[name]]
+    tables = _metric_tables(run, judgments, by_name.values() or [Metric(ReciprocalRank.name)])
     counts = next(iter(tables.values()))
     answerable = _answerable(counts)
+    columns = {
+        name: tables[_depth(by_name[name])][by_name[name].column].to_pylist()
+        if name in by_name
+        else _values(name, one, run, judgments, counts)
+        for name, one in named
+    }
+    if trec_mean:
+        for name in columns:
+            if name == QUERIES:
+                columns[name] = [1.0] * counts.num_rows
+            elif name not in by_name or by_name[name].measure != Judged.name:
+                columns[name] = [value or 0.0 for value in columns[name]]
     rows = zip(counts["query_id"].to_pylist(), *columns.values(), strict=True)
     return Scores(
         means={
-            name: fsum(v or 0.0 for v in values) if _is_sum(name) else mean(values)
+            name: fsum(v or 0.0 for v in values)
+            if _is_sum(name)
+            else geometric_mean([v for v in values if v is not None])
+            if name in GEOMETRIC
+            else mean(values)
             for name, values in columns.items()
         },
         per_query=[dict(zip(("query_id", *columns), row, strict=True)) for row in rows],
@@ -98,6 +127,64 @@ def score(
             if k != WHOLE_RANKING
         },
     )
+
+
+def _names(metrics: Sequence[Named]) -> Iterator[tuple[str, RankedMetric | None]]:
+    """Yield each metric's name as it is echoed, and the function that it is, if it is one."""
+    seen: set[str] = set()
+    for metric in metrics:
+        if not isinstance(metric, str):
+            name = getattr(metric, "__name__", type(metric).__name__)
+            if name in seen:
+                raise UsageError(f"two metrics have the name '{name}'; name a function by `def`")
+            seen.add(name)
+            yield name, metric
+            continue
+        for name in LISTS.get(metric, (metric,)):
+            is_ours = name not in SINGLE and name not in GEOMETRIC and name != QUERIES
+            yield (shown_name(name) if is_ours else name), None
+
+
+def _values(
+    name: str, one: RankedMetric | None, run: pa.Table, judgments: pa.Table, counts: pa.Table
+) -> list[float | None]:
+    """Return the values of the queries by a function, or by a measure of trec_eval.
+
+    Raises:
+        UsageError: a function fails, or gives no finite number.
+    """
+    units: dict[str, dict[str, int]] = {}
+    evidences: dict[str, dict[str, int]] = {}
+    for query, evidence, unit, grade in column_values(
+        judgments, "query_id", "evidence_id", "unit_id", "grade"
+    ):
+        for of, key in ((units, unit), (evidences, evidence)):
+            grades = of.setdefault(query, {})
+            grades[key] = max(grade, grades.get(key, grade))
+    ranking: dict[str, list[str]] = {}
+    for _, query, unit in sorted(column_values(run, "rank", "query_id", "unit_id")):
+        ranking.setdefault(query, []).append(unit)
+    values: list[float | None] = []
+    for query_id in counts["query_id"].to_pylist():
+        graded = [units[query_id].get(unit) for unit in ranking.get(query_id, ())]
+        query = TrecQuery(graded, list(evidences[query_id].values()))
+        if name == QUERIES and one is None:
+            values.append(1.0 if query.r else None)
+        elif not query.r and not (one is None and _is_sum(name)):
+            values.append(None)
+        else:
+            values.append(SINGLE[name](query) if one is None else _called(one, name, query))
+    return values
+
+
+def _called(one: RankedMetric, name: str, query: TrecQuery) -> float:
+    try:
+        value = float(one(list(query.ranked), query.r))
+    except Exception as error:  # whatever the function does
+        raise UsageError(f"metric '{name}' failed: {type(error).__name__}: {error}") from error
+    if not isfinite(value):
+        raise UsageError(f"metric '{name}' must be a finite number; found {value!r}")
+    return value
 
 
 def checked_metric(name: str) -> Metric:
@@ -160,7 +247,7 @@ Qrels = Mapping[Any, Mapping[Any, int] | Iterable[Any]]
 """Query id -> document id -> grade, or the ids of relevant documents."""
 
 
-def metrics(run: Run, qrels: Qrels, names: Sequence[str], *, trec_mean: bool = False) -> Scores:
+def metrics(run: Run, qrels: Qrels, names: Sequence[Named], *, trec_mean: bool = False) -> Scores:
     """Score a run that is a dict, as ranx and pytrec_eval take it.
 
     Args:
@@ -168,7 +255,8 @@ def metrics(run: Run, qrels: Qrels, names: Sequence[str], *, trec_mean: bool = F
             with equal scores are in the order of trec_eval.
         qrels: query id -> document id -> grade; or -> the ids of relevant documents.
         names: of metrics, such as ``["ndcg@10", "mrr", "recall@100"]``, in our vocabulary, that
-            of ir_measures or that of trec_eval.
+            of ir_measures or that of trec_eval; or functions of (grades of the ranked documents,
+            None: not judged; number of relevant documents).
         trec_mean: average over every query of the qrels, as ``trec_eval -c`` does; without it, over
             those with a relevant document.
 

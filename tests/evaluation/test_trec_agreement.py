@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+from math import exp, log
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.score import metrics
+from rag_assets.evaluation.trec_measures import OFFICIAL, SINGLE
 from tests.made_tables import (
     by_query,
     document_judgments,
@@ -133,6 +138,63 @@ def test_whole_ranking(seed: int, rel: int) -> None:
     found = ours(qrels, run, metrics_of(WHOLE, rel), WHOLE_RANKING)
     expected = theirs(qrels, run, set(WHOLE.values()), rel)
     assert_equal(qrels, found, expected, WHOLE, rel)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_score_has_beside_our_own(seed: int) -> None:
+    """Each value of 400 queries and more, with ties and grades; then means and sums over all."""
+    qrels: Grades = {}
+    run: Scored = {}
+    for part in range(8):
+        more_qrels, more_run = random_case(100 * seed + part)
+        qrels |= {f"{part} {query}": grades for query, grades in more_qrels.items()}
+        run |= {f"{part} {query}": scores for query, scores in more_run.items() if scores}
+    lists = {name.partition("_0")[0].partition("_1")[0] for name in ("official", *SINGLE)}
+    asked = {name for name in lists if name in pytrec_eval.supported_measures}
+    expected = theirs(qrels, run, asked, 1)
+    scored = metrics(run, qrels, ["official", "all_trec"], trec_mean=True)
+    assert {*OFFICIAL} < scored.means.keys()
+    compared = 0
+    for row in scored.per_query:
+        query = str(row["query_id"])
+        for name in SINGLE:
+            is_empty = max(qrels[query].values()) <= 0
+            if query in run and not (is_empty and not name.startswith("num_")):
+                assert row[name] == pytest.approx(expected[query][name], abs=1e-9), (query, name)
+                compared += 1
+            elif not name.startswith("num_"):
+                assert row[name] == 0
+    assert compared > 400 * len(SINGLE)
+    averages = theirs(qrels, run, {"map", "bpref"}, 1).values()
+    for name, of in (("gm_map", "map"), ("gm_bpref", "bpref")):
+        logs = [log(max(one.get(of, 0.0), 0.00001)) for one in averages]
+        assert scored.means[name] == pytest.approx(exp(sum(logs) / len(logs)))
+    assert scored.means["num_q"] == len(qrels)
+    assert scored.means["num_rel"] == sum(g > 0 for one in qrels.values() for g in one.values())
+    assert scored.means["num_ret"] == sum(len(run[query]) for query in qrels if query in run)
+
+
+def test_own_functions() -> None:
+    """At two: the share of grade 2 among the first two, and what R is."""
+
+    def best_of_two(grades: list[int | None], r: int) -> float:
+        return sum(grade == 2 for grade in grades[:2]) / min(2, r)
+
+    run = {"a": ["x", "y", "z"], "b": ["y"]}
+    qrels = {"a": {"y": 2, "z": 1}, "b": {"x": 2}, "c": {"x": 2}, "d": {"x": 0}}
+    scored = metrics(run, qrels, [best_of_two, "mrr"])
+    assert [row["best_of_two"] for row in scored.per_query] == [0.5, 0.0, 0.0, None]
+    assert scored.means == {"best_of_two": pytest.approx(1 / 6), "mrr": pytest.approx(1 / 6)}
+    cases: tuple[tuple[Any, str], ...] = (
+        (lambda grades, r: 1 / 0, "failed: ZeroDivisionError"),
+        (lambda grades, r: float("nan"), "must be a finite number; found nan"),
+        (lambda grades: 1, "failed: TypeError"),
+    )
+    for wrong, problem in cases:
+        with pytest.raises(UsageError, match=problem):
+            metrics(run, qrels, [wrong])
+    with pytest.raises(UsageError, match="two metrics have the name 'best_of_two'"):
+        metrics(run, qrels, [best_of_two, best_of_two])
 
 
 def test_scores_are_compared_in_float64() -> None:
