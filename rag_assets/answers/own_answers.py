@@ -6,9 +6,10 @@ its keys and attributes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from rag_assets.answers.answer_text import cited_units
 from rag_assets.called.hits import (
@@ -21,7 +22,6 @@ from rag_assets.called.hits import (
     described,
     hits_of,
 )
-from rag_assets.store.canonical import canonical_json
 
 MAX_CONTEXTS = 1000
 """Of one answer; more are left out."""
@@ -154,20 +154,10 @@ def _number(cited: object, contexts: Sequence[Hit]) -> int:
 
 
 def reply_of(answer: OwnAnswer) -> str:
-    """Return an answer as it is stored, of which :func:`answer_of` makes the same."""
-    fields = _given(answer._asdict())
-    if answer.contexts is not None:
-        fields["contexts"] = [_given(hit._asdict()) for hit in answer.contexts]
-    return canonical_json(fields)
+    """Return an answer as it is stored: its fields in their order."""
+    return msgspec.json.encode(answer).decode()
 
 
 def answer_of(reply: str) -> OwnAnswer:
-    """Return an answer that was stored."""
-    fields = json.loads(reply)
-    if "contexts" in fields:
-        fields["contexts"] = [Hit(**hit) for hit in fields["contexts"]]
-    return OwnAnswer(**fields)
-
-
-def _given(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
+    """Return an answer that was stored; fields that were added since are None."""
+    return msgspec.json.decode(reply, type=OwnAnswer)
