@@ -14,11 +14,10 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.answers.thresholds import scored, thresholds
 from rag_assets.answers.waterfall_stage import RIGHT_F1
-from rag_assets.evaluation.leaderboard import SPLITS, is_tied, mean
-from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
+from rag_assets.evaluation.leaderboard import SPLITS, is_tied
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.llm.client import LENGTH
-from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
+from rag_assets.pipeline.stored_evaluation import rows_of_queries
+from rag_assets.pipeline.written_answers import written
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, of_split
 
 METRICS = {
@@ -50,7 +49,7 @@ def answer_rows(
         ``answerer``, ``top_k``, the mean of every metric with its interval as ``<metric>_low`` and
         ``<metric>_high``, ``n_failed`` and ``n_questions``. Of each judge, over all questions with
         a right answer, ``judged_correct:<judge>`` calibrated, with its interval, ``_labels`` and
-        ``_method``; and over all questions what :func:`_written` says.
+        ``_method``; and over all questions what :func:`written` says.
     """
     rows: dict[tuple[str, int | None], Row] = {}
     split = split or result.split
@@ -65,7 +64,7 @@ def answer_rows(
         row |= {f"{one['metric']}_{bound}": one[bound] for bound in ("low", "high")}
         row |= {name: one[name] for name in ("n_failed", "n_questions")}
     for (answerer, top_k), row in rows.items() if questions == GROUPS[0] else ():
-        row |= _written(result, AnswerCell(answerer, top_k).key, split)
+        row |= written(result, AnswerCell(answerer, top_k).key, split)
     for one in judged_rows(result, split) if questions == GROUPS[0] else ():
         name = f"{JUDGED_CORRECT}:{one['by']}"
         calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
@@ -74,27 +73,6 @@ def answer_rows(
             if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
                 row |= calibrated
     return list(rows.values())
-
-
-def _written(result: EvaluationResult, key: str, split: str) -> Row:
-    """Return how long the answers of an answerer are, and the tokens of writing them.
-
-    ``length_of_gold`` is how many times as long answers are as the longest right one.
-    """
-    weights = result.weights(split)
-    golds = pairs_of(result.table(QUERY_FACTS_KEY), "query_id", "answers")
-    rows = [r for r in result.table(answers_key(key)).to_pylist() if r["query_id"] in weights]
-    given = [(r["answer"], golds.get(r["query_id"])) for r in rows if r["answer"]]
-    pairs = [(len(answer), max(map(len, right))) for answer, right in given if right]
-    counts = [(r["prompt_tokens"], r["completion_tokens"]) for r in rows]
-    counted = [sum(pair) for pair in counts if None not in pair]
-    longest = sum(right for _, right in pairs)
-    return {
-        "length": mean([len(answer) for answer, _ in given]),
-        "length_of_gold": sum(length for length, _ in pairs) / longest if longest else None,
-        "answer_tokens": mean(counted),
-        "n_cut": sum(r["finish_reason"] == LENGTH for r in rows),
-    }
 
 
 def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
@@ -147,9 +125,11 @@ def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet
         *(_column(name, is_required=name == decisive) for name in names),
         Column("n_failed", "failed", "d", help="no answer, because something went wrong; counts 0"),
         Column("n_cut", "cut", "d", help="answers that end at max_tokens", is_sparse=True),
-        Column("length", "length", ".0f", help="characters of an answer", is_page_only=True),
+        Column("answer_length", "length", ".0f", help="characters of an answer", is_page_only=True),
         Column("length_of_gold", "x gold", ".1f", help="length over that of the longest right one"),
         Column("answer_tokens", "tokens", ".0f", help="of request and answer", is_sparse=True),
+        Column("answer_cost", "money", ".2g", help="of an answer", is_sparse=True),
+        Column("answer_seconds", "seconds", ".2g", help="of asking for an answer", is_sparse=True),
     )
     title = f"answers to {rows[0]['n_questions']} questions"
     return Sheet(title, columns, [{**row, "key": answerer_key(row)} for row in rows])

@@ -57,6 +57,7 @@ from rag_assets.judges.calibration import (
 from rag_assets.judges.verdicts_stage import answer_verdicts_key
 from rag_assets.labels.pool import estimable_metric
 from rag_assets.pipeline.history import COSTS, History, recorded_judge
+from rag_assets.pipeline.written_answers import WRITTEN
 from rag_assets.schemas import ANSWER_VERDICTS
 from rag_assets.sheets.sheet import SIGNED, Column
 from rag_assets.statistics.comparisons import difference, holm
@@ -158,7 +159,9 @@ class Answers(Retrieval):
 
     def __init__(self, metric: Metric) -> None:
         super().__init__(metric)
-        if not METRICS[metric.measure].is_mean:
+        if metric.measure in WRITTEN:
+            self.only_whole = "is told of all answers together; see `leaderboard --answers`"
+        elif not METRICS[metric.measure].is_mean:
             self.only_whole = "is not a mean of single questions; it cannot compare them"
 
     def cells(self, result: EvaluationResult) -> Cells:
@@ -380,7 +383,7 @@ def named_source(name: str | None, primary: Metric) -> MetricSource:
         return Retrieval(primary)
     measure, _, cutoff = name.partition("@")
     is_judged = measure.partition(":")[0] == JUDGED_CORRECT
-    if is_judged or measure in METRICS:
+    if is_judged or measure in METRICS or measure in WRITTEN:
         if cutoff:
             raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
         return JudgedAnswers(Metric(measure)) if is_judged else Answers(Metric(measure))

@@ -69,6 +69,8 @@ class GeneratorAnswer(NamedTuple):
     served_model: str | None = None
     unanswered: bool = False
     n_contexts: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
 
 
 class Generator(FileOptions):
@@ -175,6 +177,7 @@ def _replied(reply: Answer) -> GeneratorAnswer:
         completion_tokens=reply.completion_tokens,
         finish_reason=reply.finish_reason,
         served_model=reply.served_model,
+        seconds=reply.seconds,
     )
     if not text and reply.finish_reason == LENGTH:
         return answer._replace(text=None, error="the answer was cut at max_tokens")

@@ -67,22 +67,21 @@ class OwnGenerator(AskedOptions, Generator):
 
     def own_answers(
         self, questions: Sequence[Question], session: ModelSession
-    ) -> list[OwnAnswer | Failed]:
-        """Return the answers with their contexts; those that are stored are not asked for."""
+    ) -> list[tuple[OwnAnswer | Failed, float | None]]:
+        """Return the answers with their contexts and seconds; no stored one is asked for again."""
         model = _Asked(self, self.identity(session.revision))
         with closing(model), session.completions(len(questions), model) as completions:
             replies = completions.answer(self.requests(questions))
-        answers = [one if isinstance(one, Failed) else answer_of(one.text) for one in replies]
-        costs = [one.cost for one in answers if isinstance(one, OwnAnswer) and one.cost is not None]
-        if costs:
-            session.notes.append(f"cost {sum(costs):.4g} for {len(costs)} answers, as they tell")
-        return answers
+        return [
+            (one, None) if isinstance(one, Failed) else (answer_of(one.text), one.seconds)
+            for one in replies
+        ]
 
     def answers(
         self, questions: Sequence[Question], session: ModelSession
     ) -> Iterator[GeneratorAnswer]:
         """Ask for each answer that is not stored."""
-        for answer in self.own_answers(questions, session):
+        for answer, seconds in self.own_answers(questions, session):
             if isinstance(answer, Failed):
                 yield GeneratorAnswer(None, error=answer.reason, unanswered=True)
                 continue
@@ -93,6 +92,8 @@ class OwnGenerator(AskedOptions, Generator):
                 prompt_tokens=answer.prompt_tokens,
                 completion_tokens=answer.completion_tokens,
                 n_contexts=len(answer.contexts) if answer.contexts is not None else None,
+                seconds=seconds,
+                cost=answer.cost,
             )
 
 

@@ -26,6 +26,7 @@ from rag_assets.pipeline.evaluations import (
 )
 from rag_assets.pipeline.history_files import COLUMNS, HistoryFiles, Row, as_rows, is_readable
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
+from rag_assets.pipeline.written_answers import WRITTEN, written
 from rag_assets.schemas import (
     HISTORY,
     HISTORY_ANSWERS,
@@ -62,6 +63,9 @@ _DIGESTS = {
     "qrels_digest": "qrels",
 }
 """Column -> the asset whose content it is the digest of."""
+
+_WRITING = ("answers", "query_facts")
+"""Assets that say what writing answers took."""
 
 _CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
 """Asset of calibrated means -> the verdicts that it calibrates."""
@@ -196,14 +200,28 @@ def _metrics(stored: StoredEvaluation) -> Iterator[Row]:
 
 
 def _answers(stored: StoredEvaluation) -> Iterator[Row]:
+    cells: dict[tuple[str, str], Row] = {}
     for row in _rows_of(stored, "answer_summary"):
         if row["questions"] == GROUPS[0] and row["mean"] is not None:
+            key, split = AnswerCell(row["answerer"], row["top_k"]).key, row["split"]
+            cells[key, split] = {
+                "answerer": key,
+                **{name: row[name] for name in ("split", "n_failed")},
+                "n_questions": row["n_questions"],
+            }
             yield {
-                "answerer": AnswerCell(row["answerer"], row["top_k"]).key,
-                **{name: row[name] for name in ("split", "metric", "n_failed")},
+                **cells[key, split],
+                "metric": row["metric"],
                 "value": row["mean"],
                 "n_questions": row["n"],
             }
+    entries = [one for asset in _WRITING for one in stored.evaluation.entries_of(asset)]
+    if all(stored.exists(entry) for entry in entries):
+        for (key, split), cell in cells.items():
+            means = written(stored, key, split)
+            for name in WRITTEN:
+                if means[name] is not None:
+                    yield {**cell, "metric": name, "value": means[name]}
 
 
 def _judged(stored: StoredEvaluation) -> Iterator[Row]:

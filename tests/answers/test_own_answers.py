@@ -141,12 +141,12 @@ def test_answers_are_measured_as_those_of_others(own: Own) -> None:
     rows = {row["query_id"]: row for row in own.rows(answers_key("read@3"))}
     assert rows["q1"]["answer"] == "A dog needs a ticket of 10 crowns."
     assert rows["q1"]["cited"] == [1]
-    assert own.facts(answers_key("read@3"))["notes"] == ["cost 3.5 for 7 answers, as they tell"]
+    assert {row["cost"] for row in rows.values()} == {0.5}
     metrics = {row["query_id"]: row for row in own.rows(answer_metrics_key("read@3"))}
     assert metrics["q1"]["evidence_cited"] == 1
     own.snapshot()
-    shown = own.command("leaderboard", ".", "--answers")
-    assert "read" in shown.output
+    (shown,) = json.loads(own.command("leaderboard", ".", "--answers", "--format", "json").stdout)
+    assert (shown["answerer"], shown["answer_cost"]) == ("read", 0.5)
 
 
 def chained(own: Own, **answerer: Any) -> Own:

@@ -95,7 +95,7 @@ def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTa
     _, result = whole
     (row,) = answer_rows(result)
     given = {name: text for name, text in GIVEN.items() if text}
-    assert row["length"] == pytest.approx(sum(map(len, given.values())) / len(given))
+    assert row["answer_length"] == pytest.approx(sum(map(len, given.values())) / len(given))
     pairs = [(len(text), max(map(len, GOLDS[q]))) for q, text in given.items() if GOLDS.get(q)]
     assert row["length_of_gold"] == pytest.approx(
         sum(length for length, _ in pairs) / sum(gold for _, gold in pairs)

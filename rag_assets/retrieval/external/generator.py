@@ -33,7 +33,7 @@ class GeneratorRetriever(AnsweredRetriever):
             QueryResult(error=one.reason)
             if isinstance(one, Failed)
             else QueryResult(one.contexts or ())
-            for one in answers
+            for one, _ in answers
         ]
         silent = sum(not one.error and not one.hits for one in results)
         session.notes.extend([f"{silent} answers tell of no context"] if silent else [])
