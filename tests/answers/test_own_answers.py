@@ -362,7 +362,8 @@ def ask(tmp_path: Path) -> Callable[..., list[OwnAnswer | Any]]:
         questions = [Question(name, name, ("a text",)) for name in ("one", "two", "three")]
         if options.get("alone") or name != "f":
             questions = [one._replace(context=None) for one in questions]
-        return generator.own_answers(questions, ModelSession(completions))
+        answers = generator.own_answers(questions, ModelSession(completions))
+        return [answer for answer, _ in answers]
 
     return asked
 
