@@ -330,7 +330,6 @@ ANSWERS = TableSchema(
     completion_tokens=Column(COUNT, "likewise", True),
     finish_reason=Column(TEXT, "stop, length, refusal, ...; null: no model wrote it", True),
     served_model=Column(TEXT, "the name that the server gave its model; null: none", True),
-    seconds=Column(FLOAT, "of asking for it, when it was asked for; null: not known", True),
     cost=Column(FLOAT, "money, as the code or server says; null: it does not", True),
 )
 

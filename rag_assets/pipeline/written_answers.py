@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.stage import SECONDS, answers_key
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.llm.client import LENGTH
 from rag_assets.llm.completions import MILLION
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation, pairs_of
 
-WRITTEN = ("answer_length", "answer_tokens", "answer_cost", "answer_seconds")
+WRITTEN = ("answer_length", "answer_tokens", "answer_cost", SECONDS)
 """Means over answers, which the history keeps: characters, tokens, money, seconds."""
 
 
@@ -22,8 +22,9 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
     ``length_of_gold`` is how many times as long answers are as the longest right one, ``n_cut`` how
     many answers end at ``max_tokens``. Money is what the code or server says, else tokens by the
     prices of the experiment; a mean is over the answers of which it is known, None without any.
+    Seconds are of all answers, whatever the split.
     """
-    weights = stored.weights(split)
+    weights, manifest = stored.weights(split), stored.manifest(answers_key(key))
     golds = pairs_of(stored.table(QUERY_FACTS_KEY), "query_id", "answers")
     rows = [r for r in stored.table(answers_key(key)).to_pylist() if r["query_id"] in weights]
     given = [(r["answer"], golds.get(r["query_id"])) for r in rows if r["answer"]]
@@ -42,7 +43,7 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
         "length_of_gold": sum(length for length, _ in pairs) / longest if longest else None,
         "answer_tokens": mean([sum(pair) for pair in counts if None not in pair]),
         "answer_cost": mean([cost for cost in costs if cost is not None]),
-        "answer_seconds": mean([r["seconds"] for r in rows if r.get("seconds") is not None]),
+        SECONDS: manifest.facts.get(SECONDS) if manifest is not None else None,
         "n_cut": sum(r["finish_reason"] == LENGTH for r in rows),
     }
 
