@@ -247,7 +247,7 @@ def test_two_published_systems(shared_data: Callable[[str], Path]) -> None:
     assert pair.labels.size == 5928
     truth = float(pair.labels.mean())
     assert truth == pytest.approx(0.0449, abs=5e-5)
-    found = simulations.difference_coverage(simulations.drawn_pairs(pair, 200, 1000), truth)
+    found = simulations.difference_coverage(simulations.drawn_pairs(pair, 200, DRAWS), truth)
     tallies = found.tallies
     assert found.without_interval == 0
     assert tallies["shown"].coverage >= 0.93
