@@ -27,16 +27,16 @@ _logger = logging.getLogger("rag_assets")
 
 _PATH = dg.Resolver.default(
     description=(
-        "The experiment: a folder with an experiment.yaml, such a file, or any dataset folder or "
-        "file, which gets the default experiment. Relative to the folder of this defs.yaml."
+        "The experiment: a folder with an experiment.yaml, that file, or any dataset folder "
+        "or file, which gets the default experiment. Relative to the folder of this defs.yaml."
     ),
     examples=["../../../../data/handbook", "experiment.yaml"],
 )
 _STORE = dg.Resolver.default(
     description=(
-        "The folder that results are kept in, relative to the folder of this defs.yaml, or "
-        "s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, or data/store "
-        "below the folder of the project, wherever it is called from."
+        "The folder for results, relative to the folder of this defs.yaml, "
+        "or s3://BUCKET/PREFIX. Default: the environment variable RAG_ASSETS_STORE, "
+        "or data/store in the folder of the project."
     ),
     examples=["../../../../data/store", "{{ env.RAG_ASSETS_STORE }}"],
 )
@@ -50,7 +50,8 @@ _DEPS = dg.Resolver.default(
 _STRICT = dg.Resolver.default(
     description=(
         "Whether an experiment that cannot be loaded stops the whole project from loading. "
-        "Default: false; it is then one asset with a failed check, and all else is loaded."
+        "Default: false; the experiment is then one asset with a failed check, and everything else "
+        "is loaded."
     ),
 )
 
@@ -59,7 +60,7 @@ class ScaffoldParams(BaseModel):
     """What `dg scaffold defs` asks for."""
 
     path: str = Field(description="The experiment, relative to the new defs.yaml.")
-    store: str | None = Field(None, description="The folder that results are kept in.")
+    store: str | None = Field(None, description="The folder for results.")
 
 
 class _Scaffolder(dg.Scaffolder[ScaffoldParams]):

@@ -188,6 +188,6 @@ class _Unpacked(io.RawIOBase):
         self._size += count
         if self._size > self._allowed:
             rule = f"{FREE_BYTES:,} or {LARGEST_RATIO} times the size of the file are allowed"
-            problem = f"unpacks to more than {self._allowed:,} bytes; {rule}; unpack it yourself "
-            raise DataError(f"{problem}where you trust it", file=self._path)
+            problem = f"unpacks to more than {self._allowed:,} bytes; {rule}; if you trust "
+            raise DataError(f"{problem}it, unpack it yourself", file=self._path)
         return count

@@ -55,9 +55,9 @@ class LiveRetriever(CodeRetriever):
         """Return the options of the retriever ``name``, whose ``call`` is a function or object."""
         target = options["call"]
         version = None if options.get("revision") is not None else version_of_loaded(target)
-        own = getattr(target, "__qualname__", type(target).__qualname__)
-        found = {**options, "call": f"{name}:{own}", "target": target, "called_source": version}
-        return found if version is not None else {"revision": ALWAYS, **found}
+        qualname = getattr(target, "__qualname__", type(target).__qualname__)
+        spec = {**options, "call": f"{name}:{qualname}", "target": target, "called_source": version}
+        return spec if version is not None else {"revision": ALWAYS, **spec}
 
     def load(self) -> object:
         """Return the object itself."""
@@ -133,7 +133,7 @@ def _evaluated(
     source = place.store / str(settings["name"]) / SOURCE
     source.mkdir(parents=True, exist_ok=True)
     records.write(source)
-    given = {name: _retriever(name, one) for name, one in retrievers.items()}
+    given = {name: _retriever(name, retriever) for name, retriever in retrievers.items()}
     experiment = experiment_in_code(source, settings, given)
     started = datetime.now(UTC)
     pipeline = opened(experiment, place)
@@ -233,7 +233,7 @@ class Records(NamedTuple):
             if placed is None:
                 file.unlink(missing_ok=True)
                 continue
-            text = "".join(f"{_line(*one)}\n" for one in placed)
+            text = "".join(f"{_line(*row)}\n" for row in placed)
             if not file.exists() or file.read_text(encoding="utf-8") != text:
                 write_text(file, text)
 
@@ -291,7 +291,7 @@ def _texts(name: str, given: object, key: str) -> list[Placed]:
 
 def _judgments(given: object) -> list[Placed]:
     if isinstance(given, Mapping):
-        return [one for query_id, own in given.items() for one in _judged(query_id, own)]
+        return [row for query_id, judged in given.items() for row in _judged(query_id, judged)]
     return [_judgment(place, value) for place, value in _items(JUDGMENTS, given)]
 
 

@@ -29,12 +29,12 @@ _MARKDOWN = re.compile(
 
 def one_line(text: str) -> str:
     r"""Return a text on one line, with what a screen would obey written out: ``\x1b``, ``\n``."""
-    return _IN_LINE.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _IN_LINE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def printable(text: str) -> str:
     """Return a text as :func:`one_line` does, with its line ends and tabs."""
-    return _IN_TEXT.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _IN_TEXT.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def without_obeyed(text: str) -> str:
@@ -55,7 +55,7 @@ def shortened(text: str, length: int = 200) -> str:
 
 def markdown(text: str) -> str:
     """Return a text on one line that Markdown shows as it is."""
-    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", one_line(" ".join(text.splitlines())))
+    return _MARKDOWN.sub(lambda match: f"\\{match[0]}", one_line(" ".join(text.splitlines())))
 
 
 def _json_escape(found: re.Match[str]) -> str:

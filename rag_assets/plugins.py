@@ -130,11 +130,11 @@ class Members(Mapping[str, type[T]]):
         bases = self.kind.bases
         if not isinstance(member, type) or (bases and not set(bases) & set(member.__mro__)):
             several = "class of a family, which are" if len(bases) > 1 else "class of"
-            return f"is no {several} {', '.join(base.__name__ for base in bases) or 'its own'}"
+            return f"is not a {several} {', '.join(base.__name__ for base in bases) or 'its own'}"
         missing = sorted(getattr(member, "__abstractmethods__", ()))
         if missing:
             return f"lacks the methods {', '.join(missing)}"
-        lacks = [one for one in self.kind.attributes if not _has(member, one)]
+        lacks = [attribute for attribute in self.kind.attributes if not _has(member, attribute)]
         if lacks:
             return f"lacks {', '.join(lacks)}"
         key = self.kind.key
@@ -170,7 +170,7 @@ def _installed(path: tuple[str, ...]) -> Callable[[str], EntryPoints]:
 def _has(member: type, name: str) -> bool:
     """Return whether objects of a class have an attribute; one may be declared without a value."""
     return any(
-        name in {**vars(one), **vars(one).get("__annotations__", {})} for one in member.__mro__
+        name in {**vars(base), **vars(base).get("__annotations__", {})} for base in member.__mro__
     )
 
 

@@ -40,7 +40,7 @@ class TableSchema:
 
     def __init__(self, name: str, row: str, key: tuple[str, ...], /, **columns: Column) -> None:
         self.name, self.row, self.key = name, row, key
-        self.columns = tuple(replace(one, name=column) for column, one in columns.items())
+        self.columns = tuple(replace(spec, name=column) for column, spec in columns.items())
 
     def but(self, *names: str) -> dict[str, Column]:
         """Return the columns by name, for another table, without some."""
@@ -136,7 +136,7 @@ QUERIES = TableSchema(
     "one query",
     ("query_id",),
     query_id=Column(TEXT, "id, unique in the query set"),
-    text=Column(TEXT, "what is asked"),
+    text=Column(TEXT, "text of the question"),
     tags=Column(TAGS, "labels by which results are sliced"),
     metadata=Column(TEXT, "JSON object with the other fields of the source"),
 )
@@ -152,14 +152,14 @@ QUERY_VARIANTS = TableSchema(
 
 QUERY_FACTS = TableSchema(
     "query_facts",
-    "one query: what of it counts besides its text",
+    "one query: its facts besides the text",
     ("query_id",),
     query_id=Column(TEXT, "the query"),
-    answers=Column(TAGS, "answers that are right, word for word; empty: none is known"),
+    answers=Column(TAGS, "right answers, word for word; empty: none is given"),
     weight=Column(FLOAT, "how much the query counts in a mean; 1 unless a field says so"),
     split=Column(TEXT, "dev or test; all where the queries are not split"),
     cluster=Column(TEXT, "queries that share it were made from the same source"),
-    unanswerable=Column(BOOL, "a tag, a mark or is_impossible says that it has no answer"),
+    unanswerable=Column(BOOL, "true if a tag, a mark or is_impossible says that it has no answer"),
 )
 
 QRELS = TableSchema(
@@ -205,10 +205,10 @@ EXTERNAL_RANKINGS = TableSchema(
     score=Column(FLOAT, "as the search returned it; null: none", True),
     id=Column(TEXT, "of a chunk, of its parent or of a document; null: a span or text", True),
     text=Column(TEXT, "the returned text; null: an id or span", True),
-    document_id=Column(TEXT, "the document of the span or text; null: not said", True),
-    start=Column(COUNT, "first character of the span, or of the text; null: not said", True),
-    end=Column(COUNT, "character after the last one; null: not said", True),
-    source=Column(TEXT, "what the search says that the text is from; null: nothing", True),
+    document_id=Column(TEXT, "the document of the span or text; null: not given", True),
+    start=Column(COUNT, "first character of the span or text; null: not given", True),
+    end=Column(COUNT, "character after the last one; null: not given", True),
+    source=Column(TEXT, "document that the search names for the text; null: none", True),
 )
 
 EXTERNAL_HITS = TableSchema(
@@ -241,7 +241,7 @@ TERMS = TableSchema(
     "terms",
     "one word, or component of a model, of one index",
     ("term",),
-    term=Column(TEXT, "the word as it is searched for; of splade the model's, else its number"),
+    term=Column(TEXT, "the word as searched for; for splade, the model's token or number"),
     document_frequency=Column(COUNT, "chunks that hold it"),
 )
 
@@ -259,7 +259,7 @@ VECTORS = TableSchema(
     "the vector of one chunk in one index",
     ("chunk_id",),
     chunk_id=Column(TEXT, "the chunk, or one of several texts by which it is found"),
-    vector=Column(pa.list_(pa.float32()), "as it is compared with those of queries"),
+    vector=Column(pa.list_(pa.float32()), "the vector, as it is compared with query vectors"),
 )
 
 _CONTEXT = dict(
@@ -285,7 +285,7 @@ _UNIT = dict(
 
 PASSAGES = TableSchema(
     "passages",
-    "one unit that a retriever hands over for one query, as text",
+    "one unit that a retriever passes on for one query, as text",
     ("query_id", "rank"),
     query_id=Column(TEXT, "the query"),
     rank=Column(INT, "1 is the best"),
@@ -294,7 +294,7 @@ PASSAGES = TableSchema(
 
 PASSAGE_LISTS = TableSchema(
     "passage_lists",
-    "what a retriever hands over for all queries at one cut-off",
+    "what a retriever passes on for all queries at one cut-off",
     ("top_k",),
     top_k=Column(INT, "cut-off"),
     n_passages=Column(COUNT, "units; those of a query, and their tokens, are in passages"),
@@ -317,16 +317,16 @@ ANSWERS = TableSchema(
     ("query_id",),
     query_id=Column(TEXT, "the question"),
     answer=Column(TEXT, "empty: refused; null: failed", True),
-    abstained=Column(BOOL, "what the generator says; null: the text tells", True),
+    abstained=Column(BOOL, "as the generator says; null: derived from the text", True),
     cited=Column(pa.list_(INT), "numbers of units of the context; null: it cites nothing", True),
     spans=Column(
         pa.list_(pa.struct([("unit", INT), ("start", INT), ("end", INT)])),
         "characters [start, end) of the text of units of the context; null: it copies nothing",
         True,
     ),
-    score=Column(FLOAT, "higher: rather no answer; null: not known", True),
+    score=Column(FLOAT, "higher: an answer is less likely; null: not known", True),
     error=Column(TEXT, "why there is no answer; null: there is one", True),
-    prompt_tokens=Column(COUNT, "as the server counts, null when it does not", True),
+    prompt_tokens=Column(COUNT, "as counted by the server; null: not counted", True),
     completion_tokens=Column(COUNT, "likewise", True),
     finish_reason=Column(TEXT, "stop, length, refusal, ...; null: no model wrote it", True),
     served_model=Column(TEXT, "the name that the server gave its model; null: none", True),
@@ -340,7 +340,7 @@ _VERDICT = dict(
 
 RELEVANCE_VERDICTS = TableSchema(
     "relevance_verdicts",
-    "what a judge says of one text that any retriever hands over for one query",
+    "a judge's verdict on one text that any retriever passes on for one query",
     ("query_id", "document_id", "start", "end"),
     query_id=Column(TEXT, "the query"),
     document_id=Column(TEXT, "the document that the text is part of"),
@@ -352,7 +352,7 @@ RELEVANCE_VERDICTS = TableSchema(
 
 ANSWER_VERDICTS = TableSchema(
     "answer_verdicts",
-    "what a judge says of one answer that any answerer gave to one question with right answers",
+    "a judge's verdict on one answer of any answerer to one question with right answers",
     ("query_id", "answer"),
     query_id=Column(TEXT, "the question"),
     answer=Column(TEXT, "the answer"),
@@ -392,18 +392,18 @@ METRICS_SUMMARY = OpenTableSchema(
     n_empty=Column(COUNT, "queries for which nothing was retrieved; answerable ones count 0"),
     n_failed=Column(COUNT, "queries on which the retriever failed; not averaged"),
     n_unanswerable=Column(
-        COUNT, "queries of which the data says that no document answers them; not averaged"
+        COUNT, "queries that no document answers, according to the data; not averaged"
     ),
-    n_unlabelled=Column(COUNT, "queries of which no label says anything; not averaged"),
+    n_unlabelled=Column(COUNT, "queries without a label; not averaged"),
     n_unreachable=Column(COUNT, "positive evidences that no unit satisfies; stay in R"),
     n_not_in_corpus=Column(
-        COUNT, "those of them none of whose documents is in the corpus; kept where it is asked for"
+        COUNT, "of these, the ones with no document in the corpus; kept only if requested"
     ),
     n_unjudged=Column(COUNT, "retrieved units without a judgment; count as not relevant"),
     judged=Column(FLOAT, "share of retrieved units that have a judgment", True),
     n_tied=Column(
         COUNT,
-        "averaged queries in which tied units stand on both sides of the cut; null: not known",
+        "averaged queries with tied units on both sides of the cut; null: not known",
         True,
     ),
     tokens=Column(FLOAT, "weighted mean of the tokens of the retrieved texts", True),
@@ -425,31 +425,31 @@ LEADERBOARD = OpenTableSchema(
 
 ANSWERABILITY = TableSchema(
     "answerability",
-    "a retriever and a split of the queries: whether its best score tells the unanswerable ones",
+    "a retriever and a split of the queries: how well its best score detects the unanswerable ones",
     ("retriever", "split"),
     retriever=Column(TEXT, "name from experiment.yaml"),
     split=Column(TEXT, "the queries that the numbers are over: all, dev or test"),
     n_answerable=Column(COUNT, "queries with a relevant judgment"),
-    n_unanswerable=Column(COUNT, "queries of which the data says that they have none"),
+    n_unanswerable=Column(COUNT, "queries without a relevant judgment, according to the data"),
     auroc=Column(FLOAT, "chance that an answerable query scores above an unanswerable one", True),
-    threshold=Column(FLOAT, "least best score of a query that is answered", True),
+    threshold=Column(FLOAT, "lowest best score with which a query is answered", True),
     threshold_from=Column(TEXT, "the split whose balanced accuracy it maximises"),
     coverage=Column(FLOAT, "share of the answerable queries that are answered", True),
-    rejected=Column(FLOAT, "share of the unanswerable queries that are not", True),
+    rejected=Column(FLOAT, "share of unanswerable queries that are not", True),
 )
 
 LIST_SIMILARITIES = TableSchema(
     "list_similarities",
-    "one query: how alike the results of a reranker are, by the vectors of one for diversity",
+    "one query: how similar the results of a reranker are, by the vectors of a diversity reranker",
     ("query_id",),
     query_id=Column(TEXT, "the query"),
     similarity=Column(FLOAT, "mean cosine of all pairs of results; null: below two", True),
-    input_similarity=Column(FLOAT, "the same of what is reranked, cut at top_k", True),
+    input_similarity=Column(FLOAT, "the same for the input of the reranker, cut at top_k", True),
 )
 
 OVERLAPS = TableSchema(
     "overlaps",
-    "two retrievers at one top_k: how alike their runs are",
+    "two retrievers at one top_k: how similar their runs are",
     ("retriever_a", "retriever_b"),
     retriever_a=Column(TEXT, "name from experiment.yaml; before retriever_b in it"),
     retriever_b=Column(TEXT, "name from experiment.yaml"),
@@ -460,7 +460,7 @@ OVERLAPS = TableSchema(
 
 INTERVALS = TableSchema(
     "intervals",
-    "one mean of one retriever, and between which bounds it would lie on other such queries",
+    "one mean of one retriever, with its interval for other queries of this kind",
     ("split", "top_k", "metric"),
     split=Column(TEXT, "all, or dev or test"),
     top_k=Column(INT, "cut-off"),
@@ -490,7 +490,7 @@ COMPARISONS = TableSchema(
     low=Column(FLOAT, "lower bound of the difference; null: under two units", True),
     high=Column(FLOAT, "upper bound of the difference, null as low is", True),
     p_randomisation=Column(FLOAT, "paired randomisation test, counting shared documents", True),
-    p_t=Column(FLOAT, "two-sided paired t-test; null: no spread to compare with", True),
+    p_t=Column(FLOAT, "two-sided paired t-test; null: no variance", True),
     p_wilcoxon=Column(FLOAT, "two-sided signed-rank test, zeros as Pratt", True),
     p_adjusted=Column(FLOAT, "p_randomisation after Holm over all pairs of the split", True),
     effect_size=Column(FLOAT, "Cohen's d_z of the queries' differences", True),
@@ -529,14 +529,14 @@ ANSWER_COMPARISONS = TableSchema(
 
 ANSWER_LABELS = TableSchema(
     "answer_labels",
-    "what people say of one answer to one question",
+    "one person's label for one answer to one question",
     ("query_id", "answer"),
     query_id=Column(TEXT, "the question"),
     answer=Column(TEXT, "the answer, as it was written"),
-    correct=Column(BOOL, "whether it is right; null: it cannot be told", True),
-    probability=Column(FLOAT, "chance that the question was drawn; null: by hand", True),
-    by=Column(TEXT, "who says so; null: not said", True),
-    at=Column(TEXT, "when, as it was written; null: not said", True),
+    correct=Column(BOOL, "whether it is right; null: cannot tell", True),
+    probability=Column(FLOAT, "probability of drawing the question; null: chosen by hand", True),
+    by=Column(TEXT, "who labelled it; null: not given", True),
+    at=Column(TEXT, "when, as it was written; null: not given", True),
 )
 
 ONLINE_LOG = TableSchema(
@@ -546,29 +546,29 @@ ONLINE_LOG = TableSchema(
     kind=Column(TEXT, "search; passage or answer: a vote on one"),
     id=Column(TEXT, "of the search; of a vote its line"),
     names=Column(TAGS, "retrievers of the search, or what the vote is on"),
-    user=Column(TEXT, "who; of a vote nobody is said to have given, its line"),
-    at=Column(pa.timestamp("ms", "UTC"), "when; null: not said", True),
+    user=Column(TEXT, "user; for a vote without a user, its line"),
+    at=Column(pa.timestamp("ms", "UTC"), "when; null: not given", True),
     results=Column(TAGS, "ids that were shown, best first"),
-    teams=Column(pa.list_(INT), "of each result which retriever added it, 0 or 1; of two alone"),
+    teams=Column(pa.list_(INT), "retriever that added each result, 0 or 1; if interleaved"),
     clicks=Column(pa.list_(INT), "ranks that were clicked"),
     up=Column(BOOL, "whether a vote is up; null: a search", True),
-    count=Column(COUNT, "how many votes say so; of a search 1"),
+    count=Column(COUNT, "number of equal votes; 1 for a search"),
 )
 
 _ESTIMATE = dict(
     low=Column(FLOAT, "lower bound; null: no interval", True),
     high=Column(FLOAT, "upper bound, null as low is", True),
-    human=Column(FLOAT, "what the labels say without any verdict", True),
-    human_low=Column(FLOAT, "lower bound of that", True),
-    human_high=Column(FLOAT, "upper bound of that", True),
+    human=Column(FLOAT, "estimate from the labels alone, without verdicts", True),
+    human_low=Column(FLOAT, "its lower bound", True),
+    human_high=Column(FLOAT, "its upper bound", True),
     confidence=Column(FLOAT, "of the intervals, such as 0.95"),
     n=Column(COUNT, "questions that the mean is over"),
     n_labels=Column(COUNT, "questions that people labelled; of a sample of passages, passages"),
-    n_cannot_tell=Column(COUNT, "those on which people could not tell; left out"),
+    n_cannot_tell=Column(COUNT, "labelled 'cannot tell'; left out"),
     n_missing=Column(COUNT, "those without a usable verdict"),
-    weight=Column(FLOAT, "of the verdicts; 0: labels alone; null: fitted a passage", True),
+    weight=Column(FLOAT, "weight of verdicts; 0: labels alone; null: one for each passage", True),
     method=Column(TEXT, "how it was estimated"),
-    reason=Column(TEXT, "why there is no estimate, or no interval; null: there is", True),
+    reason=Column(TEXT, "why there is no estimate or no interval; null: both exist", True),
 )
 
 CALIBRATED_MEANS = TableSchema(
@@ -579,7 +579,7 @@ CALIBRATED_MEANS = TableSchema(
     split=Column(TEXT, "all, or dev or test"),
     metric=Column(TEXT, "judged_correct; of retrievers with its cut-off, as precision@10"),
     judge=Column(FLOAT, "mean of the verdicts, as they are", True),
-    calibrated=Column(FLOAT, "the mean that people would find; null: no estimate", True),
+    calibrated=Column(FLOAT, "the mean by labels from people; null: no estimate", True),
     **_ESTIMATE,
 )
 
@@ -592,7 +592,7 @@ CALIBRATED_DIFFERENCES = TableSchema(
     split=Column(TEXT, "all, or dev or test"),
     metric=Column(TEXT, "judged_correct; of retrievers with its cut-off, as precision@10"),
     judge=Column(FLOAT, "mean difference of the verdicts, b - a", True),
-    calibrated=Column(FLOAT, "mean difference that people would find, b - a", True),
+    calibrated=Column(FLOAT, "mean difference by labels from people, b - a", True),
     **_ESTIMATE,
 )
 
@@ -611,7 +611,7 @@ SAMPLED_PASSAGES = TableSchema(
 
 SAMPLED_LABELS = TableSchema(
     "sampled_labels",
-    "one passage of the pool (overlapping ones are one) and what a sample of labels says of it",
+    "one passage of the pool (overlapping ones are merged), with its state in the sample of labels",
     ("query_id", "document_id", "start", "end"),
     query_id=Column(TEXT, "the question"),
     document_id=Column(TEXT, "where the passage is"),
@@ -619,11 +619,11 @@ SAMPLED_LABELS = TableSchema(
     end=Column(COUNT, "character after the last"),
     state=Column(
         TEXT,
-        "judged; skipped or cannot_tell: asked, without a grade; certain: labelled whatever "
-        "was drawn; open: not asked yet",
+        "judged; skipped or cannot_tell: shown, without a grade; certain: labelled "
+        "independently of the draw; open: not shown yet",
     ),
     grade=Column(INT, "0 and more; null: none was given", True),
-    hazard=Column(FLOAT, "it was asked by now with probability 1 - exp(-hazard)"),
+    hazard=Column(FLOAT, "it was shown by now with probability 1 - exp(-hazard)"),
     verdicts=Column(
         TEXT,
         "JSON object, ``judge:<name>`` or ``vote:<system>`` -> grade: no labels, but control "
@@ -643,11 +643,11 @@ SAMPLED_ESTIMATES = TableSchema(
     items_high=Column(FLOAT, "upper bound, null as items_low is: nothing is known", True),
     questions_low=Column(FLOAT, "lower bound for questions like these", True),
     questions_high=Column(FLOAT, "upper bound, null as questions_low is", True),
-    lowest=Column(FLOAT, "the value if all that people cannot tell earn nothing"),
-    highest=Column(FLOAT, "the value if they earn the most"),
+    lowest=Column(FLOAT, "the value if all 'cannot tell' count as 0"),
+    highest=Column(FLOAT, "the value if they get the highest grade"),
     n_labels=Column(COUNT, "labels that the value reads"),
-    effective_labels=Column(FLOAT, "labels of one probability that would tell as much"),
-    n_no_chance=Column(COUNT, "passages that had no chance to be asked yet"),
+    effective_labels=Column(FLOAT, "size of a plain random sample that would be as precise"),
+    n_no_chance=Column(COUNT, "passages that could not be drawn yet"),
     n=Column(COUNT, "questions"),
     confidence=Column(FLOAT, "of the intervals, such as 0.95"),
 )
@@ -671,13 +671,13 @@ ATTRIBUTIONS = TableSchema(
 
 TUNING = TableSchema(
     "tuning",
-    "one weight vector that was tried for a fusion, and its value on the dev split",
+    "one weight vector tried for a fusion, and its value on the dev split",
     ("number",),
     number=Column(INT, "the order in which it was tried, from 0; 0 is equal weights"),
     weights=Column(pa.list_(FLOAT), "one weight an input, in their order; they sum to 1"),
     metric=Column(TEXT, "what the value is of, such as ndcg@10"),
     value=Column(FLOAT, "weighted mean over the answerable dev queries"),
-    chosen=Column(BOOL, "whether the fusion uses it; true in one row"),
+    chosen=Column(BOOL, "whether the fusion uses it; true for one row"),
 )
 
 HISTORY_RETRIEVERS = TableSchema(
@@ -736,7 +736,7 @@ _TIME = pa.timestamp("ms", "UTC")
 
 HISTORY = TableSchema(
     "evaluations",
-    "one evaluation, also one in which nothing changed",
+    "one evaluation, even if nothing changed",
     ("experiment", "evaluation_id"),
     experiment=Column(TEXT, "name of the experiment"),
     evaluation_id=Column(TEXT, "sorts by time"),

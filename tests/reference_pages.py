@@ -71,7 +71,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     " [judges.md](../judges.md)",
     "passage_labels": "likewise of passages of drawn questions; `passage_labels.jsonl` without it",
     "judgments_log": "likewise of passages drawn one by one; `labelling.jsonl` without it",
-    "online": "[logs of a search in use](#online): clicks and votes, see "
+    "online": "[logs of a production search](#online): clicks and votes, see "
     "[online metrics](../how_to/online.md)",
     "judges": "name of a judge -> [who gives verdicts](#judges), see [judges.md](../judges.md)",
     "top_k": "the cut-offs of runs and metrics",
@@ -285,21 +285,21 @@ def tables_page() -> str:
 WORDS: Mapping[str, str] = {
     "retriever": "a way to search: it gives an ordered list of passages for a question",
     "@k, top_k": "only the first k results count: ndcg@10 looks at the first ten",
-    "label": "what a person said of a question and a passage: right, or not",
-    "interval": "where the mean lies most likely, were other questions of the same kind asked",
+    "label": "a person's judgment of a passage for a question: right or not",
+    "interval": "where the mean would most likely be with other questions of the same kind",
     "p": "how often chance alone gives so large a difference; below .05 a difference is called "
     "real",
-    "Holm": "a correction of p for many comparisons at once: of twenty between equals, one is "
-    "below .05 by chance",
+    "Holm": "a correction of p for many comparisons at once: of twenty comparisons between equals, "
+    "one is below .05 by chance",
     "tied": "the difference is not shown to be real; it may be there, and more questions may show "
     "it",
-    "baseline": "the retriever that the others are measured by",
-    "tokens of context": "how much text the results are for a language model; a token is about "
+    "baseline": "the retriever that the others are compared with",
+    "tokens of context": "how much text the results add to a prompt; a token is about "
     "three quarters of a word",
-    "cluster": "questions that share documents: they are right or wrong together, so they count "
-    "as fewer",
+    "cluster": "questions that share documents: they tend to be right or wrong together, so they "
+    "count as fewer",
     "anchor": "a pinned evaluation with which later ones are compared",
-    "answerer": "a generator with the context that it reads: of a retriever at a cut-off, or other",
+    "answerer": "a generator with its context, such as that of a retriever at a cut-off",
     "cell": "one retriever at one top_k",
     "chunk": "a piece of a document, as a chunking cuts it; it is what retrievers search",
     "evaluation": "one run of an experiment over all its cells; the store keeps each one",
@@ -308,11 +308,11 @@ WORDS: Mapping[str, str] = {
     "materialize": "Dagster's word for computing an asset, or one partition of it",
     "partition": "a part of an asset that is computed by itself, such as one cell",
     "qrels": "labels: which documents or spans are relevant for which question, and how much",
-    "query set": "the questions as a retriever searches for them: as they are, or rewritten",
+    "query set": "the questions as a retriever searches for them: original or rewritten",
     "run": "the ranked results of a retriever for all questions",
     "store": "the folder or bucket with all results",
     "unit": "what a ranking lists and labels judge: a chunk, or a document",
-    "verdict": "what a judge (a model or a rule) says of a passage or an answer; never a label",
+    "verdict": "the judgment of a model or a rule on a passage or an answer; never a label",
 }
 """Word -> what it means in the report and in the pages."""
 

@@ -53,24 +53,24 @@ def answer_rows(
     """
     rows: dict[tuple[str, int | None], Row] = {}
     split = split or result.split
-    for one in result.answer_summary.to_pylist():
-        if (one["split"], one["questions"]) != (split, questions):
+    for cell in result.answer_summary.to_pylist():
+        if (cell["split"], cell["questions"]) != (split, questions):
             continue
         row = rows.setdefault(
-            (one["answerer"], one["top_k"]),
-            {name: one[name] for name in ("answerer", "top_k", "split")},
+            (cell["answerer"], cell["top_k"]),
+            {name: cell[name] for name in ("answerer", "top_k", "split")},
         )
-        row[one["metric"]] = one["mean"]
-        row |= {f"{one['metric']}_{bound}": one[bound] for bound in ("low", "high")}
-        row |= {name: one[name] for name in ("n_failed", "n_questions")}
+        row[cell["metric"]] = cell["mean"]
+        row |= {f"{cell['metric']}_{bound}": cell[bound] for bound in ("low", "high")}
+        row |= {name: cell[name] for name in ("n_failed", "n_questions")}
     for (answerer, top_k), row in rows.items() if questions == GROUPS[0] else ():
         row |= written(result, AnswerCell(answerer, top_k).key, split)
-    for one in judged_rows(result, split) if questions == GROUPS[0] else ():
-        name = f"{JUDGED_CORRECT}:{one['by']}"
-        calibrated = {name: one["calibrated"], f"{name}_labels": one["n_labels"]}
-        calibrated |= {f"{name}_{part}": one[part] for part in ("low", "high", "method")}
+    for cell in judged_rows(result, split) if questions == GROUPS[0] else ():
+        name = f"{JUDGED_CORRECT}:{cell['by']}"
+        calibrated = {name: cell["calibrated"], f"{name}_labels": cell["n_labels"]}
+        calibrated |= {f"{name}_{part}": cell[part] for part in ("low", "high", "method")}
         for (answerer, top_k), row in rows.items():
-            if one["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == one["name"]:
+            if cell["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == cell["name"]:
                 row |= calibrated
     return list(rows.values())
 
@@ -100,7 +100,7 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("metric", "metric", TEXT),
-        Column("threshold", "threshold", help="no-answer scores above it refuse"),
+        Column("threshold", "threshold", help="refuse if the no-answer score is above it"),
         Column("chosen_on", "chosen on", TEXT),
         Column("as_it_is", "as it is"),
         Column("value", "with it"),
@@ -123,11 +123,11 @@ def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet
     columns = (
         Column("key", "answerer", TEXT, min_width=16),
         *(_column(name, is_required=name == decisive) for name in names),
-        Column("n_failed", "failed", "d", help="no answer, because something went wrong; counts 0"),
+        Column("n_failed", "failed", "d", help="no answer because of an error; counts as 0"),
         Column("n_cut", "cut", "d", help="answers that end at max_tokens", is_sparse=True),
         Column("answer_length", "length", ".0f", help="characters of an answer", is_page_only=True),
-        Column("length_of_gold", "x gold", ".1f", help="length over that of the longest right one"),
-        Column("answer_tokens", "tokens", ".0f", help="of request and answer", is_sparse=True),
+        Column("length_of_gold", "x gold", ".1f", help="length / that of the longest right answer"),
+        Column("answer_tokens", "tokens", ".0f", help="request and answer", is_sparse=True),
         Column("answer_cost", "money", ".2g", help="of an answer", is_sparse=True),
         Column("answer_seconds", "seconds", ".2g", help="of asking for an answer", is_sparse=True),
     )
@@ -182,8 +182,8 @@ def answer_sheets(result: EvaluationResult) -> list[Sheet]:
         return []
     unanswerable = answer_rows(result, "unanswerable")
     notes = [
-        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have none, "
-        "and it refuses them by itself; compare is on the others"
+        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have "
+        "none, and it always refuses these; compare leaves them out"
         for name in (result.gold_answerers if unanswerable else ())
     ]
     return [replace(sheet, lead=headline_sentences(result), notes=notes)]

@@ -43,7 +43,7 @@ def colours(theme: Theme = "light") -> dict[str, str]:
     return {name: f"var(--{name})" for name in values} if theme == "page" else values
 
 
-def look(number: int, theme: Theme = "light") -> dict[str, str]:
+def style(number: int, theme: Theme = "light") -> dict[str, str]:
     """Return how a retriever is drawn: by colour, and by symbol, dash and hatching."""
     return {
         "colour": colours(theme)[f"c{number % N_COLOURS}"],
@@ -137,7 +137,7 @@ def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str =
     """Return bars of a metric by retriever and top_k, with intervals."""
     traces: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
-        drawn = look(number, theme)
+        drawn = style(number, theme)
         hatching = {"shape": drawn["pattern"], "bgcolor": drawn["colour"]}
         pattern = {**hatching, "fgcolor": colours(theme)["page"], "size": 6, "solidity": 0.25}
         traces.append(
@@ -172,7 +172,7 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
     bands: list[Trace] = []
     lines: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
-        drawn, name = look(number, "page"), plain(view.retrievers[number])
+        drawn, name = style(number, "page"), plain(view.retrievers[number])
         in_group = {"type": "scatter", "name": name, "legendgroup": name}
         ends = [(k, of) for k, of in zip(view.cutoffs, bounds, strict=True) if of[1] is not None]
         bands.append(
@@ -216,8 +216,8 @@ def quality_figure(
             **{"type": "scatter", "mode": "markers", "name": plain(name)},
             **{"x": [times[name]], "y": [of[0]], "error_y": whiskers([of], "page")},
             "marker": {
-                **{"color": look(number, "page")["colour"], "size": 13},
-                "symbol": look(number, "page")["symbol"],
+                **{"color": style(number, "page")["colour"], "size": 13},
+                "symbol": style(number, "page")["symbol"],
                 "line": {"color": colours("page")["page"], "width": 1},
             },
             "hovertemplate": "%{fullData.name}<br>%{x:.3g} ms, %{y:.4f}<extra></extra>",

@@ -76,13 +76,13 @@ def comparability(
         asset = "queries" if answers or sampled else "qrels"
         return Comparability(frozenset(b.table_of(asset)["query_id"].to_pylist()), ())
     quoted = has_documents(a) and has_documents(b) and not sampled
-    old, new = (_labels(one, quoted=quoted) for one in (a, b))
+    old, new = (_labels(result, quoted=quoted) for result in (a, b))
     if sampled:
-        old, new = ({query: Counter() for query in question_texts(one)} for one in (a, b))
+        old, new = ({query: Counter() for query in question_texts(result)} for result in (a, b))
     if answers:
         old, new = (
-            {query: labels.get(query, Counter()) + golds for query, golds in _golds(one).items()}
-            for one, labels in ((a, old), (b, new))
+            {query: labels.get(query, Counter()) + golds for query, golds in _golds(result).items()}
+            for result, labels in ((a, old), (b, new))
         )
     old_texts, new_texts = question_texts(a), question_texts(b)
     both = old.keys() & new.keys()
@@ -102,7 +102,7 @@ def comparability(
 
 
 def _check_judge(a: Evaluation, b: Evaluation) -> None:
-    judged = [one.origin.configuration.get("judge") for one in (a, b)]
+    judged = [result.origin.configuration.get("judge") for result in (a, b)]
     if None not in judged and judged[0] != judged[1]:
         raise UsageError(
             f"evaluation {a.evaluation_id} judges each {judged[0]}, {b.evaluation_id} each "
@@ -112,7 +112,7 @@ def _check_judge(a: Evaluation, b: Evaluation) -> None:
 
 def is_same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:
     """Return whether an asset has one content in both; its digest says so without reading it."""
-    old, new = ({e.digest for e in one.evaluation.entries_of(asset)} for one in (a, b))
+    old, new = ({e.digest for e in result.evaluation.entries_of(asset)} for result in (a, b))
     return old == new
 
 

@@ -67,7 +67,7 @@ def oriented(row: Mapping[str, Any], first: str) -> Row:
 def difference_columns(level: float) -> tuple[Column, ...]:
     """Return difference, interval, p, p after Holm where it is known, and what was won and lost."""
     interval, bounds = interval_name(level), ("low", "high")
-    least = "the least difference to be seen"
+    least = "the smallest difference that can be shown"
     return (
         Column(
             "difference",
@@ -117,7 +117,7 @@ def verdict(
     if row["difference"] is None:
         return f"nothing to compare: {a} and {b} have no query with a value of {metric} in common"
     if row["won"] == row["lost"] == 0:
-        return f"{b} and {a} do the same on every query by {metric} ({row['n']} queries)"
+        return f"{b} and {a} are equal on every query by {metric} ({row['n']} queries)"
     better, worse = (b, a) if is_gain(row["metric"], row["difference"]) else (a, b)
     size = f"{abs(row['difference']):.4f}"
     if row["low"] is not None:
@@ -160,8 +160,8 @@ def needed_text(n: int, smallest: float, difference: float, noun: str, least: in
     number = max(least, n * (smallest / difference) ** 2) if difference else math.inf
     if not n < number <= MAX_NEEDED:
         return ""
-    seen = f"if the difference stays as seen, about {float(f'{number:.2g}'):,.0f} {noun} show it"
-    return f" ({seen}; if it is half of that, four times as many)"
+    seen = f"if the difference stays this large, about {float(f'{number:.2g}'):,.0f} {noun} show it"
+    return f" ({seen}; if it is half as large, four times as many)"
 
 
 def least_shown(row: Mapping[str, Any]) -> float | None:
@@ -305,7 +305,7 @@ class Comparison(Tabular, EvaluationPair):
     def to_arrow(self) -> pa.Table:
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
         schema = ANSWER_COMPARISONS if self.source.is_of_answers else COMPARISONS
-        return pa.Table.from_pylist([self.source.named(row) for row in self.rows], schema.arrow())
+        return pa.Table.from_pylist([*map(self.source.with_subject, self.rows)], schema.arrow())
 
     def title(self, what: str) -> str:
         """Return the title of a table of these pairs."""

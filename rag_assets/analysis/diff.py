@@ -47,7 +47,7 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
-    entries = [one.evaluation.entries_of(asset) for one in (a, b)]
+    entries = [result.evaluation.entries_of(asset) for result in (a, b)]
     if not all(entries):
         if any(entries):
             yield Reason(f"{asset} {'added' if entries[1] else 'removed'}")
@@ -85,7 +85,7 @@ def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sh
     """Return what changed from one evaluation to the other, a line a reason."""
     lines = [f"  {reason.text}" for reason in reasons[:MAX_REASONS]] or ["  nothing changed"]
     more = len(reasons) - MAX_REASONS
-    lines += [f"  and {more} more; --format json has all"] if more > 0 else []
+    lines += [f"  and {more} more; --format json lists all"] if more > 0 else []
     title = f"{b.experiment}: {b.evaluation_id} against {a.evaluation_id}"
     return Sheet(title, (), (), notes=lines)
 
@@ -143,9 +143,9 @@ def _changes(a: EvaluationResult, b: EvaluationResult, answerer: str) -> list[Ro
     if not changed:
         return []
     generator = ["generator"] if _generator(was) != _generator(now) else []
-    reads = any(one is not None and "contexts" in one.inputs for one in manifests)
+    reads = any(manifest is not None and "contexts" in manifest.inputs for manifest in manifests)
     quoted = has_documents(a) and has_documents(b)
-    contexts = [_contexts(one, answerer, quoted=quoted) if reads else {} for one in (a, b)]
+    contexts = [_contexts(result, answerer, quoted=quoted) if reads else {} for result in (a, b)]
     questions = question_texts(a), question_texts(b)
     rows = []
     for query in changed:
@@ -208,7 +208,7 @@ def answer_changes_sheet(rows: Sequence[Row]) -> Sheet:
     causes = Counter((row["answerer"], row["cause"]) for row in rows)
     notes = ["; ".join(f"{name}: {n} by {cause}" for (name, cause), n in causes.items())]
     more = len(rows) - MAX_ROWS
-    notes += [f"and {more} more; --format json has all"] if more > 0 else []
+    notes += [f"and {more} more; --format json lists all"] if more > 0 else []
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("query_id", "question", TEXT),

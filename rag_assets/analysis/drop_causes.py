@@ -77,7 +77,7 @@ class CorpusChange:
         both = (self._pair.old, self._pair.new)
         if not self.is_there or not all(map(has_documents, both)):
             return {}
-        before, after = (row_contents(one.table_of("documents"), DOCUMENTS.key) for one in both)
+        before, after = (row_contents(side.table_of("documents"), DOCUMENTS.key) for side in both)
         return {
             str(key[0]): "changed" if key in before else "added"
             for key, content in after.items()
@@ -145,10 +145,10 @@ class Causes:
             change: of its mean.
         """
         worst = self.lost[:MAX_NAMED]
-        named = "; ".join(f"{one.query_id} ({one.old:.4f} -> {one.new:.4f})" for one in worst)
+        named = "; ".join(f"{row.query_id} ({row.old:.4f} -> {row.new:.4f})" for row in worst)
         more = self.n_lost - len(worst)
         yield f"  {retriever} lost most on {named}" + (f"; and {more} more" if more else "")
-        by = f", {self.unjudged:.4f} of it to documents that nobody has judged"
+        by = f", {self.unjudged:.4f} of it to unjudged documents"
         won = self.loss + change
         elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
         yield f"  {self.loss:.4f} of the mean was lost{by if self.newcomers else ''}{elsewhere}"
@@ -201,7 +201,7 @@ def _newcomers(
             became = corpus.documents[document]
             newcomer = Newcomer(document, became, query, row["rank"], name)
             best.setdefault((query, document), newcomer)
-    return sorted(best.values(), key=lambda one: (one.rank, one.query_id, one.document_id))
+    return sorted(best.values(), key=lambda new: (new.rank, new.query_id, new.document_id))
 
 
 def _without_newcomers(

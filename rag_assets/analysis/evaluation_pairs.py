@@ -362,7 +362,7 @@ class MetricSource(ABC):
     def history(self, history: History, since: str) -> list[Row]:
         """Return a row for each evaluation and retriever, for :func:`.history.history_rows`."""
 
-    def named(self, row: Mapping[str, object]) -> dict[str, object]:
+    def with_subject(self, row: Mapping[str, object]) -> dict[str, object]:
         """Return a row for programs: of answerers, ``retriever`` in column names is ``answerer``.
 
         They have their cut-off in their name.

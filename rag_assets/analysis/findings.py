@@ -8,7 +8,7 @@ from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.stage import answers_key
 from rag_assets.engine.recipe import UNANSWERED
 
-SHOWN = 3
+MAX_ROWS = 3
 """So many failed queries are told, each with its reason."""
 
 
@@ -45,8 +45,8 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
         for key in partitions:
             failures |= result.failures(key)
         if failures:
-            reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:SHOWN]]
-            more = "" if len(failures) <= SHOWN else f"; and {len(failures) - SHOWN} more"
+            reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:MAX_ROWS]]
+            more = "" if len(failures) <= MAX_ROWS else f"; and {len(failures) - MAX_ROWS} more"
             yield f"{name} failed on queries: {'; '.join(reasons)}{more}"
 
 

@@ -17,10 +17,10 @@ from rag_assets.analysis.charts import (
     against_time,
     colours,
     figure,
-    look,
     page_data,
     pareto_front,
     plain,
+    style,
 )
 from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
@@ -69,7 +69,7 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
         for column, text in DIGESTS.items()
         if None not in (old[column], new[column]) and old[column] != new[column]
     ]
-    labelled = [one["qrels_digest"] is not None for one in (old, new)]
+    labelled = [row["qrels_digest"] is not None for row in (old, new)]
     if labelled[0] != labelled[1]:
         reasons.append(Reason(LABELS_ADDED if labelled[1] else LABELS_REMOVED))
     for column, before in _JSON.items():
@@ -304,7 +304,7 @@ class MetricHistory(Tabular):
             for row in flat_history_rows(self.rows)
         ]
         table = pa.Table.from_pylist(rows, SCHEMA)
-        return table.rename_columns(list(self.source.named(dict.fromkeys(SCHEMA.names))))
+        return table.rename_columns(list(self.source.with_subject(dict.fromkeys(SCHEMA.names))))
 
     @property
     def _groups(self) -> list[list[Row]]:
@@ -336,7 +336,7 @@ class MetricHistory(Tabular):
         latest = [row["retriever"] for group in reversed(groups) for row in group]
         names = list(dict.fromkeys(name for name in latest if name))
         broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
-        looks = [look(n, theme) for n in range(len(names))]
+        looks = [style(n, theme) for n in range(len(names))]
         traces = [
             _line(groups, name, drawn, broken, over)
             for name, drawn in zip(names, looks, strict=True)
@@ -396,7 +396,7 @@ class MetricHistory(Tabular):
         """Return a row an evaluation and retriever, the newest evaluation first."""
         rows = [row for group in reversed(self._groups) for row in group]
         sheet = self.sheet(rows, f"{self.experiment}: {self.metric} over evaluations")
-        note = "without a change: the first of its name, or over other queries, labels or weights"
+        note = "no change: the first value of its name, or other queries, labels or weights"
         return [replace(sheet, notes=[note])]
 
 

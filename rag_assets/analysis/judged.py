@@ -100,7 +100,7 @@ def unlabelled_texts(result: EvaluationResult) -> list[str]:
     """Return a sentence on each judge beside which nobody labelled anything."""
     labelled = {row["by"] for row in judged_rows(result, result.split) if row["n_labels"]}
     return [
-        f"judge {judge}: no labels of people, so its verdicts count nowhere; {how(result)}"
+        f"judge {judge}: no labels of people, so its verdicts are not used; {how(result)}"
         for judge in judge_names(result)
         if judge not in labelled
     ]
@@ -109,7 +109,7 @@ def unlabelled_texts(result: EvaluationResult) -> list[str]:
 def judge_names(result: EvaluationResult) -> list[str]:
     """Return the judges of an evaluation, of answers and of passages, each once."""
     passages = result.evaluation.entries_of("relevance_verdicts")
-    return list(dict.fromkeys([*result.judges, *(one.partition["judge"] for one in passages)]))
+    return list(dict.fromkeys([*result.judges, *(entry.partition["judge"] for entry in passages)]))
 
 
 def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -134,12 +134,12 @@ def _sheet(title: str, rows: Sequence[Row]) -> Sheet:
 def calibrated_columns(rows: Sequence[Row], form: str) -> Iterator[Column]:
     """Yield what a judge says, calibrated, beside the labels alone."""
     interval = interval_of(rows)
-    yield Column("judge", "judge", form, help="mean of its verdicts alone: no result")
+    yield Column("judge", "judge", form, help="mean of its verdicts alone; not a result")
     yield Column(
         "calibrated",
         "calibrated",
         form,
-        help="the mean that people would find",
+        help="the mean by labels from people",
         bounds=("low", "high"),
         interval=interval,
         is_required=True,
@@ -154,14 +154,14 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         reason = row["reason"]
         if row["judge"] is not None and row["calibrated"] is None:
-            reason = "not calibrated by labels: what the model says, which no gate reads"
+            reason = "not calibrated with labels: the model's raw output, which no gate uses"
         if reason is not None:
             named.setdefault(reason, []).append(row["name"])
     yield from (f"{', '.join(names)}: {reason}" for reason, names in named.items())
     if text := missing_text(rows):
         yield text
     if unsure := max(row["n_cannot_tell"] for row in rows):
-        yield f"{unsure} that people could not tell are left out"
+        yield f"{unsure} that people marked 'cannot tell' are left out"
     methods = dict.fromkeys(row["method"] for row in rows if row["calibrated"] is not None)
     if methods:
         yield f"method: {', '.join(methods)}; {interval_of(rows)}s"
@@ -177,7 +177,7 @@ def missing_text(rows: Sequence[Row]) -> str | None:
     else:
         listed = ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
         counts = f"questions ({listed})"
-    return f"{counts} without a verdict, which counts as nothing, not as 0"
+    return f"{counts} without a verdict, left out and not counted as 0"
 
 
 def sample_of(result: EvaluationResult, split: str) -> Sample | None:
@@ -326,7 +326,7 @@ def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
 
 def outcome(check: Row) -> str:
     """Return what all comes to."""
-    failed = [f"{name} ({one['kind']})" for one in check["kinds"] for name in one["failed"]]
+    failed = [f"{name} ({kind['kind']})" for kind in check["kinds"] for name in kind["failed"]]
     failed += ["circularity"] if check["circles"] else []
     if check["passed"]:
         return f"judge {check['judge']}: pass"

@@ -93,7 +93,7 @@ def pooling_advice(result: EvaluationResult) -> str | None:
     name = min(shares, key=lambda retriever: shares[retriever])
     return (
         f"only {shares[name]:.0%} of what {name} retrieved at top_k {result.primary.cutoff} is "
-        "judged, the rest counts as not relevant; pooling would help"
+        "judged; the rest counts as not relevant, so judge more"
     )
 
 
@@ -169,8 +169,8 @@ def _findings(view: EvaluationResult) -> list[str]:
     undeclared = len(queries_without_relevant(qrels, queries))
     if undeclared:
         findings.append(
-            f"{undeclared} queries have no relevant judgment; those that no document answers want "
-            "the tag `unanswerable`"
+            f"{undeclared} queries have no relevant judgment; give those that no document "
+            "answers the tag `unanswerable`"
         )
     if view.ranked:
         compared = EvaluationPair.within(view, Retrieval(view.primary))
@@ -208,7 +208,7 @@ def label_status(
     notes = [*_status_notes(experiment, clusters), *_outside(now["differences"])]
     estimates = list(now["estimates"])
     if estimates:
-        estimates += [row for one in rest for row in estimate_rows(sample, one, clusters, level)]
+        estimates += [row for name in rest for row in estimate_rows(sample, name, clusters, level)]
         notes.append(PRICE)
     return {
         "n_items": int(counted.sum()),
@@ -229,15 +229,15 @@ def label_status(
 def _status_notes(experiment: Experiment, clusters: Sequence[str] | None) -> Iterator[str]:
     if experiment.primary.measure not in LINEAR:
         yield (
-            f"{experiment.primary} is no sum over passages, so a sample of them does not estimate "
-            "it; set `primary` to dcg@k or precision@k, which it does estimate"
+            f"{experiment.primary} is not a sum over passages, so a sample of passages "
+            "cannot estimate it; set `primary` to dcg@k or precision@k"
         )
     if experiment.config.split is not None:
         yield "questions of dev and test count together"
     if experiment.weight is not None:
-        yield f"every question counts 1; {experiment.weight!r} is not read"
+        yield f"every question counts equally; {experiment.weight!r} is not read"
     if experiment.statistics.cluster != "none" and clusters is None:
-        yield f"{QUESTIONS}: each is taken for independent; clusters are known with labels only"
+        yield f"{QUESTIONS}: each is treated as independent, because clusters need labels"
 
 
 def _outside(differences: Iterable[Row]) -> Iterator[str]:
@@ -245,8 +245,9 @@ def _outside(differences: Iterable[Row]) -> Iterator[str]:
     if pairs:
         names = ", ".join(f"{row['retriever_a']} - {row['retriever_b']}" for row in pairs)
         yield (
-            f"the estimate lies outside the interval that earlier looks allow: {names}; one of the "
-            "two is wrong, which happens in about one pair of a hundred, and more judgments tell"
+            f"the estimate lies outside the interval from earlier checks: {names}; one of the "
+            "two is wrong, as happens for about one pair in a hundred; more judgments will show "
+            "which"
         )
 
 
@@ -254,7 +255,7 @@ def status_sheets(experiment: str, status: Row) -> list[Sheet]:
     """Return the tables of a :func:`label_status`."""
     counts = (
         f"{experiment}: {status['n_judged']} of {status['n_items']} passages judged, "
-        f"{status['n_missing']} asked without a grade, {status['n_certain']} labelled before; "
+        f"{status['n_missing']} shown without a grade, {status['n_certain']} labelled before; "
         f"{status['n_questions']} questions"
     )
     heads = [counts]
@@ -298,10 +299,10 @@ def _differences_sheet(status: Row) -> Sheet:
         time = _range(status, "more_minutes")
         pace = "" if time is None else f" ({time} minutes at the pace so far)"
         more = _range(status, "more_judgments") or "-"
-        note += f"; the rest takes about {more} more judgments{pace}"
+        note += f"; the rest need about {more} more judgments{pace}"
     title = (
-        f"differences of {rows[0]['metric']} on {ITEMS}, {status['level']:.0%} however often one "
-        "looks"
+        f"differences of {rows[0]['metric']} on {ITEMS}, {status['level']:.0%} however often "
+        "you look"
     )
     return Sheet(title, columns, rows, notes=[note])
 

@@ -92,7 +92,7 @@ class _Measured:
             return False
         runs = [f for (asset, name), f in self._fingerprints.items() if name == retriever]
         lookups = (self._find("ask", run, cached=True) for run in runs)
-        return any(one and one["amount"] for one in lookups)
+        return any(lookup and lookup["amount"] for lookup in lookups)
 
     def latency(self, retriever: str) -> Row:
         ranking = self._rankings.get(retriever, "")
@@ -120,7 +120,7 @@ class _Measured:
         measured = [self._of("embed", asset, retriever, cached=False) for asset in _EMBEDDED]
         if not any(measured):
             return {"n_embedded": None, "embed_seconds": None}
-        n_embedded = sum(one["amount"] for one in measured if one)
+        n_embedded = sum(lookup["amount"] for lookup in measured if lookup)
         return {"n_embedded": n_embedded, "embed_seconds": sum(map(_seconds, measured))}
 
     def _of(
@@ -151,8 +151,8 @@ def latency_sheet(experiment: str, rows: Sequence[Row]) -> Sheet:
         Column("embed_seconds", "embed\ns", ROUGH),
     )
     notes = [
-        "p50, p95, p99: with all that a query needs, as measured; -: a part was not measured.",
-        "embedded: new texts of all; the others were cached.",
+        "p50, p95, p99: measured, with every step of a query included; -: a step was not measured.",
+        "embedded: new texts out of all; the others were in the cache.",
     ]
     title = f"{experiment}: p50, p95 and p99 of {timed} single queries, one at a time"
     size = "index_bytes"

@@ -21,7 +21,7 @@ COST_TIME = Column(
     "cost_time",
     "cost_time",
     ".2f",
-    help="mean ms of a query at this top_k, from text to hits, rewriting included",
+    help="mean ms per query at this top_k, from text to hits, with rewriting included",
     is_page_only=True,
 )
 
@@ -29,7 +29,7 @@ CHOSEN_WEIGHTS = Column(
     "chosen_weights",
     "chosen weights",
     TEXT,
-    help="of a tuned fusion: the weights of its inputs that were chosen on dev",
+    help="weights of the inputs of a tuned fusion, chosen on dev",
     is_page_only=True,
     is_sparse=True,
 )
@@ -47,7 +47,7 @@ def measured_columns(top_k: int) -> tuple[Column, ...]:
             "speed",
             "ms/query",
             ".2f",
-            help="median of single queries, from text to hits, with all that they need",
+            help="median time of a single query, from text to hits, with every step included",
         ),
         COST_TIME,
         CHOSEN_WEIGHTS,
@@ -225,7 +225,7 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
         yield authors
     perturbed = ", ".join(row["retriever"] for row in rows if row["retriever"] in result.perturbed)
     if perturbed:
-        yield f"not ranked, as they search perturbed queries: {perturbed}"
+        yield f"not ranked, because they search perturbed queries: {perturbed}"
     entries = result.evaluation.entries_of("external_hits")
     searches = {entry.partition["retriever"]: result.manifest_of(entry) for entry in entries}
     own_chunks = {name for name, hits in searches.items() if hits and "own" not in hits.config}
@@ -240,26 +240,27 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
             )
         if row["n_failed"]:
             yield (
-                f"{name} !: failed on {row['n_failed']} of {row['n_attempted']} queries, which are "
-                "in no mean"
+                f"{name} !: failed on {row['n_failed']} of {row['n_attempted']} queries, which "
+                "count in no mean"
             )
         if row["n_empty"]:
             yield (
-                f"{name}: nothing retrieved for {row['n_empty']} queries; those with a relevant "
-                "document count 0"
+                f"{name}: nothing retrieved for {row['n_empty']} queries; those with a "
+                "relevant document count as 0"
             )
         if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]:
             yield (
                 f"{name}: equal scores on both sides of the cut in {row['n_tied']} of "
-                f"{row['n_queries']} queries; `leaderboard --ties` shows what their order is worth"
+                f"{row['n_queries']} queries; `leaderboard --ties` shows how much their order "
+                "matters"
             )
         if row["n_unreachable"]:
             absent = row.get("n_not_in_corpus")
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
             chunk = "chunk that it returned" if name in own_chunks else "chunk"
             yield (
-                f"{name}: {row['n_unreachable']} evidences lie in no {chunk}{of_them}, and stay in "
-                "the denominator of recall"
+                f"{name}: {row['n_unreachable']} evidences are in no {chunk}{of_them}, and still "
+                "count in the denominator of recall"
             )
 
 
@@ -273,13 +274,13 @@ def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> 
     columns = (
         Column("retriever", "retriever", TEXT),
         *([Column("split", "split", TEXT, is_whole=True)] if has_splits else []),
-        Column("auroc", "auroc", help="how well the best score tells the two apart; 0.5: not"),
-        Column("threshold", "threshold", help="queries at or above it are answered"),
-        Column("coverage", "coverage", help="of the answerable queries, those answered"),
-        Column("rejected", "rejected", help="of the unanswerable queries, those not answered"),
+        Column("auroc", "auroc", help="how well the best score separates the two; 0.5: not at all"),
+        Column("threshold", "threshold", help="queries with this score or more are answered"),
+        Column("coverage", "coverage", help="share of answerable queries that are answered"),
+        Column("rejected", "rejected", help="share of unanswerable queries that are not answered"),
     )
     counts = f"{rows[0]['n_answerable']} answerable, {rows[0]['n_unanswerable']} not"
-    title = "unanswerable queries, told by the best score"
+    title = "unanswerable queries, detected by the best score"
     title = title if has_splits else f"{title} ({counts})"
     return Sheet(title, columns, rows, name="answerability")
 

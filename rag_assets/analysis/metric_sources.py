@@ -160,9 +160,9 @@ class Answers(Retrieval):
     def __init__(self, metric: Metric) -> None:
         super().__init__(metric)
         if metric.measure in WRITTEN:
-            self.only_whole = "is told of all answers together; see `leaderboard --answers`"
+            self.only_whole = "exists only for all answers together; see `leaderboard --answers`"
         elif not METRICS[metric.measure].is_mean:
-            self.only_whole = "is not a mean of single questions; it cannot compare them"
+            self.only_whole = "is not a mean over questions, so it cannot compare single ones"
 
     def cells(self, result: EvaluationResult) -> Cells:
         """Return the answerers; of those that read the relevant texts, the answerable questions."""
@@ -195,7 +195,7 @@ class JudgedAnswers(EstimatedSource):
     subject = "answerer"
     measured = ("answers", "answer_metrics", "answer_verdicts")
     only_whole = (
-        "counts only over all questions, after people's labels calibrate it; "
+        "exists only over all questions, calibrated with labels from people; "
         "see `rag-assets compare`, `gate` and `history`"
     )
 
@@ -259,7 +259,7 @@ class JudgedAnswers(EstimatedSource):
         sample, labels = _sample(pair), pair.new.answer_labels
         if sample is None:
             return [(NO_VALUES, None) for _ in chosen]
-        before, after = (self.judged(one, labels) for one in (pair.old, pair.new))
+        before, after = (self.judged(result, labels) for result in (pair.old, pair.new))
         drops: list[Drop | str] = []
         for name in chosen:
             both = before[name], after[name]
@@ -368,7 +368,7 @@ def _sample(pair: EvaluationPair) -> Sample | None:
     sample = sample_of(pair.new, pair.split)
     if sample is None:
         return None
-    shared = np.array([one in pair.queries for one in sample.counted.query_ids], dtype=np.bool_)
+    shared = np.array([query in pair.queries for query in sample.counted.query_ids], dtype=np.bool_)
     return sample.only(shared) if shared.any() else None
 
 
@@ -385,7 +385,7 @@ def named_source(name: str | None, primary: Metric) -> MetricSource:
     is_judged = measure.partition(":")[0] == JUDGED_CORRECT
     if is_judged or measure in METRICS or measure in WRITTEN:
         if cutoff:
-            raise UsageError(f"{measure} has no cut-off; an answerer has: `--answerer plain@5`")
+            raise UsageError(f"{measure} takes no cut-off; give it as `--answerer plain@5`")
         return JudgedAnswers(Metric(measure)) if is_judged else Answers(Metric(measure))
     if measure.startswith(SAMPLED):
         metric = estimable_metric(f"{measure.removeprefix(SAMPLED)}@{cutoff or primary.cutoff}")

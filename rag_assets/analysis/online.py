@@ -105,7 +105,7 @@ def _agreements(
     result: EvaluationResult, searches: Rows, online: Rows, starts: Mapping[str, datetime]
 ) -> Rows:
     """Return a row an offline and online metric; and one a state, of searches up to the next."""
-    boards = [("now", f"{one}@{result.cutoff}", one, online) for one in result.measures]
+    boards = [("now", f"{measure}@{result.cutoff}", measure, online) for measure in result.measures]
     offline = {state: result.at_cutoff for state, *_ in boards}
     metric = str(result.primary)
     past = History(result.root, None).metric(result.primary.column, result.cutoff)
@@ -170,7 +170,7 @@ def sheets_of(tables: Mapping[str, Rows]) -> list[Sheet]:
 
 
 def _note(n_rows: int) -> list[str]:
-    more = f"{n_rows - MAX_ROWS} more rows: `leaderboard --online --format json` has all"
+    more = f"{n_rows - MAX_ROWS} more rows: `leaderboard --online --format json` lists all"
     return [more] if n_rows > MAX_ROWS else []
 
 

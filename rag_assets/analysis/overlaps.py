@@ -81,7 +81,7 @@ def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | N
     tables = result.list_similarities(top_k)
     measures = ("similarity", "input_similarity")
     lines = [
-        {"retriever": name, **{one: mean(tables[name][one].to_pylist()) for one in measures}}
+        {"retriever": name, **{key: mean(tables[name][key].to_pylist()) for key in measures}}
         for name in (row["retriever"] for row in rows)
         if name in tables
     ]
@@ -90,7 +90,7 @@ def similarity_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | N
         Column("similarity", "similarity"),
         Column("input_similarity", "of its input"),
     )
-    title = f"how alike the results of a query are at top_k {top_k} (mean cosine of all pairs)"
+    title = f"how similar the results of a query are at top_k {top_k} (mean cosine of all pairs)"
     return Sheet(title, columns, lines) if lines else None
 
 

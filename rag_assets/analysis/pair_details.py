@@ -36,7 +36,7 @@ def pair_sheets(compared: Comparison, changed: tuple[Sequence[Row], Sequence[Row
         Sheet(compared.title(f"{b} against {a} on"), columns, means, notes=notes),
         Sheet(compared.verdicts[0], (), ()),
         *(
-            Sheet(heading, (), (), notes=[line for one in rows for line in _changed(one, a, b)])
+            Sheet(heading, (), (), notes=[line for row in rows for line in _changed(row, a, b)])
             for heading, rows in zip(
                 (f"most won by {b}", f"most lost by {b}"), changed, strict=True
             )

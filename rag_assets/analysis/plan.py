@@ -124,32 +124,32 @@ def _sums(plan: Plan) -> Iterable[str]:
             kind = "search" if name in plan.retrievers else "generator"
             yield f"{kind} {name}: {line}"
     if plan.count(CHECK):
-        yield "check: computed unless what it reads comes out as it was before"
+        yield "check: computed only if its inputs change"
     if plan.times:
         rest = f"; not measured yet: {', '.join(plan.unmeasured)}" if plan.unmeasured else ""
         yield f"time: at most {duration_text(sum(plan.times.values()))}, as measured here{rest}"
     texts = plan.work("texts")
     if texts is not None:
-        yield f"embeddings: at most {texts} texts; those in the cache are not embedded again"
+        yield f"embeddings: at most {texts} texts; texts in the cache are not embedded again"
     pairs = plan.work("pairs")
     if pairs is not None:
-        yield f"reranking of all chunks: at most {pairs:,} pairs; known scores are not computed"
-    for one in plan.outgoing:
-        yield f"to {one.host} ({one.client}), at most: {_amounts(one)}"
+        yield f"reranking of all chunks: at most {pairs:,} pairs; cached scores are not computed"
+    for outgoing in plan.outgoing:
+        yield f"to {outgoing.host} ({outgoing.client}), at most: {_amounts(outgoing)}"
 
 
-def _amounts(one: Outgoing) -> str:
+def _amounts(outgoing: Outgoing) -> str:
     amounts = {
-        "requests": one.requests,
-        "questions": one.questions,
-        "passages": one.passages,
-        "tokens": one.tokens,
+        "requests": outgoing.requests,
+        "questions": outgoing.questions,
+        "passages": outgoing.passages,
+        "tokens": outgoing.tokens,
     }
     parts = [f"{value} {what}" for what, value in amounts.items() if value]
     unknown = [what for what, value in amounts.items() if value is None]
     parts += [f"{' and '.join(unknown)} not known yet"] if unknown else []
-    parts += [f"cost {one.cost:.4g}"] if one.cost is not None else []
-    limits = {"max_calls": one.max_calls, "max_cost": one.max_cost}
+    parts += [f"cost {outgoing.cost:.4g}"] if outgoing.cost is not None else []
+    limits = {"max_calls": outgoing.max_calls, "max_cost": outgoing.max_cost}
     given = [f"{name} {value:g}" for name, value in limits.items() if value is not None]
-    given = given if given or one.is_local else ["no limit"]
+    given = given if given or outgoing.is_local else ["no limit"]
     return "; ".join([", ".join(parts) or "nothing", *given])

@@ -71,7 +71,7 @@ def excerpt(line: str, marked: Sequence[Mark], length: int = EXCERPT) -> Excerpt
     def held(start: int) -> int:
         return sum(start <= a and b <= start + length for a, b in marked)
 
-    start = max(starts, key=lambda one: (held(one), -one))
+    start = max(starts, key=lambda start: (held(start), -start))
     start = min(start, max(0, len(line) - length))
     if start:
         # A word is shown whole.
@@ -99,27 +99,27 @@ class QuestionHits(Tabular):
         self.found: list[RetrieverHits] = []
         self._analyzer = ""
         self._numbers: dict[tuple[str, int, int], int] = {}
-        for one in found:
-            self.add(one)
+        for hits in found:
+            self.add(hits)
 
     def add(self, found: RetrieverHits) -> None:
         """Add what a retriever returned."""
         self.found.append(found)
         for hit in found.hits:
             self._numbers.setdefault(_place(hit), len(self._numbers) + 1)
-        texts = [hit.text for one in self.found for hit in one.hits]
+        texts = [hit.text for hits in self.found for hit in hits.hits]
         self._analyzer = resolve_analyzer(AUTO, texts)
 
     def rows(self) -> list[Row]:
         """Return one mapping a hit; ``passage`` is the same for the same passage."""
         return [
             {
-                "retriever": one.retriever,
+                "retriever": hits.retriever,
                 "passage": self._numbers[_place(hit)],
                 **hit._asdict(),
             }
-            for one in self.found
-            for hit in one.hits
+            for hits in self.found
+            for hit in hits.hits
         ]
 
     def to_arrow(self) -> pa.Table:
@@ -135,7 +135,7 @@ class QuestionHits(Tabular):
             yield _indented(2, "nothing found")
         for hit in found.hits:
             title = f"  {one_line(hit.title)}" if hit.title else ""
-            yield _indented(2, f"{hit.rank} {self._named(hit)}{title}")
+            yield _indented(2, f"{hit.rank} {self._label(hit)}{title}")
             if self._first(hit) is found:
                 yield _indented(6, _marked(self._excerpt(hit), styled=styled))
 
@@ -145,15 +145,15 @@ class QuestionHits(Tabular):
         for hits in self.found:
             for hit in hits.hits:
                 text = self._excerpt(hit).text
-                row = ranks.setdefault(self._named(hit), {"place": self._named(hit), "text": text})
+                row = ranks.setdefault(self._label(hit), {"place": self._label(hit), "text": text})
                 row[f"rank {hits.retriever}"] = hit.rank
-        answered = [one.retriever for one in self.found if one.problem is None]
+        answered = [hits.retriever for hits in self.found if hits.problem is None]
         columns = (
             Column("place", "passage", TEXT),
             *([Column("text", "text", TEXT)] if has_text else []),
             *(Column(f"rank {name}", name, "d", missing="") for name in answered),
         )
-        problems = [f"{one.retriever}: {one.problem}" for one in self.found if one.problem]
+        problems = [f"{hits.retriever}: {hits.problem}" for hits in self.found if hits.problem]
         return Sheet(self.question, columns, list(ranks.values()), problems)
 
     def _sheets(self) -> list[Sheet]:
@@ -161,13 +161,13 @@ class QuestionHits(Tabular):
 
     def _first(self, hit: Hit) -> RetrieverHits:
         place = _place(hit)
-        return next(one for one in self.found if any(_place(each) == place for each in one.hits))
+        return next(hits for hits in self.found if any(_place(each) == place for each in hits.hits))
 
     def _excerpt(self, hit: Hit) -> Excerpt:
         line = " ".join(hit.text.split())
         return excerpt(line, marks(line, self.question, self._analyzer))
 
-    def _named(self, hit: Hit) -> str:
+    def _label(self, hit: Hit) -> str:
         name = one_line(hit.document_id)
         return f"[{self._numbers[_place(hit)]}] {name} {hit.start}-{hit.end}"
 

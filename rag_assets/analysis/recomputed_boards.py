@@ -25,8 +25,8 @@ from rag_assets.evaluation.metric_names import (
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import (
+    BudgetCut,
     GoldAnswers,
-    Kept,
     KeptUnits,
     budget_metrics,
     returned_texts,
@@ -114,7 +114,7 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
 
 
 def _answer_hits(
-    result: EvaluationResult, within: Kept, queries: pa.Table, contexts: pa.Table, column: str
+    result: EvaluationResult, within: BudgetCut, queries: pa.Table, contexts: pa.Table, column: str
 ) -> pa.Array:
     documents = result.table_of("documents")
     texts = zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
@@ -147,7 +147,7 @@ def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
 
 def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     texts = {
-        "n_failed": "failed on {n}, which are in no mean",
+        "n_failed": "failed on {n}, which count in no mean",
         "n_short": "all {depth} stored units of {n} fit; a larger top_k might score more",
         "n_nothing_fits": "the first unit of {n} alone exceeds the budget, so nothing is kept",
     }
@@ -217,13 +217,13 @@ def _ranking(result: EvaluationResult, retriever: str, top_k: int) -> pa.Table:
     """
     keys = result.run_keys(retriever)
     manifests = {k: result.manifest(key) for k, key in keys.items()}
-    cut_from = {k: str(one.facts.get("ranking", "")) if one else "" for k, one in manifests.items()}
+    cut_from = {k: str(run.facts.get("ranking", "")) if run else "" for k, run in manifests.items()}
     fingerprint, depth = cut_from[top_k], top_k + BELOW
     if int(fingerprint.partition(DEPTH_MARK)[2] or 0) >= depth:
         stored = read_intact(result.root.parent / OBJECTS / ASSET / short(fingerprint))
         if stored is not None and stored.manifest.fingerprint == fingerprint:
             return cut(stored.table(), depth)
-    deepest = max(k for k, one in cut_from.items() if one == fingerprint)
+    deepest = max(k for k, ranking in cut_from.items() if ranking == fingerprint)
     return cut(result.table(keys[deepest]), depth)
 
 

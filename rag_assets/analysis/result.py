@@ -325,8 +325,8 @@ class EvaluationResult(StoredEvaluation):
         self.check_labels()
         entries = self.evaluation.entries_of("attributions")
         if not entries:
-            problem = "says of no evidence where it was lost"
-            raise self.lacks(f"{problem}; that needs a retriever's cells to be complete")
+            problem = "does not show where evidence was lost"
+            raise self.lacks(f"{problem}; that needs all cells of a retriever")
         return self._by("attributions", "retriever")
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
@@ -340,7 +340,7 @@ class EvaluationResult(StoredEvaluation):
         It is of single queries, with all that they need: writing, encoding, searching, fusing and
         reranking. A retriever of which a part was not measured is not there.
         """
-        every = {name: one["p50_ms"] for name, one in self.latencies.items()}
+        every = {name: latency["p50_ms"] for name, latency in self.latencies.items()}
         return {name: ms for name, ms in every.items() if ms is not None}
 
     @cached_property
@@ -360,5 +360,5 @@ class EvaluationResult(StoredEvaluation):
         tuned = ", ".join(name for name in self.tuned if name in retrievers)
         if not tuned:
             return None
-        text = f"parameters of {tuned} were chosen on {self.split}, which flatters them there"
+        text = f"parameters of {tuned} were chosen on {self.split}, and look too good there"
         return f"{text}; see `--split test`"

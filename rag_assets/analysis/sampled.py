@@ -81,7 +81,7 @@ def estimates_sheet(title: str, rows: Sequence[Row]) -> Sheet:
         Column("value", "estimate", is_required=True),
         *_intervals(rows),
         Column("n_labels", "labels", "d"),
-        Column("effective_labels", "effective", ".1f", help="labels of a plain random sample"),
+        Column("effective_labels", "effective", ".1f", help="equally good plain random sample"),
     )
     return Sheet(title, columns, rows, notes=sampled_notes(rows))
 
@@ -104,7 +104,7 @@ def sampled_notes(rows: Sequence[Row]) -> list[str]:
         if row.get("n_no_chance")
     ]
     if any(row["lowest"] != row["highest"] for row in rows):
-        notes.append("what people cannot tell is taken to be missing at random")
+        notes.append("passages marked 'cannot tell' are treated as missing at random")
     return notes
 
 
@@ -113,7 +113,7 @@ class SampledLabels(EstimatedSource):
 
     measured = ("sampled_passages", "sampled_labels")
     only_whole = (
-        "is estimated over all questions together, not a question each; "
+        "is estimated over all questions together, not per question; "
         "see `rag-assets compare`, `gate` and `history`"
     )
 
@@ -126,7 +126,7 @@ class SampledLabels(EstimatedSource):
     def split(self, result: EvaluationResult) -> str:
         """Return ``all``, the only one; another one that was asked for is refused."""
         if result.wanted_split is not None:
-            problem = f"{self.metric} is over all questions together"
+            problem = f"{self.metric} is estimated over all questions together"
             raise UsageError(f"{problem}; --split does not apply")
         return ALL
 
@@ -157,8 +157,8 @@ class SampledLabels(EstimatedSource):
         Returns:
             ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``,
             ``questions_high``, ``items_low``, ``items_high`` (None: nothing is known),
-            ``n_labels``, ``effective_labels``, ``n_no_chance`` (passages that had no chance to be
-            asked yet), ``n`` questions, ``confidence``.
+            ``n_labels``, ``effective_labels``, ``n_no_chance`` (passages that could not
+            be drawn yet), ``n`` questions, ``confidence``.
 
         Raises:
             NotEvaluated: the evaluation has no sample of labels.
@@ -219,12 +219,12 @@ class SampledLabels(EstimatedSource):
             for name, rows in tables.items():  # the labels of now count
                 unlabelled = rows.drop_columns("label").append_column("label", pa.nulls(len(rows)))
                 passages[_OLD + name] = unlabelled
-        both = (one.manifest(SAMPLED_PASSAGES_KEY) for one in (result, older or result))
-        depth = min(int(one.config["depth"]) for one in both if one is not None)
+        both = (board.manifest(SAMPLED_PASSAGES_KEY) for board in (result, older or result))
+        depth = min(int(manifest.config["depth"]) for manifest in both if manifest is not None)
         if int(metric.cutoff or 0) > depth:
             problem = f"{self.metric} is deeper than the sample"
             raise UsageError(f"{problem}; allowed: a cut-off up to {depth}")
-        ids = [one for one in result.queries["query_id"].to_pylist() if one in questions]
+        ids = [query for query in result.queries["query_id"].to_pylist() if query in questions]
         sample = stored_sample(table, passages, ids, depth)
         return Estimator(sample, metric, _clusters(result, ids), len(sampled))
 
@@ -235,8 +235,8 @@ def _drop(estimator: Estimator, name: str, n: int, alpha: float) -> Drop | str:
 
     systems, pair = estimator.sample.pool.systems, (name, _OLD + name)
     values = estimator.estimates()
-    new, old = (values[one] for one in pair)
-    if np.array_equal(*(estimator.weights[systems.index(one)] for one in pair)):
+    new, old = (values[name] for name in pair)
+    if np.array_equal(*(estimator.weights[systems.index(system)] for system in pair)):
         return Drop(n, old.value, old.value, 0.0, 0.0, 0.0, None, None)
     change = estimator.differences("questions", 1 - alpha, [pair])[pair]
     if old.n_no_chance and not new.n_no_chance:
@@ -255,7 +255,7 @@ def _clusters(result: EvaluationResult, ids: Sequence[str]) -> list[str] | None:
     if not is_clustered or not result.evaluation.entries_of(QUERY_FACTS_KEY.asset):
         return None
     names = {row["query_id"]: row["cluster"] for row in counting_of(result.table)}
-    return [names.get(one, one) for one in ids]
+    return [names.get(query_id, query_id) for query_id in ids]
 
 
 def required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
@@ -265,8 +265,8 @@ def required(result: EvaluationResult, key: ArtifactKey) -> pa.Table:
         NotEvaluated: the evaluation has no sample of labels.
     """
     if not result.has(key):
-        one = result.evaluation
-        problem = f"evaluation {one.evaluation_id} of {one.experiment} has no sample of labels"
+        last = result.evaluation
+        problem = f"evaluation {last.evaluation_id} of {last.experiment} has no sample of labels"
         how = "`rag-assets label` asks for the labels that tell most, and then evaluate"
         raise NotEvaluated(f"{problem}; {how}")
     return result.table(key)

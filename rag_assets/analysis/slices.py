@@ -154,7 +154,7 @@ def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, l
         fields.update(parsed)
         if parsed.get(field) is not None:
             value = parsed[field]
-            values[row] = [_text(one) for one in (value if isinstance(value, list) else [value])]
+            values[row] = [_text(item) for item in (value if isinstance(value, list) else [value])]
     if field not in fields:
         kind = prefix.removesuffix(".")
         raise UsageError(f"no {kind} has the field {allowed_names(field, sorted(fields))}")
@@ -195,11 +195,11 @@ def slices_sheet(
     )
     rows = [
         {
-            "value": one.value,
-            "n_queries": one.n_queries,
-            **{f"mean {name}": mean for name, mean in one.means.items()},
+            "value": part.value,
+            "n_queries": part.n_queries,
+            **{f"mean {name}": mean for name, mean in part.means.items()},
         }
-        for one in slices
+        for part in slices
     ]
     title = f"{metric} by {'query tag' if by == TAG else by}{of_split(split)}"
     return Sheet(title, columns, rows, best_of_row=True, name="slices")
@@ -214,9 +214,9 @@ def tag_slices(result: EvaluationResult) -> Row | None:
     every = slices_of(result) if result.has_metrics else []
     if not every:
         return None
-    largest = sorted(every, key=lambda one: -one.n_queries)[:MAX_TAGS]
-    tags = [replace(one, value=shortened(one.value)) for one in every if one in largest]
-    names = [name for name in result.retrievers if any(name in one.means for one in every)]
+    largest = sorted(every, key=lambda part: -part.n_queries)[:MAX_TAGS]
+    tags = [replace(part, value=shortened(part.value)) for part in every if part in largest]
+    names = [name for name in result.retrievers if any(name in part.means for part in every)]
     metric = result.evaluation.primary
     sheet = slices_sheet(tags, metric, TAG, result.split, order=names)
     return {"sheet": sheet, "n_tags": len(every)}

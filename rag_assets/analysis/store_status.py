@@ -166,12 +166,12 @@ def removed_sheet(items: Sequence[Item], *, done: bool) -> Sheet:
 def removed_rows(items: Iterable[Item]) -> list[Row]:
     """Return a row for each experiment, kind of file and reason."""
     groups: dict[tuple[str, str, str], list[Item]] = {}
-    for one in items:
-        groups.setdefault((one.experiment, one.kind, one.reason), []).append(one)
+    for item in items:
+        groups.setdefault((item.experiment, item.kind, item.reason), []).append(item)
     return [
         {
             **{"experiment": name or None, "what": kind, "why": reason},
-            **{"count": len(group), "bytes": sum(one.size for one in group)},
+            **{"count": len(group), "bytes": sum(item.size for item in group)},
         }
         for (name, kind, reason), group in groups.items()
     ]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rag_assets.analysis.charts import Theme, bounds_at, figure, look, page_data, plain, whiskers
+from rag_assets.analysis.charts import Theme, bounds_at, figure, page_data, plain, style, whiskers
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.retrieval.base import SECTION_OF, UNCHUNKED
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column, of_split
@@ -25,7 +25,7 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Line:
-    """Retrievers that differ in one option alone.
+    """Retrievers that differ only in one option.
 
     Attributes:
         label: what tells this line from the others of its study; empty where there is one.
@@ -144,7 +144,7 @@ def study_figure(
     at_cutoff = bounds_at(result, measure, result.cutoff)
     traces: list[dict[str, Any]] = []
     for number, line in enumerate(study.lines):
-        drawn = look(number, theme)
+        drawn = style(number, theme)
         bounds = [at_cutoff[name] for _, name in line.points]
         traces.append(
             {

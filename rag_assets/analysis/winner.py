@@ -78,7 +78,7 @@ class Winner:
     def title(self) -> str:
         """The answer in one line: ``No winner yet: bm25, hybrid and 4 more are tied``."""
         if not self.tied:
-            return f"Use {self.best}" if self.compared else f"{self.best}, compared with no other"
+            return f"Use {self.best}" if self.compared else f"{self.best}, without a comparison"
         names = [self.best, *self.tied]
         first, rest = names[:-1], names[-1]
         if len(names) > 3:
@@ -111,8 +111,8 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     times = {name: result.speed[name] for name in (best, *tied) if name in result.speed}
     if tied and len(times) == len(tied) + 1:
         name = min(times, key=lambda name: times[name])
-        sentences.append(f"The fastest of them is {name}, {times[name]:.3g} ms a query.")
-    lead = "By query tag:" if tied else f"{best} is best over all, but"
+        sentences.append(f"The fastest of them is {name}, {times[name]:.3g} ms per query.")
+    lead = "By query tag:" if tied else f"{best} is best overall, but"
     return Winner(best, tied, True, sentences + _exceptions(pair, best, lead)[:MAX_EXCEPTIONS])
 
 
@@ -163,13 +163,13 @@ def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
         there = ~np.isnan(column)
         weights = np.where(there, counted.weights, 0.0)
         value, of_best = (
-            weighted_mean(np.where(there, values[one], 0.0) * weights, weights) or 0.0
-            for one in (name, best)
+            weighted_mean(np.where(there, values[retriever], 0.0) * weights, weights) or 0.0
+            for retriever in (name, best)
         )
         case = adjusted < ALPHA, value, of_best, name
         if value > of_best and (tag not in most or case[:2] > most[tag][:2]):
             most[tag] = case
-    ordered = sorted(most.items(), key=lambda one: (not one[1][0], one[1][2] - one[1][1]))
+    ordered = sorted(most.items(), key=lambda case: (not case[1][0], case[1][2] - case[1][1]))
     return [_exception(tag, best, lead, *case) for tag, case in ordered]
 
 
@@ -185,7 +185,7 @@ def _exception(
 def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags]:
     """Return the largest tags with enough queries, as masks; not one that all queries have."""
     masks = {
-        tag: np.array([one in ids for one in counted.query_ids], dtype=np.bool_)
+        tag: np.array([query_id in ids for query_id in counted.query_ids], dtype=np.bool_)
         for tag, ids in members.items()
     }
     sizes = {tag: int(mask.sum()) for tag, mask in masks.items()}

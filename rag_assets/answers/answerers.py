@@ -31,8 +31,8 @@ class AnswererOptions(Options):
     The context is what ``retriever`` returns at each of ``top_k``, a part of the experiment's list
     (all of it if absent). ``context`` takes its place: ``gold``, all units of ``chunking`` that
     hold evidence, in document order; ``none``; or ``random``, as many units as ``retriever``
-    returns, drawn with ``seed`` from all that it can return. ``order`` says how the units stand in
-    the context: the best first, last, or (``edges``) the best first, the second last, and so on
+    returns, drawn with ``seed`` from all that it can return. ``order`` is the order of the units
+    in the context: the best first, last, or (``edges``) the best first, the second last, and so on
     towards the middle. ``budget`` is the most tokens of a context, by the experiment's
     ``context.tokenizer``: units count in the order of their ranks, and the first that does not fit
     ends it.
@@ -61,11 +61,11 @@ class AnswererOptions(Options):
     def _nothing_is_ignored(self) -> Self:
         has_retriever, is_gold = self.retriever is not None, self.context == GOLD
         rules = {
-            "order": (has_retriever and self.context is None, "is of the ranks of a retriever"),
-            "top_k": (has_retriever, "is of what a retriever returns"),
-            "budget": (has_retriever or is_gold, "is of a context that has units"),
-            "chunking": (is_gold, "belongs to context: gold"),
-            "seed": (self.context == RANDOM, "belongs to context: random"),
+            "order": (has_retriever and self.context is None, "needs a retriever"),
+            "top_k": (has_retriever, "needs a retriever"),
+            "budget": (has_retriever or is_gold, "needs a context with units"),
+            "chunking": (is_gold, "is only for context: gold"),
+            "seed": (self.context == RANDOM, "is only for context: random"),
         }
         for key, (belongs, why) in rules.items():
             if key in self.model_fields_set and not belongs:
@@ -77,9 +77,9 @@ class AnswererOptions(Options):
 class AnswerMetricsOptions(Options):
     """How answers are measured.
 
-    ``metrics`` are those that are computed; all that the labels allow if absent. ``language`` says
-    how texts become words: ``cjk`` takes characters. An answer is ``right`` when it equals a right
-    one, or when its F1 is above this.
+    ``metrics`` are the ones to compute (default: all that the labels allow). ``language`` sets
+    how texts become words: ``cjk`` takes characters. An answer counts as right when it equals a
+    right one, or when its F1 is above ``right``.
     """
 
     metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None

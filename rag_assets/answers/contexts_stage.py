@@ -53,12 +53,12 @@ Unit = dict[str, Any]
 
 
 class Passages(Stage):
-    """The units that a retriever hands over for each query, with place and tokens."""
+    """The units that a retriever passes on for each query, with position and tokens."""
 
     name = "passages"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = PASSAGES
-    row = "One unit that a retriever hands over for one query: its text's place and tokens."
+    row = "One unit that a retriever passes on for one query: position and tokens of its text."
     group = "answers"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": ("query_id", "rank")}
 
@@ -84,12 +84,12 @@ class Passages(Stage):
 
 
 class PassageLists(Stage):
-    """How much a retriever hands over at each cut-off, with its digest."""
+    """The amount of text that a retriever passes on at each cut-off, with its digest."""
 
     name = "passage_lists"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     schema = PASSAGE_LISTS
-    row = "One cut-off: how many units are handed over for all queries, and their digest."
+    row = "One cut-off: how many units are passed on for all queries, and their digest."
     group = "answers"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -182,7 +182,7 @@ class AnswerContexts(Stage):
         tokens = round((pc.sum(table["n_tokens"]).as_py() or 0) / max(n, 1), 1)
         n_dropped = n_candidates - table.num_rows
         facts = {"n_questions": n, "tokens_a_question": tokens, "n_dropped": n_dropped}
-        notes = [f"the budget leaves {n_dropped} of {n_candidates} units out"] if n_dropped else []
+        notes = [f"the budget leaves out {n_dropped} of {n_candidates} units"] if n_dropped else []
         return TableProduct(table, {**facts, "notes": notes}, failures)
 
 

@@ -1,9 +1,9 @@
 """Answers that are copied from passages: the best sentence, or the span that a model scores best.
 
-:func:`best_sentence` needs no model: it is the sentence that shares most with the question.
-:class:`SpanModel` is a question-answering model of ``transformers`` (Devlin, Chang, Lee and
-Toutanova: BERT, NAACL 2019, sections 4.2 and 4.3). With its two logits of each token, a span from
-token i to token j >= i of one passage has the score ``start(i) + end(j)``, and no answer has
+:func:`best_sentence` needs no model: it is the sentence that shares the most words with the
+question. :class:`SpanModel` is a question-answering model of ``transformers`` (Devlin, Chang, Lee
+and Toutanova: BERT, NAACL 2019, sections 4.2 and 4.3). With its two logits of each token, a span
+from token i to token j >= i of one passage has the score ``start(i) + end(j)``, and no answer has
 ``start(0) + end(0)``, those of the first token. A passage that is longer than the model reads is
 read in windows that overlap.
 """
@@ -61,7 +61,7 @@ NO_ANSWER = SpanAnswer("", -1, 0, 0, 0.0)
 
 
 def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
-    """Return the sentence that shares most with the question.
+    """Return the sentence that shares the most words with the question.
 
     The score is the sum of log((N + 1) / (n + 0.5)) over the question's words (their stems) that
     the sentence has, where n of all N sentences have them. Of equal sentences the first is taken.
@@ -252,7 +252,7 @@ def _load(path: Path, sha256: str, device: str) -> tuple[Any, Any]:
     local = {"local_files_only": True, "trust_remote_code": False}
     tokenizer: Any = AutoTokenizer.from_pretrained(path, **local)
     if not tokenizer.is_fast:
-        raise ValueError("its tokenizer does not say where a token stands")
+        raise ValueError("its tokenizer does not give the positions of tokens")
     model: Any = AutoModelForQuestionAnswering.from_pretrained(
         path, dtype=torch.float32, use_safetensors=True, **local
     )

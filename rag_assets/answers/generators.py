@@ -107,11 +107,11 @@ class Generator(FileOptions):
 class LlmGenerator(Generator):
     """An answer that a language model writes.
 
-    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
-    ``prompt`` is a prompt file in place of ours, with places for ``question`` and ``context``. Of
-    ours there is another one where there is no context: from what the model knows.
-    ``window`` is how many tokens the model reads and writes in all: what is longer is sent all the
-    same, and counted, since some servers cut it without a word.
+    ``llm`` names one of the experiment's ``llms`` (default: its ``llm``).
+    ``prompt`` is a prompt file that replaces ours, with places for ``question`` and
+    ``context``. Without a context, ours asks for an answer from what the model knows.
+    ``window`` is the number of tokens that the model reads and writes in all. Longer requests are
+    still sent, and are counted, because some servers cut them silently.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("prompt",)
@@ -158,8 +158,8 @@ class LlmGenerator(Generator):
         if longer:
             session.notes.append(
                 f"{longer} of {len(questions)} contexts and their answers are longer than the "
-                f"model's window of {self.window} tokens: it may have read them in part; set "
-                "`budget`"
+                f"model's window of {self.window} tokens: it may have read only a "
+                "part; set `budget`"
             )
         return map(_replied, replies)
 
@@ -188,9 +188,9 @@ class ExtractiveGenerator(Generator):
     """An answer copied from the context.
 
     ``model`` is a question-answering model of transformers, a folder or a name at the hub: the
-    answer is the span that it scores best. With ``refuse`` there is no answer where the model
-    scores that higher, as models do that were trained on SQuAD 2.0. Without a model, the answer is
-    the sentence of the context that shares most with the question.
+    answer is the span that it scores best. With ``refuse``, there is no answer if the model
+    scores "no answer" higher, as models trained on SQuAD 2.0 do. Without a model, the answer is
+    the sentence of the context that shares the most words with the question.
     """
 
     type: Literal["extractive"]
@@ -200,7 +200,7 @@ class ExtractiveGenerator(Generator):
     @model_validator(mode="after")
     def _only_a_model_refuses(self) -> Self:
         if self.refuse and self.model is None:
-            raise ValueError("refuse: belongs to model")
+            raise ValueError("refuse: needs model")
         return self
 
     def described(self, *, alone: bool = False) -> Mapping[str, Any]:
@@ -239,9 +239,9 @@ def _copied(span: SpanAnswer) -> GeneratorAnswer:
 class FileGenerator(Generator):
     """Answers from elsewhere, read from ``path`` (relative to the YAML file).
 
-    A file is JSON as SQuAD's predictions, ``{id: answer}``, or by its name JSON lines (``.jsonl``)
+    The file is JSON like SQuAD's predictions, ``{id: answer}``, or JSON lines (``.jsonl``)
     with ``query_id``, ``answer`` and, if known, ``cited``, ``na_prob``, ``abstained`` or ``error``.
-    A question without an answer in it failed.
+    A question without an answer in the file counts as failed.
     """
 
     reads_context: ClassVar[bool] = False

@@ -273,7 +273,7 @@ METRICS: Mapping[str, AnswerMetric] = {
     ),
     "grounded": AnswerMetric(
         "words of the answer that the context holds",
-        "content words of the answer, with repetitions, that stand in any unit of the context / "
+        "content words of the answer, with repetitions, that are in any unit of the context / "
         "content words of the answer; not defined without one, nor where the context is not known",
         "K-Precision of Adlakha et al. 2024, without function words",
         _context_is_known,

@@ -59,7 +59,7 @@ def read_nuggets(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
     """Return question -> nugget id -> nugget; ``labels`` are the evidence ids of all questions.
 
     Raises:
-        DataError: a line has another form, stands twice, or names what is not there.
+        DataError: a line has another form, occurs twice, or names what is not there.
     """
     nuggets: dict[str, dict[str, Nugget]] = {query_id: {} for query_id in labels}
     for place, row in read_objects(path):
@@ -70,7 +70,7 @@ def read_nuggets(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
             raise place.error(f"unknown query {shown(query_id)}", "query_id")
         before = nuggets[query_id].get(name)
         if (before is None) is isinstance(line, _Verdict):
-            problem = "is no nugget on a line above" if before is None else "is on a line above too"
+            problem = "is on no line above" if before is None else "is on a line above too"
             raise place.error(f"{shown(name)} {problem}", "nugget_id")
         if isinstance(line, _Verdict):
             nuggets[query_id][name].verdicts[line.judged] = SUPPORT[line.support]

@@ -47,12 +47,12 @@ def read_predictions(
         first = f"; its first is '{next(iter(rows))}'" if rows else ""
         raise DataError(problem + first, file=path)
     lacking = (
-        "question has no prediction, and counts as failed",
-        "questions have no prediction, and count as failed",
+        "question has no prediction and counts as failed",
+        "questions have no prediction and count as failed",
     )
     others = (
-        "prediction is for no question of the experiment, and is left out",
-        "predictions are for no question of the experiment, and are left out",
+        "prediction belongs to no question of the experiment and is left out",
+        "predictions belong to no question of the experiment and are left out",
     )
     notes = note(*lacking, missing) + note(*others, sorted(rows.keys() - set(query_ids)))
     return {
@@ -64,7 +64,7 @@ def read_answers(path: Path) -> dict[str, dict[str, Any]]:
     """Read a file as question -> columns of :data:`rag_assets.schemas.ANSWERS`.
 
     Raises:
-        DataError: it cannot be read, has another form, or a question stands twice in lines; names
+        DataError: it cannot be read, has another form, or a question occurs twice in lines; names
             the file, the line and the key.
     """
     if suffix(path) == ".jsonl":
@@ -122,7 +122,7 @@ def _columns(line: _Line, place: Place) -> dict[str, Any]:
         if not line.error.strip():
             raise place.error("is blank; it must say why there is no answer", "error")
         if line.answer:
-            raise place.error("comes with an `answer`; a question has only one of them", "error")
+            raise place.error("cannot be given together with `answer`", "error")
         return {"error": " ".join(line.error.split())}
     if line.answer is UNSET:
         raise place.error("is missing; null means a refusal, `error` a failure", "answer")

@@ -81,7 +81,7 @@ class AnswerSummary(_OfAll):
 
 
 class AnswerComparisons(_OfAll):
-    """Paired tests of all answerers, two by two."""
+    """Paired tests of all pairs of answerers."""
 
     name = "answer_comparisons"
     schema = ANSWER_COMPARISONS

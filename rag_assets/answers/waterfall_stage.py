@@ -93,7 +93,7 @@ NEEDED = ("answer_em", "answer_f1", "abstained")
 
 
 class AnswerWaterfall(Stage):
-    """What became of each question, from the corpus to its answer."""
+    """Where each question went wrong or right, from corpus to answer."""
 
     name = "answer_waterfall"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)

@@ -93,7 +93,7 @@ def mapping_of(edge: Edge) -> dg.PartitionMapping | None:
         retrievers = _static(edge, "retriever", "retriever")
         mappings = {"retriever": retrievers, "top_k": cutoffs}
         return dg.MultiPartitionMapping(
-            {name: dg.DimensionPartitionMapping(name, one) for name, one in mappings.items()}
+            {name: dg.DimensionPartitionMapping(name, mapped) for name, mapped in mappings.items()}
         )
     # One side has a dimension alone, `retriever` or `top_k`, and it is the other side's dimension.
     (alone,) = parent if len(parent) == 1 else child
@@ -224,5 +224,5 @@ def _materialize(
 
 def _single(stage: Stage, pipeline: Pipeline, outcome: Outcome) -> dg.MaterializeResult[Any]:
     version = dg.DataVersion(pipeline.data_version(outcome.artifact, outcome.key))
-    shown = metadata.of_materialization(stage, outcome, pipeline)
-    return dg.MaterializeResult(metadata=shown, data_version=version)
+    facts = metadata.of_materialization(stage, outcome, pipeline)
+    return dg.MaterializeResult(metadata=facts, data_version=version)

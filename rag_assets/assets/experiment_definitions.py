@@ -72,7 +72,7 @@ def source_digest(pipeline: Pipeline) -> str:
     named = list(dict.fromkeys(experiment.named_files.values()))
     named += [experiment.source] if experiment.has_file else []
     options = [*experiment.retrievers.values(), *experiment.chunkings.values()]
-    names = sorted({name for one in options if (name := getattr(one, "model", None))})
+    names = sorted({name for option in options if (name := getattr(option, "model", None))})
     models = {name: model for name in names if (model := local_model(name))}
     return fingerprint(
         {
@@ -96,7 +96,7 @@ def sources_sensor(
         name=f"{plain_name(experiment.name)}_sources",
         job=job,
         minimum_interval_seconds=sensor_seconds(),
-        description=f"Evaluates {experiment.name} when its files or models change in content.",
+        description=f"Evaluates {experiment.name} when the content of its files or models changes.",
     )
     def sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         try:

@@ -60,7 +60,7 @@ class EvaluateConfig(dg.Config):
     top_k: list[int] = Field([], description="Evaluate these cut-offs only; default: all.")
     retry_failed: bool = Field(
         False,
-        description="Ask again for what a language model's or reranker's server left unanswered.",
+        description="Repeat requests that a language model or reranking server left unanswered.",
     )
 
 
@@ -83,7 +83,7 @@ def one_step_job(
 
     @dg.op(
         name=f"evaluate_{plain_name(experiment.name)}",
-        description="Compute what is not up to date, in this process.",
+        description="Compute what is out of date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
     )
@@ -94,7 +94,7 @@ def one_step_job(
 
     @dg.job(
         name=job_name(experiment.name),
-        description=f"Bring up to date what is not:\nas `rag-assets evaluate {source}`.",
+        description=f"Compute what is out of date:\nas `rag-assets evaluate {source}`.",
         executor_def=dg.in_process_executor,
     )
     def job() -> None:
@@ -139,14 +139,14 @@ def _evaluate(
     from rag_assets.report.html import write_report
 
     started = datetime.now(UTC)
-    trigger = next((one for tag, one in TRIGGERS.items() if tag in context.run.tags), "ui")
+    trigger = next((trigger for tag, trigger in TRIGGERS.items() if tag in context.run.tags), "ui")
     try:
         pipeline = Pipeline(open_experiment(experiment.source, settings), settings)
         upstream = upstream_in_job(context, pipeline.experiment)
         with pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, config.retrievers, config.top_k)
             if config.retry_failed:
-                context.log.info(f"asked again: {try_again(pipeline)} queries that failed")
+                context.log.info(f"retrying: {try_again(pipeline)} failed queries")
             if trigger != "sensor":  # it saw files change, and asks nobody
                 ask_revisions(pipeline, selection.retrievers)
             wanted = begin(pipeline, selection)
@@ -164,7 +164,7 @@ def _evaluate(
         f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s"
     )
-    shown = {
+    facts = {
         "evaluation": dg.MetadataValue.text(work.evaluation.evaluation_id),
         "computed": dg.MetadataValue.int(work.computed),
         "reused": dg.MetadataValue.int(work.reused),
@@ -172,7 +172,7 @@ def _evaluate(
         "seconds": dg.MetadataValue.float(round(work.seconds, 3)),
         "report": dg.MetadataValue.path(report),
     }
-    yield dg.Output(None, metadata=shown)
+    yield dg.Output(None, metadata=facts)
 
 
 def record_run(

@@ -109,8 +109,8 @@ def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:
 
 def _floats(values: Mapping[str, object]) -> Numbers:
     """Return the values that there are, as they are shown: the table has all digits."""
-    shown = {name: round(v, DIGITS) for name, v in values.items() if isinstance(v, float)}
-    return {name: dg.MetadataValue.float(value) for name, value in shown.items()}
+    rounded = {name: round(v, DIGITS) for name, v in values.items() if isinstance(v, float)}
+    return {name: dg.MetadataValue.float(value) for name, value in rounded.items()}
 
 
 PREVIEW_ROWS = 5
@@ -124,12 +124,12 @@ Metadata = dict[str, dg.MetadataValue]
 
 def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
     """Return the metadata of a definition: what a row is, and its columns."""
-    shown: Metadata = {
+    facts: Metadata = {
         "row": dg.MetadataValue.text(stage.row),
         "dagster/storage_kind": dg.MetadataValue.text("parquet" if stage.schema else "folder"),
     }
     if stage.schema is None:
-        return shown
+        return facts
     measures: tuple[str, ...] = ()
     if stage.schema.open_columns:
         is_of_answers = stage.schema == ANSWER_METRICS
@@ -147,8 +147,8 @@ def of_asset(stage: Stage, experiment: Experiment) -> Metadata:
     columns += [dg.TableColumn(name, "double", description=meaning) for name in measures]
     schema = "columns" if stage.name == "leaderboard" else "dagster/column_schema"
     # Dagster shows its own name for it above all else, and the result of a board comes first.
-    shown[schema] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
-    return shown
+    facts[schema] = dg.MetadataValue.table_schema(dg.TableSchema(columns))
+    return facts
 
 
 def tags_of_asset(stage: Stage, experiment: Experiment) -> dict[str, str]:
@@ -166,19 +166,19 @@ def of_materialization(
     artifact = outcome.artifact
     manifest = artifact.manifest
     rows = "dagster/partition_row_count" if stage.dimensions else "dagster/row_count"
-    shown = result_of(pipeline) if stage.name == "leaderboard" else {}
-    shown |= numbers_of(stage, outcome, pipeline)
-    shown[rows] = dg.MetadataValue.int(manifest.rows)
+    board = result_of(pipeline) if stage.name == "leaderboard" else {}
+    board |= numbers_of(stage, outcome, pipeline)
+    board[rows] = dg.MetadataValue.int(manifest.rows)
     if stage.schema is not None:
         preview = _board if stage.name == "leaderboard" else _preview
-        shown["preview"] = preview(artifact, stage.schema)
+        board["preview"] = preview(artifact, stage.schema)
     if stage.name == "leaderboard":
-        shown["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
+        board["report"] = dg.MetadataValue.url((pipeline.root / REPORT_FILE).as_uri())
     facts = dict(manifest.facts)
     if TIES in facts:  # a number in place of the queries that are tied at the cut
         facts["queries_tied_at_cut"] = sum(bool(n) for n in facts.pop(TIES).values())
-    shown |= {name: _fact(value) for name, value in facts.items()}
-    shown |= {
+    board |= {name: _fact(value) for name, value in facts.items()}
+    board |= {
         "reused": dg.MetadataValue.bool(outcome.reused),
         "seconds": dg.MetadataValue.float(round(outcome.seconds, 4)),
         "path": dg.MetadataValue.path(artifact.path if stage.schema is None else artifact.file),
@@ -191,7 +191,7 @@ def of_materialization(
             }
         ),
     }
-    return shown
+    return board
 
 
 def _fact(value: object) -> dg.MetadataValue:
@@ -256,7 +256,7 @@ def result_of(pipeline: Pipeline) -> Metadata:
     view = EvaluationResult(pipeline.root, now)
     winner = winner_of(view)
     if winner is None:
-        return {"winner": dg.MetadataValue.text("Nobody has a value of the primary metric.")}
+        return {"winner": dg.MetadataValue.text("No retriever has a value of the primary metric.")}
     title, *sentences = (markdown(one_line(text)) for text in (winner.title, *winner.sentences))
     text = "\n\n".join([f"**{title}**{view.of_sample}", *sentences])
     return {"winner": dg.MetadataValue.md(text), **_below_winner(view)}

@@ -78,10 +78,10 @@ class ReportedVersions:
         if artifact is None:
             return None
         inputs = {}
-        for one in read_keys(self._pipeline.experiment, key):
-            parent = self._pipeline.current(one)
+        for above in read_keys(self._pipeline.experiment, key):
+            parent = self._pipeline.current(above)
             if parent is not None:
-                inputs[str(one)] = self._pipeline.data_version(parent, one)
+                inputs[str(above)] = self._pipeline.data_version(parent, above)
         experiment = self._pipeline.experiment
         # What only its checks read: they are run again.
         severity = (experiment.baseline, experiment.config.checks.regression)
@@ -109,8 +109,8 @@ def read_keys(experiment: Experiment, key: ArtifactKey) -> list[ArtifactKey]:
     Who wins is shown with the leaderboard, and is known from the comparisons.
     """
     inputs = [item.edge or item.key for item in STAGES[key.asset].inputs(experiment, key)]
-    shown = STAGES["comparisons"].keys(experiment) if key.asset == "leaderboard" else []
-    return list(dict.fromkeys([*inputs, *shown]))
+    compared = STAGES["comparisons"].keys(experiment) if key.asset == "leaderboard" else []
+    return list(dict.fromkeys([*inputs, *compared]))
 
 
 def _read(file: Path) -> Mapping[str, str | None]:

@@ -56,7 +56,7 @@ def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Sta
     Read before the inputs are: a parent that is reported meanwhile then looks newer, not older.
     """
     experiment = pipeline.experiment
-    assets = {one.asset for key in stage.keys(experiment) for one in read_keys(experiment, key)}
+    assets = {above.asset for key in stage.keys(experiment) for above in read_keys(experiment, key)}
     pointers: dict[str, int | None] = {}
     for asset in sorted(assets):
         key = asset_key(experiment.name, asset)
@@ -119,7 +119,7 @@ def upstream_in_job(context: dg.OpExecutionContext, experiment: Experiment) -> U
         assets = context.repository_def.assets_defs_by_key
     except Exception:  # the job was run in Python, without a code location
         return {}
-    parents = {key: above for one in assets.values() for key, above in one.asset_deps.items()}
+    parents = {key: above for spec in assets.values() for key, above in spec.asset_deps.items()}
     return upstream_of(parents, experiment, context.instance)
 
 

@@ -85,7 +85,7 @@ class AskedOptions(Options):
     def _says_its_revision(self) -> Self:
         if self.needs_revision and self.revision is None:
             raise ValueError(
-                f"needs `revision`, since we cannot see {self.asked}: a text that "
+                f"needs `revision`, because changes of {self.asked} cannot be seen: a text that "
                 "you change with it, or always"
             )
         return self

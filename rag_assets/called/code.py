@@ -39,8 +39,8 @@ def require_allowed(
     owner = foreign_owner(environment)
     if owner is not None and not allowed and environment.get(ALLOW_CODE) != "1":
         raise UsageError(
-            f"{source}: names code to run, and is of {owner}; read it, then allow it by "
-            f"{ALLOW_CODE}=1, or to evaluate by --allow-code"
+            f"{source}: names code to run, and belongs to {owner}; read the code, then "
+            f"allow it with {ALLOW_CODE}=1, or with `evaluate --allow-code`"
         )
 
 
@@ -148,7 +148,7 @@ def load(call: Call) -> object:
         version = source_version(call)
         if _LOADED.setdefault(call, version) != version:
             raise UsageError(
-                f"call {call}: its source changed since this process began; restart it"
+                f"call {call}: its source changed since this process started; restart it"
             )
         module = import_module(call.place)
     return reduce(getattr, call.name.split("."), module)

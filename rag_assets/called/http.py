@@ -182,7 +182,7 @@ class HttpConnection:
         try:
             return json.loads(content), time.perf_counter() - started
         except (ValueError, RecursionError):
-            raise malformed("it is no JSON") from None
+            raise malformed("it is not JSON") from None
 
 
 def filled(template: JsonValue, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (JSON)

@@ -90,11 +90,11 @@ def _answered(at: Partition) -> CheckOutcome:
 def _ties(at: Partition) -> CheckOutcome:
     metrics = at.table
     if metrics["ties_at_cut"].null_count == len(metrics):
-        reason = "what scored as much below the cut is not known of any query"
+        reason = "the scores below the cut are not known for any query"
         return CheckOutcome(not_checked=reason)
     tied = metrics.filter(pc.greater(metrics["ties_at_cut"], 0))
     problems = [
-        f"query '{row['query_id']}': units below the cut that score as the last one above it: "
+        f"query '{row['query_id']}': units below the cut with the score of the last one above it: "
         f"{row['ties_at_cut']}"
         for row in tied.select(["query_id", "ties_at_cut"]).to_pylist()
     ]
@@ -127,8 +127,8 @@ def _one_model(at: Partition) -> CheckOutcome | None:
     if not names:
         return None  # a local model, or a server that gives no name
     problems = [
-        f"The server answered by the model {after}, and before by {before}: name the one that is "
-        "meant, with its version, as `model`"
+        f"The server answered by the model {after}, and before by {before}: set `model` to "
+        "the one you mean, with its version"
         for before, after in pairwise(names)
     ]
     return CheckOutcome(problems, WARNING)
@@ -149,7 +149,7 @@ def _proven(at: Partition) -> CheckOutcome:
     current = judge_fingerprint(at.artifact.manifest)
     kinds = [kind for kind in check["kinds"] if kind["fingerprint"] == current] if check else []
     if not kinds:
-        reason = "the judge was not tried as it is now; `rag-assets judge check` does it"
+        reason = "the judge was not tested with its current options; run `rag-assets judge check`"
         return CheckOutcome(not_checked=reason)
     problems = [f"it fails: {name}" for kind in kinds for name in kind["failed"]]
     n_tried = sum(kind["tried"] for kind in kinds)
@@ -159,15 +159,16 @@ def _proven(at: Partition) -> CheckOutcome:
     )
 
 
-_SERVED = Check("one_model_answered", "One model answered under the name asked for.", _one_model)
+_SERVED = Check("one_model_answered", "One model answered, under the requested name.", _one_model)
 _OF_VERDICTS = (
     _SERVED,
     Check(
         "judge_is_independent",
-        "The judge's model did not rerank, rewrite, answer, or write questions.",
+        "The judge's model has no other role: it did not rerank, rewrite, answer or write "
+        "questions.",
         _independent,
     ),
-    Check("judge_is_proven", "`rag-assets judge check` tried the judge, and it passed.", _proven),
+    Check("judge_is_proven", "The judge passed `rag-assets judge check`.", _proven),
 )
 _OF_RUNS = (
     Check("queries_answered", "Something was retrieved for every query.", _answered),
@@ -180,7 +181,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         Check(
             LABEL_HEALTH,
             "Every judgment can be used: its query, document and quote are there. A warning: "
-            "queries without a relevant judgment, or that ask the same.",
+            "queries without a relevant judgment, or with the same text.",
             _qrels,
         ),
     ),

@@ -76,7 +76,7 @@ def _difference(
         elif now is not None and was is not None:
             name = "".join(value for _, value in key.partition[:1])
             reasons |= {f"{name}.{change.text}": None for change in changes(was, now)}
-    return f"configured otherwise than in the anchor: {', '.join(reasons)}" if reasons else None
+    return f"configured differently than in the anchor: {', '.join(reasons)}" if reasons else None
 
 
 def _recipe(artifact: Artifact | None) -> dict[str, Any] | None:
@@ -140,7 +140,7 @@ def _sentences(what: str, drift: ScoreDrift) -> list[str]:
     stability, limits = drift.stability, drift.limits
     if drift.shifted:
         problems.append(
-            f"the {what} is distributed otherwise than in the anchor: "
+            f"the {what} has another distribution than in the anchor: "
             f"PSI {stability.psi:.2f}, above {max(limits.psi, stability.chance):.2f}"
         )
     if drift.strayed:
@@ -236,12 +236,12 @@ _NO_RESULT = "No result: no anchor is pinned (`rag-assets anchor PATH`)."
 
 DRIFT = Check(
     NAME,
-    "The best scores of the queries are distributed as in the anchor, and few queries are far "
-    f"from the corpus. {_NO_RESULT}",
+    "The best scores have the same distribution as in the anchor, and few queries are "
+    f"far from the corpus. {_NO_RESULT}",
     _scores,
 )
 ANSWER_DRIFT = Check(
-    NAME, f"Answers are as long, and refuse as often, as in the anchor. {_NO_RESULT}", _answers
+    NAME, f"Length and refusals of the answers are as in the anchor. {_NO_RESULT}", _answers
 )
 
 

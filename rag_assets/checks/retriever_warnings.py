@@ -20,8 +20,8 @@ def narrow_search_warnings(experiment: Experiment) -> list[str]:
         read = experiment.depth(name)
         if bound is not None and bound[1] < read:
             lines.append(
-                f"{name}: {bound[0]} {bound[1]} is below {read}, the largest top_k or "
-                f"candidates that reads it; no query has more than {bound[1]} results"
+                f"{name}: {bound[0]} {bound[1]} is below {read}, the largest top_k "
+                f"or candidates that uses it; no query gets more than {bound[1]} results"
             )
     return lines
 

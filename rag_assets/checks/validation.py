@@ -170,7 +170,7 @@ class Validation:
         experiment = self.pipeline.experiment
         documents, queries, qrels = self._sources.values()
         if experiment.questions is not None and not queries.num_rows:
-            self.skipped.append("labels: a language model has not written the questions yet")
+            self.skipped.append("labels: the questions are not generated yet")
             return
         if not experiment.has_qrels:
             self.skipped.append("labels: there are none yet")

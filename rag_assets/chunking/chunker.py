@@ -137,11 +137,11 @@ Overlap = Annotated[
 
 
 class SizedChunking(Chunker):
-    """Chunks of a largest size, 200 tokens where none is given.
+    """Chunks up to a maximum size (default: 200 tokens).
 
-    ``max_tokens`` counts tokens of the tokenizer of the model ``tokenizer``; ``max_characters``
-    takes its place and counts characters. ``overlap``, in the same unit, is how much a chunk may
-    repeat of the one before.
+    ``max_tokens`` counts tokens by the tokenizer of the model ``tokenizer``; ``max_characters``
+    counts characters instead. ``overlap``, in the same unit, is how much of the
+    chunk before may be repeated.
     """
 
     max_characters: int | None = Field(default=None, ge=1, strict=True)
@@ -167,7 +167,7 @@ class SizedChunking(Chunker):
     @classmethod
     def _counts_tokens(cls, tokenizer: str, info: ValidationInfo) -> str:
         if info.data.get("max_characters") is not None:
-            raise ValueError("belongs to max_tokens; max_characters counts no tokens")
+            raise ValueError("is only for max_tokens; max_characters counts no tokens")
         return tokenizer
 
     @property

@@ -70,10 +70,10 @@ class IndexText(FileOptions):
 
     ``text`` is what is indexed without ``index_texts``, ``headings`` the title and the headings
     alone. ``summary``, ``questions`` (``count`` of them) and ``context``, a header that is put
-    before the chunk's own text, are written: in ``file``, or by a language model. ``llm`` names one
-    of the experiment's ``llms``; without it, it is the experiment's ``llm``. It is shown the chunk,
-    for a ``context`` also ``document_characters`` of the document around it. ``language`` is said
-    to the model as it stands; ``template`` is a prompt file in place of ours.
+    before the chunk's own text, are written: in ``file``, or by a language model. ``llm`` names
+    one of the experiment's ``llms`` (default: its ``llm``). The model gets the chunk,
+    and for a ``context`` also ``document_characters`` of the document around it. ``language`` goes
+    into the prompt unchanged; ``template`` is a prompt file that replaces ours.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("file", "template")
@@ -101,7 +101,7 @@ class IndexText(FileOptions):
         ignored = sorted(self.model_fields_set - allowed)
         if ignored:
             what = f"{self.kind} from a file" if "file" in allowed else self.kind
-            raise ValueError(f"{', '.join(ignored)}: no option of {what}")
+            raise ValueError(f"{', '.join(ignored)}: not an option of {what}")
         return self
 
     @property
@@ -129,7 +129,7 @@ def _each_kind_once(items: tuple[IndexText, ...]) -> tuple[IndexText, ...]:
     kinds = [item.kind for item in items]
     for number, kind in enumerate(kinds):
         if kind in kinds[:number]:
-            raise ValueError(f"'{kind}' stands twice")
+            raise ValueError(f"'{kind}' occurs twice")
     return items
 
 
@@ -181,7 +181,7 @@ def index_texts(
         before = own[place].removesuffix(text)
         for kind in kinds:
             if kind == CONTEXT:
-                texts: Sequence[str] = [f"{before}{one}\n{text}" for one in written[kind][place]]
+                texts: Sequence[str] = [f"{before}{more}\n{text}" for more in written[kind][place]]
             elif kind in written:
                 texts = written[kind][place]
             else:
@@ -363,14 +363,14 @@ def texts_from_file(option: IndexText, file: Path, chunks: pa.Table) -> WrittenT
                 fits = True
         unused += [] if fits else [f"line {place.line}"]
     if n_rows == len(unused) and ids:
-        raise DataError(f"none of its {n_rows} rows fits a chunk", file=file)
+        raise DataError(f"none of its {n_rows} rows matches a chunk", file=file)
     without = [name for name, of_chunk in zip(ids, texts, strict=True) if not of_chunk]
-    of_others = note("row fits no chunk", "rows fit no chunk", unused)
+    of_others = note("row matches no chunk", "rows match no chunk", unused)
     return WrittenTexts(texts, [*_without(option, without), *of_others])
 
 
 def _without(option: IndexText, chunk_ids: Collection[str]) -> list[str]:
-    problem = f"without {option.kind}: found by what else is indexed"
+    problem = f"without {option.kind}: found by their other indexed texts"
     return note(f"chunk {problem}", f"chunks {problem}", list(chunk_ids))
 
 

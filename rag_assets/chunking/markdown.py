@@ -37,10 +37,10 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 class MarkdownChunking(SizedChunking):
-    """One chunk a section of a Markdown text; one that is too long is cut further.
+    """One chunk per section of a Markdown text; sections that are too long are cut further.
 
-    A heading deeper than ``max_level`` begins no section. ``overlap`` is between the parts of one
-    section only. ``indexed`` says whether the headings above a chunk are indexed with it.
+    A heading deeper than ``max_level`` does not begin a section. ``overlap`` applies only within
+    a section. ``indexed`` sets whether the headings above a chunk are indexed with it.
     """
 
     libraries: ClassVar[tuple[str, ...]] = ("markdown-it-py", "semantic-text-splitter")

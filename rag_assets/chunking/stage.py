@@ -174,7 +174,7 @@ class IndexTexts(Stage):
         options = texts_of(context.experiment, key)
         return {
             "indexed": indexed_fields(context.experiment, key["chunking"]),
-            "index_texts": [_described(context, one) for one in options],
+            "index_texts": [_described(context, option) for option in options],
         }
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
@@ -182,16 +182,16 @@ class IndexTexts(Stage):
         options = texts_of(context.experiment, key)
         usages: list[RequestUsage] = []
         written = {
-            one.kind: _asked(context, key, one, chunks, usages)
-            if one.file is None
-            else texts_from_file(one, one.file, chunks)
-            for one in options
-            if one.is_written
+            option.kind: _ask_llm(context, key, option, chunks, usages)
+            if option.file is None
+            else texts_from_file(option, option.file, chunks)
+            for option in options
+            if option.is_written
         }
         keep_usage(context, key, usages)
-        own = texts_to_index(context.experiment, key["chunking"], chunks)
+        indexed = texts_to_index(context.experiment, key["chunking"], chunks)
         texts: dict[str, Texts] = {kind: result.texts for kind, result in written.items()}
-        table = index_texts(chunks, own, [one.kind for one in options], texts)
+        table = index_texts(chunks, indexed, [option.kind for option in options], texts)
         results = written.values()
         facts: dict[str, Any] = {"notes": [note for result in results for note in result.notes]}
         served = (name for result in results for name in result.served_models)
@@ -216,7 +216,7 @@ class IndexTexts(Stage):
         return llm_work(lines)
 
 
-def _asked(
+def _ask_llm(
     context: StageContext,
     key: ArtifactKey,
     option: IndexText,

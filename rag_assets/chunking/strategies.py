@@ -64,7 +64,7 @@ def whole_texts(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
 
 
 class FixedChunking(SizedChunking):
-    """Windows of exactly so many tokens or characters; the last one may be shorter."""
+    """Windows of a fixed number of tokens or characters; the last one may be shorter."""
 
     strategy: Literal["fixed"]
 
@@ -107,7 +107,7 @@ class FixedChunking(SizedChunking):
 
 
 class ParentChunking(Chunker):
-    """Search small chunks, return the larger ones that they lie in.
+    """Search small chunks, return the larger ones that contain them.
 
     A document is cut by ``parent``, and each parent by ``child``. The children are indexed; a run
     holds parents, each once, at the rank of its best child, and top_k counts parents.
@@ -122,7 +122,7 @@ class ParentChunking(Chunker):
     @model_validator(mode="after")
     def _parts_are_not_searched(self) -> Self:
         if any(part.index_texts is not None for part in (self.child, self.parent)):
-            raise ValueError("index_texts belongs beside child and parent: they are the children's")
+            raise ValueError("put index_texts next to child and parent: they apply to the children")
         return self
 
     @property
@@ -174,9 +174,9 @@ DECIMALS = 6
 
 
 class SentencesChunking(Chunker):
-    """So many sentences a chunk, of which ``overlap`` repeat the chunk before.
+    """A fixed number of sentences per chunk, of which ``overlap`` repeat the chunk before.
 
-    ``language`` (ISO 639) says whose abbreviations end no sentence.
+    ``language`` (ISO 639) sets which abbreviations do not end a sentence.
     """
 
     libraries: ClassVar[tuple[str, ...]] = ("sentencex",)

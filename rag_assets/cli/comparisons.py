@@ -57,7 +57,7 @@ def print_comparison(
 ) -> None:
     """Compare retriever B with A on the same queries, or all pairs."""
     if not retrievers:
-        refuse_given(["show"], "belongs to two retrievers or answerers; name them")
+        refuse_given(["show"], "needs two retrievers or answerers; name them")
     check_pair(retrievers)
     experiment, names = open_evaluations(path, store)
     check_cell_names(experiment, retrievers)
@@ -74,7 +74,7 @@ def print_comparison(
     if retrievers:
         _print_pair(compared, show, form)
     else:
-        pairs = [chosen.named(row) for row in compared.rows]
+        pairs = [chosen.with_subject(row) for row in compared.rows]
         print_rows(pairs, form, lambda: [compared.sheet()], result.evaluation)
     if not chosen.is_of_answers:
         print_note(result.tuning_note(retrievers or list(compared.new_cells)))
@@ -90,7 +90,7 @@ def _print_pair(compared: Comparison, show: int, form: str) -> None:
         for bound in ("low", "high")
     }
     row = {**compared.rows[0], **bounds, "verdict": compared.verdicts[0]}
-    rows = [compared.source.named(row)]
+    rows = [compared.source.with_subject(row)]
     if form == "json":
         won, lost = most_changed(compared, show)
         (row,) = dated(rows, form, evaluation.evaluation_id, evaluation.started)
@@ -129,10 +129,10 @@ def print_diff(
     answers = answer_changes(a, b, answerers) if has_answers else None
     changes = changes_between(a, b)
     if form == "json":
-        reasons = dict.fromkeys(reason for one in shared for reason in one.reasons)
+        reasons = dict.fromkeys(reason for part in shared for reason in part.reasons)
         of_answers, of_retrieval = (
             [
-                pair.source.named(row)
+                pair.source.with_subject(row)
                 for pair, rows in means
                 if pair.source.is_of_answers == kind
                 for row in rows
@@ -158,11 +158,11 @@ def print_diff(
         output().print(sheets_view(sheets))
     else:
         reasons_of = [{"what": r.what, "old": r.old, "new": r.new} for r in changes]
-        tables = [[pair.source.named(row) for row in rows] for pair, rows in means if rows]
+        tables = [[pair.source.with_subject(row) for row in rows] for pair, rows in means if rows]
         print_data(formatted((tables or [[]])[0] if form == "csv" else reasons_of, form))
         for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
             print_data(f"\n{formatted(rows, form)}")
-    refusals = [one.refusal for one in shared if one.reasons and not intersection]
+    refusals = [part.refusal for part in shared if part.reasons and not intersection]
     for refusal in dict.fromkeys(refusals):
         print_note(refusal)
     if refusals:
@@ -239,7 +239,7 @@ def print_gate(
         print_rows(outcome.rows(), form, lambda: sheets, styles={**_STYLES, **title})
     if any(check.causes is not None and check.causes.newcomers for check in outcome.checks):
         pool = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
-        print_note(f"the pages named as unjudged may be good answers; to grade them: {pool}")
+        print_note(f"the unjudged pages named above may be good answers. To grade them: {pool}")
     answer = unknown if outcome.answer == CANNOT_TELL and unknown else outcome.answer
     click.get_current_context().exit(EXIT_CODES[answer])
 
@@ -247,7 +247,7 @@ def print_gate(
 def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
     """Pin an evaluation, and say how many questions must fall before the gate can fail."""
     if show:
-        refuse_given(["evaluation"], "is what would be pinned; --show changes nothing")
+        refuse_given(["evaluation"], "cannot be combined with --show, which pins nothing")
     experiment, names = open_evaluations(path, store)
     pinned = names.find("anchor") if show else names.pin(evaluation)
     row = {"experiment": experiment.name, "anchor": pinned.evaluation_id, "started": pinned.started}

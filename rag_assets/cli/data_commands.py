@@ -8,7 +8,7 @@ from rag_assets.cli.options import (
     DRY_RUN,
     FILE,
     FORMAT,
-    MOST_DAYS,
+    MAX_DAYS,
     PAPER_FORMAT,
     PATH,
     PLACE,
@@ -31,11 +31,12 @@ POOL = Command(
     The sheet (CSV) has all passages that nobody has judged yet. Their order does not show which
     retriever found what, and overlapping passages share a row. People fill in `grade`: 0 for not
     relevant, 1 or more for relevant. If only a part of the text answers, they copy that part to
-    `evidence`. --import turns the grades into judgments of PATH. If one row is bad, nothing is
-    added.
+    `evidence`. --import turns the grades into judgments of PATH. If any row is invalid, nothing
+    is added.
 
-    With --sample, the sheet asks only for the passages that tell most, with the probability of
-    each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the judgments.
+    With --sample, the sheet has only the most informative passages, with the probability
+    of each. Its grades (0 to 3, ? or skip) go to the log of `rag-assets label`, not to the
+    judgments.
 
     Example: rag-assets pool data/handbook --depth 10 --out sheet.csv
     """,
@@ -44,8 +45,8 @@ POOL = Command(
     option(
         "--depth",
         type=Integer(min=1),
-        help="How many ranks of each retriever are pooled  [default: 10, or as deep as the runs "
-        "are; of a sample: as many as the primary metric looks at]",
+        help="Number of ranks to pool from each retriever  [default: 10; with --sample, "
+        "the cut-off of the primary metric; never deeper than the runs]",
     ),
     option("--seed", type=int, default=0, help="Seed for the order of the rows."),
     option(
@@ -53,7 +54,7 @@ POOL = Command(
         "n_sampled",
         type=Integer(min=1),
         metavar="N",
-        help="Write the next N passages of the sample of `rag-assets label`, not the whole pool.",
+        help="Write only the next N passages of the sample that `rag-assets label` uses.",
     ),
     option("--out", type=PLACE, help="The sheet to write  [default: to stdout]"),
     option(
@@ -62,7 +63,7 @@ POOL = Command(
         type=PLACE,
         help="Read a graded sheet, and add its grades to the labels.",
     ),
-    option("--by", metavar="NAME", help="With --import of a sample: who graded it."),
+    option("--by", metavar="NAME", help="With --import of a sample sheet: who graded it."),
     option(
         "--feedback", type=PLACE, help="Read lines of user feedback, and add them to the labels."
     ),
@@ -73,9 +74,10 @@ LABEL = Command(
     "labelling:label",
     """Grade passages on a page that opens in your browser.
 
-    The page shows one question and one passage at a time. They are drawn so that few grades tell
-    which retriever is best, and you do not see which retriever found a passage. Each grade is saved
-    to `labelling.jsonl`, next to the experiment, before you see the next passage. Ctrl-C ends it.
+    The page shows one question and one passage at a time. Passages are drawn so that few grades
+    show which retriever is best. You do not see which retriever found a passage. Each grade is
+    saved to `labelling.jsonl`, next to the experiment, before the next passage appears. Ctrl-C
+    stops it.
 
     With --status, it prints the estimated leaderboard, which differences are decided, and how many
     more grades would decide the rest.
@@ -87,8 +89,8 @@ LABEL = Command(
     option(
         "--depth",
         type=Integer(min=1),
-        help="How many ranks of each retriever are in the pool  [default: as deep as the primary "
-        "metric looks, or the runs are]",
+        help="Number of ranks to pool from each retriever  [default: the cut-off of the primary "
+        "metric; never deeper than the runs]",
     ),
     option("--seed", type=int, default=0, help="Seed of a new sample."),
     option(
@@ -104,13 +106,13 @@ LABEL = Command(
         show_default=False,
         help="Open the page, or only print its address.",
     ),
-    flag("--status", "Open no page; print what the labels say so far."),
-    output_format(of=("table", "json"), text="How to print --status."),
+    flag("--status", "Print the results so far, without opening a page."),
+    output_format(of=("table", "json"), text="Output format of --status."),
 )
 
 JUDGE = group(
     "judge",
-    """Label answers, test judges, and export what they said.
+    """Label answers, test judges, and export their verdicts.
 
     Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
     """,
@@ -119,10 +121,10 @@ JUDGE = group(
         "judge:write_sheet",
         """Draw questions of PATH at random, and write a sheet of their answers for people to label.
 
-        The sheet (CSV) leaves out answers that have a label, and does not say who answered. People
-        fill in `correct`: yes, no, or ? if they cannot tell. You can draw more questions later.
-        With --passages, the sheet asks for a `grade`, 0 to 3, for every passage of a drawn
-        question.
+        The sheet (CSV) leaves out answers that have a label, and does not show which answerer wrote
+        an answer. People fill in `correct`: yes, no, or ? if they cannot tell. You can draw more
+        questions later. With --passages, the sheet asks for a `grade`, 0 to 3, for every passage of
+        a drawn question.
 
         Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
         """,
@@ -134,8 +136,8 @@ JUDGE = group(
             default=100,
             help="Draw this many questions, including those of earlier sheets.",
         ),
-        flag("--passages", "Ask about the passages that retrievers found, not about answers."),
-        option("--split", help="Draw from this split  [default: test where there is one]"),
+        flag("--passages", "Ask about the passages that retrievers found instead of answers."),
+        option("--split", help="Draw from this split  [default: test, if there is one]"),
         option("--out", type=FILE, help="The sheet to write  [default: to stdout]"),
     ),
     Command(
@@ -143,7 +145,7 @@ JUDGE = group(
         "judge:import_sheet",
         """Add the labels of SHEET to PATH, for answers or passages.
 
-        If one row is bad, no label is added.
+        If any row is invalid, no label is added.
 
         Example: rag-assets judge import data/handbook sheet.csv --by anna
         """,
@@ -187,9 +189,9 @@ JUDGE = group(
         "judge:export",
         """Write the verdicts of a judge with its replies, word for word.
 
-        `type: recorded` reads the file, so anyone who has it can check every verdict without a key.
-        With --retriever, verdicts on its passages become labels: `rag-assets score --dialect ragas`
-        reads them beside the run that `rag-assets export-run` writes.
+        `type: recorded` reads the file, so anyone with the file can check every verdict without an
+        API key. With --retriever, the verdicts on its passages are written as labels, which
+        `rag-assets score --dialect ragas` reads together with the run from `rag-assets export-run`.
 
         Example: rag-assets judge export data/handbook --judge strict --out a.jsonl
         """,
@@ -212,9 +214,9 @@ GENERATE = Command(
     """Have a language model write questions about the chunks.
 
     With --sheet, people review the questions first, and --import makes a dataset of the good ones.
-    --out alone makes a dataset of all of them. What is asked is `questions` in experiment.yaml, and
-    the model with its limits is `llm` there. Answers are stored, so a run that was stopped
-    continues where it was.
+    --out alone makes a dataset of all of them. In experiment.yaml, `questions` sets what to ask
+    for, and `llm` sets the model and its limits. Replies are stored, so an interrupted run
+    continues where it stopped.
 
     Example: rag-assets generate data/handbook --sheet review.csv
     """,
@@ -245,8 +247,8 @@ SCORE = Command(
         "run_file",
         required=True,
         type=PLACE,
-        help="TREC run, MS MARCO's three columns, or JSON lines with `retrieved_ids`, all .gz too; "
-        "or .parquet, as export-run writes it.",
+        help="TREC run, MS MARCO's three columns, or JSON lines with `retrieved_ids`, each "
+        "also as .gz; or .parquet from export-run.",
     ),
     option(
         "--qrels",
@@ -258,15 +260,15 @@ SCORE = Command(
     ),
     option(
         "--metrics",
-        help="Metrics, with commas between, by our names or those of ir_measures or trec_eval "
+        help="Metrics, separated by commas, under our names or those of ir_measures or trec_eval "
         "(also its lists `official` and `all_trec`); "
-        f"with --dialect, by those of that tool.  [default: {DEFAULT_METRICS}]",
+        f"with --dialect, under those of that tool.  [default: {DEFAULT_METRICS}]",
     ),
     flag("--per-query", "One row for each query of the qrels."),
     flag(
         "--trec-mean",
-        "Average over all queries of the qrels, as trec_eval -c does; without it, over those with "
-        "a relevant document.",
+        "Average over all queries of the qrels, like trec_eval -c. By default, only queries "
+        "with a relevant document count.",
     ),
     choice(
         "--dialect",
@@ -288,7 +290,8 @@ CONVERT = Command(
     "results:convert",
     """Write documents, queries and qrels of PATH in another format.
 
-    PATH is an experiment, or any dataset folder or file. It tells you what the format cannot hold.
+    PATH is an experiment, or any dataset folder or file. The command lists what the format cannot
+    hold.
 
     Example: rag-assets convert data/handbook --to beir --out handbook_beir
     """,
@@ -331,17 +334,18 @@ EXPORT_RUN = Command(
 INTERLEAVE = Command(
     "interleave",
     "results:write_interleaved",
-    """Write lists in which two retrievers of the last evaluation take turns (team draft).
+    """Interleave the results of two retrievers of the last evaluation.
 
-    A search shows one of the lists of a question at random, and logs it with `query_attributes`.
+    The method is team draft. Your search shows one of the lists of a question at random, and logs
+    it with `query_attributes`.
 
     Example: rag-assets interleave data/handbook bm25 minilm --out lists.jsonl
     """,
     PATH,
     click.Argument(["first"]),
     click.Argument(["second"]),
-    option("--top-k", type=Integer(min=1), metavar="K", default=10, help="Results of a list."),
-    option("--lists", "n_lists", type=Integer(min=2), default=20, help="Lists of a question."),
+    option("--top-k", type=Integer(min=1), metavar="K", default=10, help="Results per list."),
+    option("--lists", "n_lists", type=Integer(min=2), default=20, help="Lists per question."),
     option("--out", required=True, type=FILE, help="File of JSON lines to write."),
     STORE,
 )
@@ -349,12 +353,12 @@ INTERLEAVE = Command(
 CLEAN = Command(
     "clean",
     "store:clean",
-    """Remove old evaluations, files that nothing needs, and texts.
+    """Remove old evaluations, unneeded files, or the text of a document.
 
-    The latest evaluation and the anchor of every experiment always stay, with all that they need.
-    The history stays too, so you keep the means over time. So does an orphan that is less than an
-    hour old. Nothing is removed while an evaluation runs. What goes from a cache is computed
-    again, or asked and paid for again.
+    The latest evaluation and the anchor of every experiment always stay, with everything
+    they need. So do the history of means, and orphans less than an hour old. Nothing is
+    removed while an evaluation runs. What is removed from a cache has to be computed again,
+    or requested and paid for again.
 
     --document and --text remove a text from every artifact, cache, page and database of the store,
     for all experiments. Remove it from your datasets first, or the next evaluation stores it again.
@@ -365,19 +369,19 @@ CLEAN = Command(
     option("--experiment", metavar="NAME", help="Only this experiment  [default: all]"),
     option(
         "--older-than",
-        type=Number(0, MOST_DAYS),
+        type=Number(0, MAX_DAYS),
         metavar="DAYS",
-        help="Evaluations that began more than this many days ago, and what only they need.",
+        help="Remove evaluations that began more than this many days ago, and what only they need.",
     ),
-    flag("--orphans", "Artifacts that no evaluation needs."),
+    flag("--orphans", "Remove artifacts that no evaluation needs."),
     option(
         "--caches",
-        type=Number(0, MOST_DAYS),
+        type=Number(0, MAX_DAYS),
         metavar="DAYS",
-        help="Vectors, scores and replies that were stored more than this many days ago.",
+        help="Remove vectors, scores and replies stored more than this many days ago.",
     ),
-    option("--document", "document_id", metavar="ID", help="The text of a document, everywhere."),
-    option("--text", type=PLACE, metavar="FILE", help="The text in a file, everywhere."),
-    flag("--yes", "Do it. Without this, only say what would go."),
+    option("--document", "document_id", metavar="ID", help="Remove its text everywhere."),
+    option("--text", type=PLACE, metavar="FILE", help="Remove the text in this file everywhere."),
+    flag("--yes", "Remove. Without this option, only list what would be removed."),
     FORMAT,
 )

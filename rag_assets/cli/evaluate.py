@@ -72,7 +72,7 @@ def run_evaluation(
     experiment = pipeline.experiment
     selection = Selection.of(experiment, retrievers, top_k)
     if retry_failed:
-        print_message(f"asked again: {try_again(pipeline)} queries that failed")
+        print_message(f"retrying: {try_again(pipeline)} failed queries")
     _print_warnings(experiment)
     total = sum(map(len, required_partitions(experiment, selection).values()))
     with work_board(
@@ -126,13 +126,13 @@ def _incomplete(
     texts: Mapping[str, int],
     n_queries: int,
 ) -> str:
-    told = [
+    gaps = [
         f"{name} failed on {len(queries)} of {n_queries} queries"
         for name, queries in failed.items()
     ]
-    told += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
-    told += [f"{name} lacks texts of {n} chunks" for name, n in texts.items()]
-    return f"incomplete: {', '.join(told)}; `rag-assets report` says why"
+    gaps += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
+    gaps += [f"{name} lacks texts of {n} chunks" for name, n in texts.items()]
+    return f"incomplete: {', '.join(gaps)}; `rag-assets report` shows why"
 
 
 def _print_notes(pipeline: Pipeline) -> None:
@@ -141,12 +141,12 @@ def _print_notes(pipeline: Pipeline) -> None:
         print_note(f"{DOCUMENTS_KEY.asset}: {line}")
     for stage in pipeline.stages():
         lines: dict[str, None] = {}  # cells that are cut from one ranking have the same notes
-        told: set[Path] = set()
+        files: set[Path] = set()
         for key in stage.keys(pipeline.experiment):
             artifact = pipeline.current(key)
-            if artifact is None or artifact.path in told:
+            if artifact is None or artifact.path in files:
                 continue
-            told.add(artifact.path)
+            files.add(artifact.path)
             names = [value for _, value in key.partition[:1]]
             for note in artifact.manifest.facts.get("notes", []):
                 lines[": ".join([stage.name, *names, note])] = None
@@ -242,23 +242,23 @@ def _examples(experiment: Experiment) -> Iterator[str]:
     dataset = experiment.dataset
     if isinstance(dataset, LabelledFolder) and (n := examples_left(dataset.root / QUERIES_FILE)):
         questions = "example question" if n == 1 else "example questions"
-        yield f"{QUERIES_FILE} still has {n} {questions} of `init`; `evaluate` asks for your own"
+        yield f"{QUERIES_FILE} still has {n} {questions} from `init`; replace them with your own"
 
 
-SHOWN = 10
+MAX_FINDINGS = 10
 """So many findings of a kind are drawn for a terminal; the other formats hold all."""
 
 
 def print_findings(path: Path, store: Path | None, form: str) -> None:
     """Check documents, queries and labels of PATH. Exit with 1 if there is an error."""
     pipeline = Pipeline.open(path, store, progress_bar)
-    with work_board(lambda: "looking at documents, queries and labels"):
+    with work_board(lambda: "checking documents, queries and labels"):
         validation = Validation(pipeline)
     findings = _located(validation.findings.to_pylist(), pipeline.experiment.dataset.root)
     if form != "table":
         print_data(formatted(findings, form))
     elif findings:
-        output().print(sheet_view(findings_sheet(findings, SHOWN), FINDING_STYLES))
+        output().print(sheet_view(findings_sheet(findings, MAX_FINDINGS), FINDING_STYLES))
         output().print("")
     for note in validation.notes:
         print_note(note)

@@ -34,11 +34,11 @@ INIT = Command(
     """Write a commented experiment.yaml for the data at PATH.
 
     The data may have any format that `evaluate` reads. The file holds the defaults, for you to
-    change. A file that exists already is left alone. A folder without questions gets a
-    queries.jsonl with examples to replace, beside its documents also with --out: questions are
-    read there.
+    change. An existing file is not overwritten. If there are no questions
+    yet, a queries.jsonl with examples to replace is written next to the documents, also
+    with --out.
 
-    It says what it found, how long an evaluation takes, and what to do next.
+    It prints what it found, how long an evaluation will take, and what to do next.
 
     Example: rag-assets init data/handbook --out handbook.yaml
     """,
@@ -84,9 +84,10 @@ EVALUATE = Command(
     PATH is a folder with an experiment.yaml, or that file. It can also be any dataset folder or
     file; that gets the default experiment: BM25, MiniLM, their fusion, and a reranker on top.
 
-    Without labels it prints how much the retrievers agree, and what is known about answers.
+    Without labels, it prints how much the retrievers agree, and what can be measured of the
+    answers.
 
-    Exit code 3: a retriever failed on some queries. The results are those of the other queries.
+    Exit code 3: a retriever failed on some queries. The results cover the other queries.
 
     Example: rag-assets evaluate data/handbook
     """,
@@ -98,7 +99,7 @@ EVALUATE = Command(
     EXPLORER,
     flag(
         "--retry-failed",
-        "Ask servers of language models and rerankers again for what they did not answer.",
+        "Repeat requests that a language model or reranking server left unanswered.",
     ),
     flag(
         "--allow-code",
@@ -109,9 +110,9 @@ EVALUATE = Command(
 PLAN = Command(
     "plan",
     "evaluate:print_plan",
-    """Say what `evaluate` would compute, and why.
+    """Show what `evaluate` would compute, and why.
 
-    Nothing is computed. Each partition is one of three: `compute`, `reuse` (the stored result
+    Nothing is computed. Each partition is marked `compute`, `reuse` (the stored result
     is current) or `check` (computed only if its inputs change). `--format json` lists asset,
     partition, action and reasons.
 
@@ -123,7 +124,7 @@ PLAN = Command(
     TOP_KS,
     FORMAT,
     option(
-        "--all", "each", is_flag=True, help="Print a line for every partition, not for every asset."
+        "--all", "each", is_flag=True, help="Print one line per partition instead of one per asset."
     ),
 )
 
@@ -163,22 +164,22 @@ LEADERBOARD = Command(
         "`document.<field>` (metadata of the relevant documents).",
     ),
     flag("--answers", "Show answerers instead of retrievers."),
-    flag("--online", "Show what users of a search in use did, and their votes."),
+    flag("--online", "Show clicks and votes from a search in production."),
     flag(
         "--latency",
-        "Show how fast each retriever is, and what its index cost, instead of the metrics.",
+        "Show the latency and index cost of each retriever instead of metrics.",
     ),
     option(
         "--budget",
         type=Integer(min=1),
         metavar="TOKENS",
-        help="Compare at an equal budget: each query gets as many units as fit into it.",
+        help="Compare at an equal budget: each query gets as many units as fit in it.",
     ),
     flag(
         "--ties",
-        "Show how far each mean could move if units with equal scores were ordered otherwise.",
+        "Show how much each mean depends on the order of units with equal scores.",
     ),
-    option("--metric", help="With --by: this metric, such as recall@10 or answer_f1."),
+    option("--metric", help="With --by: the metric to show, such as recall@10 or answer_f1."),
     DEV_OR_TEST,
 )
 
@@ -187,8 +188,8 @@ COMPARE = Command(
     "comparisons:print_comparison",
     """Compare retriever B with A on the same queries, or all pairs.
 
-    It reads the last evaluation of PATH and searches nothing again. The table and json also show
-    the queries that moved most. Name answerers with their cut-off, such as plain@5.
+    It reads the last evaluation of PATH; no search is repeated. The table and json also list the
+    queries with the largest differences. Name answerers with their cut-off, such as plain@5.
 
     Example: rag-assets compare data/handbook --format markdown
     """,
@@ -202,7 +203,7 @@ COMPARE = Command(
         type=Integer(min=0),
         default=10,
         metavar="N",
-        help="With A and B: the N queries that B wins by most, and the N that it loses by most.",
+        help="With A and B: list the N largest gains of B, and its N largest losses.",
     ),
     PAPER_FORMAT,
 )
@@ -231,7 +232,7 @@ ATTRIBUTION = Command(
     ),
     DEV_OR_TEST,
     flag("--queries", "List the evidence that was lost, with the text of each query."),
-    flag("--answers", "Print what became of each question, from the corpus to its answer."),
+    flag("--answers", "Show where each question went wrong or right, from corpus to answer."),
     FORMAT,
 )
 
@@ -263,11 +264,11 @@ HISTORY = Command(
 DIFF = Command(
     "diff",
     "comparisons:print_diff",
-    """Say what differs between EVAL_A and EVAL_B, also in metrics.
+    """Show what differs between EVAL_A and EVAL_B, including metrics.
 
     For answerers, it lists the answers that changed, and whether the question, the context or the
-    generator is the cause. It names pages that are new or changed, that nobody has judged, and that
-    now rank first for a question or push its evidence down.
+    generator is the cause. It also lists new or changed pages without a judgment that now
+    rank first for a question, or push its evidence down.
 
     Name an evaluation as `latest`, `previous` or `anchor`, or by the start or end of its id. If the
     queries or labels differ, metrics are not compared and the exit code is 1.
@@ -291,14 +292,14 @@ GATE = Command(
     "comparisons:print_gate",
     """Pass or fail the last evaluation of PATH, or say `cannot tell`.
 
-    A retriever fails if its mean dropped by more than --max-drop and chance does not explain it. It
-    passes if nothing changed, or if such a drop is ruled out. Otherwise nobody can tell, and the
-    gate says which drop these questions can show. The same holds for answerers, with --answerer or
-    a metric of answers, and for what a sample of labels estimates. An evaluation that is not
-    complete, or in which a query failed, always fails.
+    A retriever fails if its mean dropped by more than --max-drop and the drop is unlikely to be
+    chance. It passes if nothing changed, or if such a drop is ruled out. Otherwise the gate cannot
+    tell, and says how large a drop these questions can show. The same rules apply to answerers
+    (with --answerer or an answer metric) and to estimates from a sample of labels. An incomplete
+    evaluation, or one with a failed query, always fails.
 
-    `floors` of experiment.yaml, --at-least and --at-most say what a metric has to be, whatever it
-    was before; who does not reach it fails. With them --against may be left out.
+    `floors` of experiment.yaml, --at-least and --at-most set limits for a metric, whatever it was
+    before; a retriever that misses one fails. With them, --against is optional.
 
     Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, a floor that cannot be read, or the
     queries or labels differ.
@@ -332,20 +333,20 @@ GATE = Command(
     ),
     flag(
         "--bound",
-        "Ask --at-least of the lower bound of the interval, and --at-most of the upper one.",
+        "Apply --at-least to the lower bound of the interval, --at-most to the upper one.",
     ),
-    option("--max-drop", type=Number(0, 1), default=0.01, help="A mean may drop by this much."),
+    option("--max-drop", type=Number(0, 1), default=0.01, help="Largest allowed drop of a mean."),
     option(
         "--alpha",
         type=Number(0, 1, min_open=True, max_open=True),
         default=0.05,
-        help="Chance that any of the 20 looks at an anchor fails although nothing dropped.",
+        help="Probability that any of 20 tests against an anchor fails though nothing dropped.",
     ),
     choice(
         "--cannot-tell",
         "unknown",
         of=("pass", "fail"),
-        help='Take "cannot tell" as a pass or as a fail.',
+        help='Count "cannot tell" as a pass or as a fail.',
     ),
     INTERSECTION,
     FORMAT,
@@ -356,15 +357,15 @@ ANCHOR = Command(
     "comparisons:pin_anchor",
     """Pin an evaluation for `gate` and `diff` to compare with.
 
-    It is EVALUATION, or the last one, and must be complete. `clean` never removes it. Call it again
-    to pin another one.
+    It pins EVALUATION, or the last one by default, which must be complete. `clean` never removes
+    it. Run the command again to pin another one.
 
     Example: rag-assets anchor data/handbook latest
     """,
     PATH,
     click.Argument(["evaluation"], default="latest"),
     STORE,
-    flag("--show", "Print which evaluation is pinned, and change nothing."),
+    flag("--show", "Print which evaluation is pinned, without changing it."),
     FORMAT,
 )
 
@@ -373,8 +374,8 @@ REPORT = Command(
     "results:write_page",
     """Write the last evaluation of PATH as one HTML page.
 
-    It prints where the page is. The page needs no network and no other file, so you can send it to
-    anyone. Nothing is searched again, and a page that is up to date is left alone.
+    It prints the path of the page. The page needs no network and no other file, so you can send it
+    to anyone. No search is repeated, and a page that is up to date is not written again.
 
     Example: rag-assets report data/handbook
     """,
@@ -383,7 +384,7 @@ REPORT = Command(
         "--out",
         type=PLACE,
         metavar="FILE",
-        help="Write this file  [default: report.html, or explorer.html, in the store]",
+        help="File to write  [default: report.html, or explorer.html, in the store]",
     ),
     EXPLORER,
     STORE,
@@ -392,10 +393,10 @@ REPORT = Command(
 STATUS = Command(
     "status",
     "store:print_status",
-    """List the experiments of a store: best, stale, anchor, schedule.
+    """List the experiments of a store, and what is out of date.
 
-    `now` says what `evaluate` would compute or check; `rag-assets plan` says why. Nothing is
-    computed.
+    The column `now` shows what `evaluate` would compute or check; `rag-assets plan` shows why.
+    Nothing is computed.
 
     Example: rag-assets status
     """,

@@ -66,7 +66,7 @@ def write_sheet(
     """Draw questions of PATH at random, and write a sheet of their answers for people to label."""
     pipeline = _opened(path, store)
     if not passages and not pipeline.experiment.answerers:
-        raise UsageError(f"{path} has no `answers` to label; --passages are what retrievers found")
+        raise UsageError(f"{path} has no `answers` to label; --passages labels passages")
     drawn = drawn_questions(chosen_clusters(pipeline, split, passages=passages), questions)
     if passages:
         text, n_rows = _passage_sheet(pipeline, drawn)
@@ -78,7 +78,7 @@ def write_sheet(
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
-    labelled = {one.item for one in _passage_labels(pipeline.experiment)}
+    labelled = {label.item for label in _passage_labels(pipeline.experiment)}
     units = [unit for unit in asked_passages(pipeline, drawn) if unit not in labelled]
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     return passage_sheet_text(units, documents, queries), len(units)
@@ -102,8 +102,8 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
     append_lines(file, new)
     n_unknown = sum(label.correct is None for label in labels)
     print_message(
-        f"{len(labels)} labels added to {file}, of {n_unknown} it cannot be told; {n_open} rows "
-        "without a label"
+        f"{len(labels)} labels added to {file} ({n_unknown} 'cannot tell'); {n_open} "
+        "rows still empty"
     )
 
 
@@ -116,14 +116,14 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
         if row.grade is not None and row.grade > HIGHEST_GRADE:
             raise place.error(f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}", "grade")
     labelled = {row.query_id for row, _ in graded}
-    labelled |= {one.item.query_id for one in _passage_labels(experiment)}
+    labelled |= {label.item.query_id for label in _passage_labels(experiment)}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
     new = [
         LoggedJudgment(*row.item, row.grade, probability=chances.get(row.query_id), by=by, at=at)
         for row, _ in graded
     ]
     append_lines(file, new)
-    print_message(f"{len(graded)} labels added to {file}; {n_open} rows without a label")
+    print_message(f"{len(graded)} labels added to {file}; {n_open} rows still empty")
 
 
 def check(
@@ -149,9 +149,9 @@ def check(
     if form == "json":
         print_data(as_json(checks))
     else:
-        for one in checks:
-            output().print(sheets_view(check_sheets(one)))
-    if not all(one["passed"] for one in checks):
+        for check in checks:
+            output().print(sheets_view(check_sheets(check)))
+    if not all(check["passed"] for check in checks):
         click.get_current_context().exit(FAILED)
 
 
@@ -171,7 +171,7 @@ def _opened(path: Path, store: Path | None) -> Pipeline:
 
 def _file(file: Path | None, experiment: Experiment) -> Path:
     if file is None:
-        raise UsageError(f"{experiment.source}: has no experiment.yaml; labels lie next to it")
+        raise UsageError(f"{experiment.source}: has no experiment.yaml to store labels next to")
     return file
 
 

@@ -78,15 +78,15 @@ def pool(
 ) -> None:
     """Write a sheet of what the retrievers of PATH found, for people to grade."""
     if sum(option is not None for option in (out, sheet, feedback)) > 1:
-        raise UsageError("--out, --import and --feedback exclude each other; give one of them")
+        raise UsageError("give only one of --out, --import and --feedback")
     if sheet is not None or feedback is not None:
         refuse_given(
             ["depth", "seed", "n_sampled"],
-            "is of a sheet that is written; nothing is pooled here",
+            "cannot be combined with --import or --feedback",
         )
     is_sample = sheet is not None and is_sample_sheet(sheet)
     if not is_sample:
-        refuse_given(["by"], "belongs to the --import of a sheet of a sample")
+        refuse_given(["by"], "is only for --import of a sample sheet")
     if sheet is not None:
         importing = partial(_import_sample, by=by) if is_sample else _import_sheet
         importing(_of_files(path), sheet)
@@ -107,8 +107,8 @@ def _of_files(path: Path) -> Experiment:
     experiment = load_experiment(path)
     if experiment.questions is not None:
         raise UsageError(
-            f"{path}: its questions are generated (`questions`), and judgments are of those in "
-            "files; `rag-assets generate --out` makes a dataset of them"
+            f"{path}: its questions are generated (`questions`), but judgments need questions "
+            "in files; `rag-assets generate --out` writes them as a dataset"
         )
     return experiment
 
@@ -126,7 +126,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     _write_rows(sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
-        print_message(f"not in the sheet, because not evaluated yet: {', '.join(rest)}")
+        print_message(f"not in the sheet, because they are not evaluated yet: {', '.join(rest)}")
     if len(units) < len(passages):
         print_message(
             f"they hold {len(passages)} passages, some of which overlap; where a part of a text "
@@ -171,7 +171,7 @@ def _import_sheet(experiment: Experiment, sheet: Path) -> None:
         sheet=sheet,
         keeps_unknown=experiment.keeps_unknown,
     )
-    _say_added(added, f"{n_empty} rows without a grade")
+    _say_added(added, f"{n_empty} rows still empty")
 
 
 def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
@@ -189,10 +189,10 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
         answers, n_empty = read_sheet(sheet, documents, queries, design)
         new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
         append_lines(log, new)
-    n_without = sum(one.status != JUDGED for one in new)
+    n_without = sum(label.status != JUDGED for label in new)
     print_message(
         f"{len(new)} judgments added to {log}, {n_without} of them without a grade; "
-        f"{len(answers) - len(new)} were there; {n_empty} rows without an answer"
+        f"{len(answers) - len(new)} were there already; {n_empty} rows still empty"
     )
 
 
@@ -208,14 +208,14 @@ def _import_feedback(experiment: Experiment, file: Path) -> None:
         judge=experiment.judge,
         keeps_unknown=experiment.keeps_unknown,
     )
-    conflicts = f"{added.n_conflicts} of the labels have another grade, which stays"
+    conflicts = f"{added.n_conflicts} have another grade in the labels, which stays"
     _say_added(added, f"{conflicts}; {votes.n_undecided} undecided")
 
 
 def _say_added(added: Added, rest: str) -> None:
     print_message(
-        f"{added.n_added} judgments added to {added.file}; {added.n_known} were there; "
-        f"{added.n_covered} say what a shorter span says; {rest}"
+        f"{added.n_added} judgments added to {added.file}; {added.n_known} were there already; "
+        f"{added.n_covered} skipped, a shorter labelled span covers them; {rest}"
     )
 
 
@@ -233,10 +233,10 @@ def label(
     settings = StoreSettings.resolve(store)
     pipeline = labelling_pipeline(path, settings, progress_bar)
     if status:
-        refuse_given(["port", "browser"], "is of the page, which --status does not open")
+        refuse_given(["port", "browser"], "cannot be combined with --status, which opens no page")
         _print_status(pipeline, depth, seed, form)
     else:
-        refuse_given(["form"], "belongs to --status")
+        refuse_given(["form"], "is only for --status")
         _serve(pipeline, depth, seed, port, browser=browser)
 
 
@@ -294,9 +294,9 @@ def _asking(path: Path, store: Path | None) -> Pipeline:
     options = options or QuestionOptions(chunking=names[0])
     llm = experiment.language_model(options.llm)
     if llm is None:
-        raise UsageError(f"{experiment.source}: names no language model; add the key `llm`")
+        raise UsageError(f"{experiment.source}: has no language model; add the key `llm`")
     if llm.sequences > 1:
-        problem = f"`llm` writes {llm.sequences} `sequences`, and `generate` reads one"
+        problem = f"`llm` writes {llm.sequences} `sequences`, but `generate` reads one"
         raise UsageError(f"{problem}; give `sequences: 1`")
     asking = replace(experiment, questions=options)
     pipeline = Pipeline(asking, pipeline.settings, progress_bar)
@@ -318,11 +318,11 @@ def generate(
 ) -> None:
     """Have a language model write questions, or make a dataset of reviewed ones."""
     if reviewed is not None:
-        refuse_given(["dry_run"], "is of questions to ask for; --import asks nothing")
+        refuse_given(["dry_run"], "does not apply to --import, which sends no requests")
         _import_questions(path, reviewed, sheet, out)
         return
     if not dry_run and sheet is None and out is None:
-        raise UsageError("name what to write: --sheet FILE, --out FOLDER, or both")
+        raise UsageError("say what to write: --sheet FILE, --out FOLDER, or both")
     places = [place for place in (sheet, out) if place is not None]
     for place in places:
         check_free(place)
@@ -330,7 +330,7 @@ def generate(
     needs = needed_requests(pipeline)
     if dry_run:
         cost = "" if needs.cost_at_most is None else f", cost at most {needs.cost_at_most:.4g}"
-        print_line(f"{needs.calls} requests to send{cost}; {needs.cached} answers are known")
+        print_line(f"{needs.calls} requests to send{cost}; {needs.cached} replies are in the cache")
         return
     artifact = pipeline.materialize(QUESTIONS_KEY.asset, [QUESTIONS_KEY])[0].artifact
     questions, facts = artifact.table(), artifact.manifest.facts
@@ -349,14 +349,14 @@ def generate(
 
 def _import_questions(path: Path, reviewed: Path, sheet: Path | None, out: Path | None) -> None:
     if sheet is not None or out is None:
-        raise UsageError("--import reads a sheet and writes a dataset: give --out, and no --sheet")
+        raise UsageError("--import reads a sheet and writes a dataset: give --out, not --sheet")
     check_free(out)
     documents = load_experiment(path).dataset.read_documents().table
     review = read_review(reviewed, documents)
     if not review.questions.num_rows:
-        raise DataError("no row says yes under `keep`; nothing is written", file=reviewed)
+        raise DataError("no row has yes in the column `keep`; nothing is written", file=reviewed)
     write_folder(review.questions, documents, out)
     print_line(
         f"{out}: {review.questions.num_rows} questions kept, {review.n_refused} refused, "
-        f"{review.n_open} without yes or no left out"
+        f"{review.n_open} left out because `keep` is empty"
     )

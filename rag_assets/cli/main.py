@@ -21,7 +21,7 @@ from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
 
 INTERRUPTED = 3
 
-MOST_SHOWN = 3_000
+MAX_CHARACTERS = 3_000
 """Characters of an error: what it quotes may be as long as a file."""
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class _Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands, each with the first sentence of its help."""
-        texts = {name: f"{one.help}\n".split(".\n")[0] for name, one in self.commands.items()}
+        texts = {name: f"{cmd.help}\n".split(".\n")[0] for name, cmd in self.commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl([(n, f"{text.split('. ')[0]}.") for n, text in texts.items()])
 
@@ -74,10 +74,10 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except RagAssetsError as error:
-        click.echo(f"error: {shortened(str(error), MOST_SHOWN)}", err=True)
+        click.echo(f"error: {shortened(str(error), MAX_CHARACTERS)}", err=True)
         raise click.exceptions.Exit(error.exit_code) from error
     except click.UsageError as error:
-        raise _shown(error) from None
+        raise _printable(error) from None
     except OSError as error:
         if error.strerror is None or error.errno == errno.EPIPE:
             raise
@@ -87,7 +87,7 @@ def _failures() -> Iterator[None]:
     except (KeyboardInterrupt, RuntimeError) as error:
         if not is_interrupt(error):
             raise
-        click.echo("interrupted; finished work is stored, run it again to go on", err=True)
+        click.echo("interrupted; finished work is stored; run it again to continue", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
 
 
@@ -111,11 +111,11 @@ class _WrongUsage(click.UsageError):
         click.echo(f"error: {self.format_message()}", file, err=True)
 
 
-def _shown(error: click.UsageError) -> click.UsageError:
+def _printable(error: click.UsageError) -> click.UsageError:
     """Return an error of click as ours are; it holds nothing which a terminal obeys."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error  # it is the help
-    text = shortened(printable(error.format_message()), MOST_SHOWN)
+    text = shortened(printable(error.format_message()), MAX_CHARACTERS)
     return _WrongUsage(text, error.ctx)
 
 

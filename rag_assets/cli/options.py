@@ -20,11 +20,11 @@ from rag_assets.cli.terminal import verbosity_options
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
 
-MOST_DAYS = 100_000
+MAX_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
 
 
-MOST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 """Of a number of things: what counts them has 32 bits here and there."""
 
 
@@ -41,8 +41,8 @@ class _Finite(click.ParamType[Any]):
         number = super().convert(value, param, ctx)
         if abs(number) == inf or number != number:
             self.fail(f"{number} is not a finite number.", param, ctx)
-        if abs(number) > MOST:
-            self.fail(f"{shortened(str(value))} is more than {MOST}.", param, ctx)
+        if abs(number) > MAX_INTEGER:
+            self.fail(f"{shortened(str(value))} is more than {MAX_INTEGER}.", param, ctx)
         return number
 
 
@@ -100,7 +100,7 @@ def output_format(
 ) -> click.Option:
     """Return ``--format`` with its forms, the default first."""
     forms = [*of]
-    return choice("--format", "form", of=forms, default=forms[0], help=text or "How to print.")
+    return choice("--format", "form", of=forms, default=forms[0], help=text or "Output format.")
 
 
 PATH = click.Argument(["path"], type=PLACE, is_eager=True)
@@ -115,14 +115,14 @@ RETRIEVERS = option(
     "retrievers",
     multiple=True,
     metavar="NAME",
-    help="Only this one. Can be repeated.",
+    help="Use only this retriever. Can be repeated.",
 )
 ANSWERERS = option(
     "--answerer",
     "answerers",
     multiple=True,
     metavar="NAME@K",
-    help="Only this answerer at this cut-off, such as plain@5. Can be repeated.",
+    help="Use only this answerer at this cut-off, such as plain@5. Can be repeated.",
 )
 TOP_KS = option(
     "--top-k",
@@ -130,15 +130,15 @@ TOP_KS = option(
     multiple=True,
     type=Integer(min=1),
     metavar="K",
-    help="Only this cut-off. Can be repeated.",
+    help="Use only this cut-off. Can be repeated.",
 )
-FORMAT = output_format(text="How to print: `table` is for people, the others for programs.")
+FORMAT = output_format(text="Output format: `table` for people, the others for programs.")
 PAPER_FORMAT = output_format(
     of=("table", "json", "csv", "markdown", "latex"),
-    text="How to print: `table` is for people, `latex` for papers, the others for programs.",
+    text="Output format: `table` for people, `latex` for papers, the others for programs.",
 )
 METRIC = option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
-SPLIT = option("--split", help="The queries of this split  [default: test where there is one]")
+SPLIT = option("--split", help="Use this split  [default: test, if there is one]")
 DEV_OR_TEST = choice(
     "--split",
     of=("dev", "test"),
@@ -152,7 +152,7 @@ EXPLORER = flag(
     "--explorer",
     "Write the page with charts, and with what each retriever returned for each query (5 MB).",
 )
-DRY_RUN = flag("--dry-run", "Say how many requests it takes, and send none.")
+DRY_RUN = flag("--dry-run", "Print the number of requests, and send none.")
 
 
 class Command(click.Command):
@@ -173,10 +173,10 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse an option of one value that was given twice: the first would be dropped."""
-        for one, count in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
-            if count > 1 and isinstance(one, click.Option) and not (one.multiple or one.is_flag):
-                name = max(one.opts, key=len)
-                raise UsageError(f"{name} is given {count} times; it takes one value")
+        for opt, count in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
+            if count > 1 and isinstance(opt, click.Option) and not (opt.multiple or opt.is_flag):
+                name = max(opt.opts, key=len)
+                raise UsageError(f"{name} is given {count} times; it takes only one value")
         return super().parse_args(ctx, args)
 
     def _run(self, **values: Any) -> None:  # noqa: ANN401 (of its parameters)
@@ -200,10 +200,10 @@ def refuse_given(names: Collection[str], why: str) -> None:
         UsageError: one of them was given.
     """
     context = click.get_current_context()
-    for one in context.command.params:
-        source = context.get_parameter_source(one.name or "")
-        if one.name in names and source is ParameterSource.COMMANDLINE:
-            name = one.opts[-1] if isinstance(one, click.Option) else one.human_readable_name
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if param.name in names and source is ParameterSource.COMMANDLINE:
+            name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
             raise UsageError(f"{name} {why}")
 
 

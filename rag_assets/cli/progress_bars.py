@@ -128,7 +128,7 @@ def progress_bar(label: str, total: int) -> Iterator[Advance]:
         try:
             yield advance
         finally:
-            (ended,) = (one for one in board.tasks if one.id == task)
+            (ended,) = (task_row for task_row in board.tasks if task_row.id == task)
             board.remove_task(task)
     seconds = max(ended.elapsed or 0, 1e-9)
     done, rate = ended.completed, rate_text(ended.completed / seconds)

@@ -48,7 +48,7 @@ Table = tuple[Rows, Sequence[Sheet]]
 _REFUSED = {
     "latency": (
         ["slice_by", "metric", "top_k", "budget", "split", "answers"],
-        "does not apply to --latency, which is of whole rankings",
+        "does not apply to --latency, which covers whole rankings",
     ),
     "answers": (
         ["slice_by", "metric", "top_k", "budget", "retrievers", "ties"],
@@ -56,12 +56,12 @@ _REFUSED = {
     ),
     "online": (
         ["slice_by", "metric", "top_k", "budget", "split", "answers", "ties", "retrievers"],
-        "does not apply to --online, which is of all searches in the log",
+        "does not apply to --online, which covers all searches in the log",
     ),
     "ties": (["latency", "slice_by", "metric", "budget"], "does not apply to --ties"),
     "budget": (
         ["slice_by", "top_k"],
-        "does not apply to --budget, which keeps what fits of the deepest run",
+        "does not apply to --budget, which fills the budget from the deepest run",
     ),
     "slice_by": (["top_k"], "does not apply to --by, which shows one metric with its own cut-off"),
 }
@@ -94,7 +94,7 @@ def print_leaderboard(
     for option in (name for name, given in {**wanted, "slice_by": slice_by}.items() if given):
         refuse_given(*_REFUSED[option])
     if metric and not slice_by:
-        raise UsageError("--metric belongs to --by; the leaderboard shows all metrics")
+        raise UsageError("--metric needs --by; the leaderboard itself shows all metrics")
     experiment, names = open_evaluations(path, store)
     selection = Selection.of(experiment, retrievers, top_k)
     result = EvaluationResult.current(names.root, split)
@@ -141,7 +141,7 @@ def _answers(result: EvaluationResult) -> Table:
 def _online(result: EvaluationResult) -> Table:
     tables = online_tables(result)
     if not any(tables.values()):
-        raise result.lacks("has no log of a search in use (`online` in experiment.yaml)")
+        raise result.lacks("has no log of a production search (`online` in experiment.yaml)")
     rows = [{"table": name, **row} for name, table in tables.items() for row in table]
     return rows, sheets_of(tables)
 
@@ -178,15 +178,15 @@ def _slices(result: EvaluationResult, selection: Selection, by: str, source: Met
     if not source.is_of_answers:
         print_note(result.tuning_note(selection.retrievers))
     metric = str(source.metric)
-    rows = [source.named(row) for one in slices for row in _slice_rows(one, metric, by, split)]
+    rows = [source.with_subject(r) for part in slices for r in _slice_rows(part, metric, by, split)]
     return rows, [slices_sheet(slices, metric, by, split)]
 
 
-def _slice_rows(one: Slice, metric: str, by: str, split: str) -> list[Row]:
+def _slice_rows(part: Slice, metric: str, by: str, split: str) -> list[Row]:
     where: Row = {} if split == ALL else {"split": split}
     return [
-        {by: one.value, **where, "n_queries": one.n_queries, "retriever": name, metric: value}
-        for name, value in one.means.items()
+        {by: part.value, **where, "n_queries": part.n_queries, "retriever": name, metric: value}
+        for name, value in part.means.items()
     ]
 
 
@@ -203,7 +203,7 @@ def print_attribution(
     """Print at which stage each retriever found or lost the evidence, or each answer was lost."""
     if answers:
         others = ["retrievers", "slice_by", "queries"]
-        refuse_given(others, "does not apply to --answers, which is of all answerers and questions")
+        refuse_given(others, "does not apply to --answers, which covers all answerers")
     if queries and slice_by:
         raise UsageError("--queries lists evidences one by one; --by does not apply to it")
     experiment, names = open_evaluations(path, store)
@@ -215,7 +215,7 @@ def print_attribution(
         lines = waterfall_rows(result)
         if not lines:
             needs = "that needs `answers` in experiment.yaml, and labels"
-            raise result.lacks(f"says of no question what became of it; {needs}")
+            raise result.lacks(f"cannot show where questions went wrong; {needs}")
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
         print_rows(lines, form, lambda: [sheet], result.evaluation)
         return
@@ -225,7 +225,7 @@ def print_attribution(
             f"no query of {experiment.name} with an evidence is in a slice by {slice_by}"
         )
     if not rows:
-        raise result.lacks("has no evidence to look for")
+        raise result.lacks("has no labelled evidence")
     lost = lost_rows(result, selection.retrievers) if queries else []
     print_rows(
         lost if queries else rows,
@@ -254,7 +254,7 @@ def print_history(
     whose = cell_names(retrievers, answerers)
     past = history(path, metric, store=store, retrievers=whose, split=split, last=last)
     rows = past.rows if form == "json" else flat_history_rows(past.rows)
-    print_rows([past.source.named(row) for row in rows], form, lambda: [past.sheet()])
+    print_rows([past.source.with_subject(row) for row in rows], form, lambda: [past.sheet()])
 
 
 def write_page(path: Path, out: Path | None, explorer: bool, store: Path | None) -> None:
@@ -302,7 +302,7 @@ def write_interleaved(
     experiment, names = open_evaluations(path, store)
     Selection.of(experiment, (first, second))
     lists = interleaved(EvaluationResult.current(names.root), (first, second), top_k, n_lists)
-    write_text(out, "".join(f"{canonical_json(one)}\n" for one in lists))
+    write_text(out, "".join(f"{canonical_json(line)}\n" for line in lists))
     print_line(f"{out}: {len(lists)} lists of {first} and {second}, top_k {top_k}")
 
 
@@ -312,7 +312,7 @@ def _note_on_splits(result: EvaluationResult) -> str | None:
     if not counts:
         return None
     parts = " and ".join(f"{n} {name}" for name, n in counts.items())
-    return f"it holds {parts} queries; the leaderboard shows test alone, as --split test does"
+    return f"the file has {parts} queries; the leaderboard is over test alone (--split test)"
 
 
 def convert(path: Path, to: str, folder: Path) -> None:

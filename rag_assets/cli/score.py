@@ -29,7 +29,7 @@ from rag_assets.evaluation.score import (
 from rag_assets.sheets.formats import Rows, as_json, columns_of, formatted
 from rag_assets.sheets.sheet import MEAN, TEXT, Column, Sheet, sheets_latex
 
-SHOWN_REPETITIONS = 20
+MAX_REPETITIONS = 20
 
 
 def score_files(
@@ -44,7 +44,7 @@ def score_files(
 ) -> None:
     """Score a run file against qrels."""
     if trec_mean and dialect:
-        raise UsageError("--trec-mean is our own mean; a dialect has another one")
+        raise UsageError("--trec-mean does not apply to --dialect, which averages in its own way")
     if na_prob_file is not None and dialect != SQUAD:
         raise UsageError(f"--na-prob-file is for --dialect {SQUAD}")
     names = None if metrics is None else _names_in(metrics)
@@ -113,10 +113,10 @@ def _dialect(
 
 def _repetitions(data: ToolInput) -> Iterator[str]:
     repeated = list(repetitions(data))
-    for query_id, item, count in repeated[:SHOWN_REPETITIONS]:
-        yield f"query '{query_id}': document '{item}' stands {count} times"
-    if len(repeated) > SHOWN_REPETITIONS:
-        yield f"... and {len(repeated) - SHOWN_REPETITIONS} more repeated documents"
+    for query_id, item, count in repeated[:MAX_REPETITIONS]:
+        yield f"query '{query_id}': document '{item}' occurs {count} times"
+    if len(repeated) > MAX_REPETITIONS:
+        yield f"... and {len(repeated) - MAX_REPETITIONS} more repeated documents"
 
 
 def _dialect_notes(
@@ -154,7 +154,7 @@ def _squad(
     values = {query_id: scores.per_question.get(query_id, (None, None)) for query_id in golds}
     parts = [f"as evaluate-v2.0.py; {len(golds) - len(scores.missing)} of {len(golds)} questions"]
     if scores.missing:
-        named = ", ".join(scores.missing[:SHOWN_REPETITIONS])
+        named = ", ".join(scores.missing[:MAX_REPETITIONS])
         parts.append(f"without a prediction, and in no mean of all: {named}")
     return _Scored(
         {name: scores.values[name] for name in names or scores.values},

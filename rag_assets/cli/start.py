@@ -69,7 +69,7 @@ MIN_CHUNKS_TO_TIME = 200
 """Embedding fewer chunks takes too little time to be worth a measurement."""
 
 
-SHOWN_PAIRS = 3
+MAX_PAIRS = 3
 
 
 def init(path: Path, out: Path | None, store: Path | None) -> None:
@@ -82,7 +82,7 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
     lacks_questions = isinstance(dataset, LabelledFolder) and not dataset.has_questions
     with work_board(lambda: "reading the documents"):
         documents = dataset.read_documents().table
-        data = _found(experiment, documents, lacks_questions)
+        data = _data_facts(experiment, documents, lacks_questions)
     write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
     load_experiment(file)
     print_line(f"{shown_path(file)}: {_counted(data)}")
@@ -90,7 +90,7 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
         examples = dataset.root / QUERIES_FILE
         write_text(examples, template_text())
         print_line(f"{shown_path(examples)}: {N_EXAMPLES} example questions to replace")
-    with work_board(lambda: "looking for near-duplicates, cutting, timing the model"):
+    with work_board(lambda: "looking for near-duplicates, chunking, timing the model"):
         for what, text in _summary(experiment, documents, data, store):
             print_line(f"{what:<17}{text}")
     for line in look_alikes(experiment.dataset, experiment.named_files.values()):
@@ -109,7 +109,7 @@ def _seen_from(folder: Path, path: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def _found(experiment: Experiment, documents: pa.Table, lacks_questions: bool) -> DataSummary:
+def _data_facts(experiment: Experiment, documents: pa.Table, lacks_questions: bool) -> DataSummary:
     """Read what is there; what the readers note is for `evaluate` to show."""
     texts = documents.column("text").to_pylist()
     n_queries = judgments = 0
@@ -139,7 +139,7 @@ def _summary(
         "characters",
         f"{total:,}; a document has {min(lengths):,} to {max(lengths):,}, median {middle:,}",
     )
-    yield "language", f"{resolve_analyzer(AUTO, texts)} (BM25 splits text into words by it)"
+    yield "language", f"{resolve_analyzer(AUTO, texts)} (used by BM25 to split text into words)"
     yield "near-duplicates", _pairs(documents)
     ((name, chunker),) = experiment.chunkings.items()
     step = max(1, -(-total // CUT_CHARACTERS))
@@ -158,14 +158,14 @@ def _no_model(model: str) -> NoReturn:
 
 def _pairs(documents: pa.Table) -> str:
     if documents.num_rows > MAX_COMPARED_DOCUMENTS:
-        return "not looked for in so many documents; `rag-assets validate` does"
-    pairs = sorted(near_duplicates(documents.column("text")), key=lambda one: -one.similarity)
+        return "not searched for in so many documents; `rag-assets validate` does that"
+    pairs = sorted(near_duplicates(documents.column("text")), key=lambda pair: -pair.similarity)
     if not pairs:
         return "none"
     ids = documents.column("document_id").to_pylist()
     nearest = [
-        f"{ids[one.first]} and {ids[one.second]} ({one.similarity:.2f})"
-        for one in pairs[:SHOWN_PAIRS]
+        f"{ids[pair.first]} and {ids[pair.second]} ({pair.similarity:.2f})"
+        for pair in pairs[:MAX_PAIRS]
     ]
     more = len(pairs) - len(nearest)
     return f"{len(pairs)}: {', '.join(nearest)}{f' and {more} more' if more else ''}"

@@ -57,7 +57,7 @@ def clean(
     """Remove old evaluations from the store, files that no evaluation needs, and texts."""
     forget = document_id is not None or text is not None
     if forget and (older_than is not None or orphans or caches is not None):
-        raise UsageError("--document and --text exclude --older-than, --orphans and --caches")
+        raise UsageError("--document and --text cannot be combined with the other options")
     if not forget and older_than is None and not orphans and caches is None:
         options = "--older-than DAYS, --orphans, --caches DAYS, --document ID or --text FILE"
         raise UsageError(f"clean needs {options}")
@@ -116,24 +116,25 @@ def _print_notes(settings: StoreSettings, forgotten: Forgotten) -> None:
         f"{name} has to be evaluated again: rag-assets evaluate {shlex.quote(source)}"
         for name, source in sorted(forgotten.sources.items())
     ]
-    notes += [f"{path} is kept; a piece of the text stands in it" for path in forgotten.kept]
+    notes += [f"{path} is kept, although it contains a part of the text" for path in forgotten.kept]
     notes += [
-        "the dataset itself, and files that were made from it outside the store, are not touched: "
-        "sheets, generated questions, exported runs and verdicts, and what people said of answers "
-        "(answer_labels.jsonl), may hold pieces of the text",
+        "the dataset, and files made from it outside the store, are not touched: "
+        "sheets, generated questions, exported runs and verdicts, and labels of answers "
+        "(answer_labels.jsonl) may contain parts of the text",
         "people's labels of passages (labelling.jsonl with its .design and .questions files, "
-        "passage_labels.jsonl) are not touched: they hold the document's id, places in it and the "
-        "names of who labelled; of its text only what somebody typed as a question's wording",
+        "passage_labels.jsonl) are not touched: they hold the document's id, positions in it and "
+        "the names of the people who labelled it; of its text, only what somebody typed into a "
+        "question",
     ]
     if settings.has_dagster_home:
         notes.append(
-            "DAGSTER_HOME is an instance of yours and is not touched; its runs may show the first "
-            "rows of tables"
+            "DAGSTER_HOME is your own instance and is not touched; its runs may show "
+            "the first rows of tables"
         )
     if settings.remote is not None:
         notes.append(
-            "other machines that use this store forget the text when they use it next; their "
-            "warehouses and Dagster instances are not touched, delete their state directories"
+            "other machines remove the text when they next use this store; their "
+            "warehouses and Dagster instances are not touched, so delete their state directories"
         )
     for note in notes:
         print_note(note)
@@ -153,4 +154,4 @@ def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
     rows = removed_rows(items)
     print_rows(rows, form, lambda: [removed_sheet(items, done=done)])
     if rows and not done:
-        print_message("nothing was removed; --yes does it")
+        print_message("nothing was removed; add --yes to remove it")

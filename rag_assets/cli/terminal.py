@@ -196,7 +196,7 @@ class _Lines:
 
 _TEXTS = {
     Verbosity.QUIET: "Print results and errors only: no notes, no progress.",
-    Verbosity.VERBOSE: "Say on stderr what is computed, how long it takes, and what libraries log.",
+    Verbosity.VERBOSE: "Log to stderr what is computed, the time it takes, and logs of libraries.",
 }
 
 
@@ -219,7 +219,7 @@ def _set_verbosity(context: click.Context, option: click.Parameter, value: bool)
         return
     wanted = Verbosity(option.name)
     if context.meta.setdefault(_KEY, wanted) is not wanted:
-        raise UsageError("--quiet and --verbose exclude each other; give one of them")
+        raise UsageError("give only one of --quiet and --verbose")
     if context.parent is not None:
         log_to_stderr(context.find_root())
 

@@ -171,11 +171,11 @@ class Closure:
         source = self._module(module)
         owner, _, method = name.partition(".")
         if owner in source.classes:
-            found = source.classes[owner]
-            self._reach_class(found, made=not method)
+            owner_class = source.classes[owner]
+            self._reach_class(owner_class, made=not method)
             if method:
                 self._use_attribute(method)
-                for definition in self._inherited(source, found, method):
+                for definition in self._inherited(source, owner_class, method):
                     self._reach(definition)
         elif name in source.definitions:
             self._reach(source.definitions[name])
@@ -195,7 +195,7 @@ class Closure:
                 folder = self.graph.folder_of(package)
                 data = [f for f in folder.rglob("*") if is_source(f) and f.suffix != ".py"]
                 digests = {f: hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(data)}
-                lines = [f"{file.relative_to(folder)} {one}" for file, one in digests.items()]
+                lines = [f"{file.relative_to(folder)} {digest}" for file, digest in digests.items()]
                 digest.update("\n".join(lines).encode())
         return digest.hexdigest()
 
@@ -249,8 +249,8 @@ class Closure:
             return
         for definition in module.definitions.values():
             self._reach(definition)
-        for found in module.classes.values():
-            self._reach_class(found, made=True)
+        for owner in module.classes.values():
+            self._reach_class(owner, made=True)
 
     def _reach(self, definition: Definition) -> None:
         if definition in self.definitions or not _is_counted(definition.module):
@@ -268,53 +268,53 @@ class Closure:
             if rest is not None:
                 self._reach(rest)
 
-    def _reach_class(self, found: Class, *, made: bool) -> None:
-        place = (found.head.module, found.head.name)
-        if place in (self._made if made else self.classes) or not _is_counted(found.head.module):
+    def _reach_class(self, owner: Class, *, made: bool) -> None:
+        place = (owner.head.module, owner.head.name)
+        if place in (self._made if made else self.classes) or not _is_counted(owner.head.module):
             return
-        module = self._module(found.head.module)
+        module = self._module(owner.head.module)
         is_new = place not in self.classes
         self.classes.add(place)
-        for base in self._bases(module, found):
+        for base in self._bases(module, owner):
             self._reach_class(base, made=made)
         if is_new:
-            self._offer_methods(found)
+            self._offer_methods(owner)
         if made:
             self._made.add(place)
-            self._reach(found.head)
-            called = found.methods if self._is_called(module, found) else found.called_by_frameworks
+            self._reach(owner.head)
+            called = owner.methods if self._is_called(module, owner) else owner.called_by_frameworks
             for name in called:
-                self._reach(found.methods[name])
+                self._reach(owner.methods[name])
         else:
-            self._follow_annotations(module, found.head.mentions.annotated, {})
+            self._follow_annotations(module, owner.head.mentions.annotated, {})
 
-    def _is_called(self, module: SourceModule, found: Class) -> bool:
+    def _is_called(self, module: SourceModule, candidate: Class) -> bool:
         """Return whether a base of another package may call the methods of a class."""
         foreign = (
             target
-            for name in found.bases
+            for name in candidate.bases
             for target in self.graph.resolve(module, name, {})
             if isinstance(target, str)
         )
-        return any(one.partition(".")[0] not in SILENT_BASES for one in foreign)
+        return any(name.partition(".")[0] not in SILENT_BASES for name in foreign)
 
-    def _offer_methods(self, found: Class) -> None:
-        for name, method in found.methods.items():
+    def _offer_methods(self, owner: Class) -> None:
+        for name, method in owner.methods.items():
             self._methods[name].append(method)
             if name in self._attributes or (name.startswith("__") and name.endswith("__")):
                 self._reach(method)
 
-    def _bases(self, module: SourceModule, found: Class) -> Iterator[Class]:
-        for name in found.bases:
+    def _bases(self, module: SourceModule, derived: Class) -> Iterator[Class]:
+        for name in derived.bases:
             for target in self.graph.resolve(module, name, {}):
                 if isinstance(target, Class):
                     yield target
 
-    def _inherited(self, module: SourceModule, found: Class, method: str) -> Iterator[Definition]:
+    def _inherited(self, module: SourceModule, derived: Class, method: str) -> Iterator[Definition]:
         """Yield a method of a class, and those of its bases that it may call."""
-        if method in found.methods:
-            yield found.methods[method]
-        for base in self._bases(module, found):
+        if method in derived.methods:
+            yield derived.methods[method]
+        for base in self._bases(module, derived):
             yield from self._inherited(self._module(base.head.module), base, method)
 
     def _use_attribute(self, name: str) -> None:
@@ -330,4 +330,4 @@ def is_source(file: Path) -> bool:
 
 
 def _is_counted(module: str) -> bool:
-    return not any(module == one or module.startswith(f"{one}.") for one in UNCOUNTED)
+    return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in UNCOUNTED)

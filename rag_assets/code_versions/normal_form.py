@@ -53,9 +53,9 @@ def counted_children(node: ast.AST) -> Iterator[tuple[str, object]]:
         if name in {"returns", "annotation"} and isinstance(node, _ANNOTATED):
             continue
         if isinstance(value, list):
-            kept = _counted_parts(node, name, value)
-            if kept:
-                yield name, kept
+            children = _counted_parts(node, name, value)
+            if children:
+                yield name, children
         elif isinstance(node, ast.Raise) and isinstance(value, ast.Call):
             yield name, value.func
         else:
@@ -70,8 +70,8 @@ def _counted_parts(node: ast.AST, name: str, parts: list[Any]) -> list[Any]:
         return [part for i, part in enumerate(parts) if i != DESCRIBED_CALLS.get(called)]
     if isinstance(node, ast.JoinedStr):  # Python 3.12.1 adds empty texts
         return [part for part in parts if getattr(part, "value", None) != ""]
-    kept = [part for part in parts if not isinstance(part, ast.stmt) or counted(part)]
-    return [part for part in kept if not (isinstance(node, ast.ClassDef) and _describes(part))]
+    nodes = [part for part in parts if not isinstance(part, ast.stmt) or counted(part)]
+    return [part for part in nodes if not (isinstance(node, ast.ClassDef) and _describes(part))]
 
 
 def text(node: object) -> str:
@@ -99,4 +99,4 @@ def _describes(node: ast.AST) -> bool:
     if getattr(node, "value", None) is None:  # the field of a record
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return any(isinstance(one, ast.Name) and one.id in DESCRIPTIVE_ATTRIBUTES for one in targets)
+    return any(isinstance(name, ast.Name) and name.id in DESCRIPTIVE_ATTRIBUTES for name in targets)

@@ -249,8 +249,8 @@ class Mentions:
         if isinstance(node, Function):
             given = node.args
             others = [given.vararg, given.kwarg]
-            for one in [*given.posonlyargs, *given.args, *given.kwonlyargs, *others]:
-                self._annotation(one.annotation if one is not None else None)
+            for argument in [*given.posonlyargs, *given.args, *given.kwonlyargs, *others]:
+                self._annotation(argument.annotation if argument is not None else None)
             self._annotation(node.returns)
         for member in node.body if isinstance(node, ast.ClassDef) else ():
             self._annotation(member.annotation if isinstance(member, ast.AnnAssign) else None)

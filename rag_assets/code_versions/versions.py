@@ -59,28 +59,28 @@ class CodeVersions:
         """
         wanted = tuple(sorted(set(roots)))
         foreign = sorted({_top(root) for root in wanted} - {PACKAGE})
-        name = " ".join([*wanted, *(f"{one}={_package_digest(one)}" for one in foreign)])
-        if name not in self._kept:
+        name = " ".join([*wanted, *(f"{top}={_package_digest(top)}" for top in foreign)])
+        if name not in self._stored:
             if name not in self._followed:
                 self._followed[name] = self.closure(wanted, foreign).digest[:LENGTH]
-            self._kept[name] = self._followed[name]
+            self._stored[name] = self._followed[name]
             self._save()
-        return self._kept[name]
+        return self._stored[name]
 
     def closure(self, roots: Iterable[Root], foreign: Iterable[str] = ()) -> Closure:
         """Return all definitions that roots and whole packages reach."""
         for package in foreign:
             self._graph.packages[package] = _package_place(package)
-        own = (root for root in roots if _top(root) == PACKAGE)
-        return Closure(self._graph, own, foreign)
+        package_roots = (root for root in roots if _top(root) == PACKAGE)
+        return Closure(self._graph, package_roots, foreign)
 
     @cached_property
-    def _kept(self) -> dict[str, str]:
+    def _stored(self) -> dict[str, str]:
         try:
-            known = json.loads(self._file.read_text(encoding="utf-8")) if self._file else {}
+            stored = json.loads(self._file.read_text(encoding="utf-8")) if self._file else {}
         except (OSError, ValueError):
             return {}
-        return known if isinstance(known, dict) else {}
+        return stored if isinstance(stored, dict) else {}
 
     @property
     def _file(self) -> Path | None:
@@ -92,7 +92,7 @@ class CodeVersions:
 
     def _save(self) -> None:
         if self._file is not None and self._may_write:
-            write_text(self._file, json.dumps(self._kept), durable=False)
+            write_text(self._file, json.dumps(self._stored), durable=False)
 
 
 _FOLLOWED: dict[str, str] = {}
@@ -166,8 +166,8 @@ def check_unchanged() -> None:
         return
     if _stamps(_AT_START) != _AT_START:
         raise UsageError(
-            "the source of rag_assets changed since this process started; restart it: "
-            "nothing was written"
+            "the source of rag_assets changed since this process started; nothing "
+            "was written, restart the process"
         )
     _LOOK_FROM[0] = now + LOOK_AGAIN_S
 

@@ -166,7 +166,8 @@ def _run(pickled: bytes, versions: Mapping[str, str], *block: Any) -> Any:  # no
         if versions[package] != there:
             raise ComputeUnavailable(
                 f"node {node} of the Ray cluster has {package} {there}, the machine of the "
-                f"evaluation {versions[package]}; results depend on versions, so install the same"
+                f"evaluation {versions[package]}; results depend on versions, so install the same "
+                "one"
             )
     try:
         return _unpickled(pickled)(*block)
@@ -254,13 +255,13 @@ _ADDRESS = re.compile(rf"auto|(?:ray://)?(?:{_HOST}):\d{{1,5}}", re.ASCII)
 
 
 class ComputeConfig(Options):
-    """Where it is computed; no result and no fingerprint depends on it.
+    """The machines that compute; no result and no fingerprint depends on them.
 
     ``ray`` sends texts, pairs and parts of large indexes to ``workers`` of a Ray cluster, each with
-    ``cpus`` cores, and ``gpus`` cards where models run on them; without a number there are as many
-    as fit. ``address`` is ``auto`` (the cluster that this machine belongs to, or ``RAY_ADDRESS``),
+    ``cpus`` cores, and ``gpus`` cards for models that run on them (default: as many
+    as fit). ``address`` is ``auto`` (the cluster that this machine belongs to, or ``RAY_ADDRESS``),
     ``host:port`` or ``ray://host:port``. An index of more than ``shard_rows`` vectors is searched
-    in parts of so many at most.
+    in parts of at most that size.
     """
 
     type: Literal["local", "ray"] = "local"

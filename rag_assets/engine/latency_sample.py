@@ -142,7 +142,7 @@ def sample_of(query_ids: Iterable[str], size: int) -> list[str]:
     most.
     """
     unique = dict.fromkeys(query_ids)
-    by_hash = sorted(unique, key=lambda one: hashlib.sha256(f"0\0{one}".encode()).digest())
+    by_hash = sorted(unique, key=lambda query: hashlib.sha256(f"0\0{query}".encode()).digest())
     return by_hash[:size]
 
 
@@ -168,10 +168,10 @@ def time_each(query_ids: Sequence[str], work: Callable[[str], object]) -> Times:
 def added(parts: Sequence[Part]) -> Part:
     """Return the sums over the queries that all parts have."""
     times = [part.times for part in parts]
-    common = [one for one in times[0] if all(one in part for part in times)] if times else []
+    common = [query for query in times[0] if all(query in part for part in times)] if times else []
     costs = [part.cost for part in parts if part.cost is not None]
     return Part(
-        {one: sum(part[one] for part in times) for one in common},
+        {query: sum(part[query] for part in times) for query in common},
         sum(costs) if len(costs) == len(parts) else None,
     )
 
@@ -180,6 +180,6 @@ def without(whole: Part, parts: Sequence[Part]) -> Part:
     """Return a sum without some of its parts."""
     times, cost = dict(whole.times), whole.cost
     for part in parts:
-        times = {one: ms - part.times[one] for one, ms in times.items() if one in part.times}
+        times = {q: ms - part.times[q] for q, ms in times.items() if q in part.times}
         cost = None if cost is None or part.cost is None else cost - part.cost
     return Part(times, cost)

@@ -135,8 +135,8 @@ class Measurements:
             return measured_here
         start = file.name.partition("at=")[0]
         others = (_read(path) for path in file.parent.iterdir() if path.name.startswith(start))
-        matching = [one for one in others if one and bool(one["cached"]) is bool(cached)]
-        return max(matching, key=lambda one: one["measured"] or "", default=None)
+        matching = [row for row in others if row and bool(row["cached"]) is bool(cached)]
+        return max(matching, key=lambda row: row["measured"] or "", default=None)
 
     def cost_time(self, cell: str) -> tuple[float, int] | None:
         """Return the mean milliseconds of a query of a cell, and of how many, by its print."""

@@ -67,8 +67,8 @@ class Outgoing:
         """Return the sum of two lines of one client; an amount is unknown where one of them is."""
         sums: dict[str, Any] = {}
         for name in ("questions", "requests", "passages", "tokens", "cost"):
-            one, more = getattr(self, name), getattr(other, name)
-            sums[name] = None if one is None or more is None else one + more
+            mine, more = getattr(self, name), getattr(other, name)
+            sums[name] = None if mine is None or more is None else mine + more
         return replace(self, **sums)
 
 
@@ -183,13 +183,13 @@ def keep_usage(context: StageContext, key: ArtifactKey, usages: Sequence[Request
     recipe = context.recipe(key)
     if recipe is None or not usages:
         return
-    costs = [one.cost for one in usages if one.cost is not None]
+    costs = [usage.cost for usage in usages if usage.cost is not None]
     context.measurements.add(
         "ask",
         recipe.fingerprint,
-        sum(one.seconds for one in usages),
-        sum(one.calls for one in usages),
+        sum(usage.seconds for usage in usages),
+        sum(usage.calls for usage in usages),
         asset=key.asset,
-        tokens=sum(one.tokens for one in usages) or None,
+        tokens=sum(usage.tokens for usage in usages) or None,
         cost=sum(costs) if len(costs) == len(usages) else None,
     )

@@ -135,7 +135,7 @@ class Attempts:
         artifacts = [store.find(recipe.stage, name)]
         for depth in store.depths(RANKINGS, name):
             artifacts.append(store.find(RANKINGS, f"{name}{DEPTH_MARK}{depth}"))
-        return any(one.manifest.facts.get(UNANSWERED) for one in artifacts if one is not None)
+        return any(item.manifest.facts.get(UNANSWERED) for item in artifacts if item is not None)
 
     def _keep(self, first: Recipe, number: int) -> None:
         name = first.fingerprint
@@ -160,8 +160,8 @@ def _number(file: Path) -> int:
         return int(file.read_text(encoding="ascii"))
     except ValueError as error:
         raise StoreError(
-            f"{file}: is damaged, it holds no number; write into it how often the failed queries "
-            "of that partition were tried again, or delete it to count from 0"
+            f"{file}: is damaged, it has no number; write the number of retries "
+            "of the failed queries into it, or delete it to count from 0"
         ) from error
 
 

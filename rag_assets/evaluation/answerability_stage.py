@@ -33,7 +33,7 @@ ANSWERABILITY_KEY = ArtifactKey.of("answerability")
 
 
 class Answerability(Stage):
-    """How well a retriever's best score tells which queries have no answer.
+    """How well a retriever's best score detects queries without an answer.
 
     It has no partitions: no mapping of Dagster leads from the cells of one family to a retriever.
     It has no rows where no query is said to be unanswerable, and none of a retriever whose scores
@@ -42,7 +42,7 @@ class Answerability(Stage):
 
     name = "answerability"
     schema = ANSWERABILITY
-    row = "One retriever and split: how well its best score tells the unanswerable queries."
+    row = "One retriever and split: how well its best score detects the unanswerable queries."
     group = "metrics"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

@@ -183,7 +183,7 @@ def places(table: pa.Table, query_ids: Collection[str] | None = None) -> Places 
 
 
 class Attributions(Stage):
-    """At which stage a retriever found or lost each evidence.
+    """The stage at which a retriever found or lost each piece of evidence.
 
     The ranking that is looked at is the one from which the largest cell is cut. A retriever with
     ``candidates: top_k`` has a ranking a cell: there it is that of the primary cut-off.
@@ -263,9 +263,9 @@ class RankingsRead:
     def attributions(self, context: StageContext, retriever: str, k: int) -> pa.Table:
         """Return where a retriever found or lost each evidence at a cut-off."""
         corpus = context.artifact(DOCUMENTS_KEY).file
-        own, *inputs = _looked_at(context.experiment, retriever, k)
+        ranking, *inputs = _looked_at(context.experiment, retriever, k)
         return attributions(
-            self._ranking(context, *own),
+            self._ranking(context, *ranking),
             context.artifact(relevant_units_key(retriever)).table(),
             context.artifact(QRELS_KEY).table(),
             read_parquet(corpus, ["document_id"]),
@@ -297,7 +297,7 @@ def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int
         return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]
     largest = max(experiment.top_k)
     itself = (name, largest, experiment.depth(name))
-    return [itself, *[(one, largest, int(candidates)) for one in experiment.inputs(name)]]
+    return [itself, *[(source, largest, int(candidates)) for source in experiment.inputs(name)]]
 
 
 def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:

@@ -90,7 +90,7 @@ def _row_judgments(
 ) -> Iterator[tuple[Place, _Judgment]]:
     for place, row in rows:
         if layout is LINES and any(row.get(key) is not None for key in QUOTE_KEYS):
-            problem = "a quote is found in documents, which are not read here; use `evaluate`"
+            problem = "quotes need the documents, which are not read here; use `evaluate`"
             raise place.error(problem, QUOTE_KEYS[0])
         query_id = identifier(row, layout.query, place)
         # The pipeline has a row without a unit for an evidence that no unit satisfies.
@@ -113,7 +113,7 @@ def _labels(judged: Iterable[tuple[Place, _Judgment]], path: Path) -> Labels:
         first = places.setdefault(judgment[:3], place)
         if first is not place:
             what = f"query '{judgment.query_id}' and document '{judgment.unit_id}'"
-            raise place.error(f"{what} stand already on line {first.line}")
+            raise place.error(f"{what} are already on line {first.line}")
         of_query = groups.setdefault(judgment.query_id, {})
         if judgment.grade > 0:
             units = of_query.setdefault(judgment.evidence_id, [])
@@ -132,7 +132,7 @@ def _ground_truth(rows: Iterable[tuple[Place, Row]]) -> Labels:
     for place, row in rows:
         query_id = identifier(row, QUERY, place)
         if query_id in groups:
-            raise place.error(f"query '{query_id}' stands twice", QUERY)
+            raise place.error(f"query '{query_id}' occurs twice", QUERY)
         try:
             listed = msgspec.convert(row[GROUND_TRUTH], list[list[str | None] | None] | None)
         except msgspec.ValidationError as error:

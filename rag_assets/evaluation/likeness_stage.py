@@ -42,7 +42,7 @@ UNIT, DOCUMENT = "unit", "document"
 
 
 class Overlaps(Stage):
-    """How alike the retrievers rank, two by two.
+    """How similar the results of each pair of retrievers are.
 
     It exists only without labels: with them the metrics answer the question that it can only
     hint at, and an experiment that has labels pays nothing for it. One retriever has no pair.
@@ -137,7 +137,7 @@ def overlaps(
         a, b = items(first, compared), items(second, compared)
         left_out = {*failed.get(first, ()), *failed.get(second, ())}
         both = [(a.get(q, set()), b.get(q, set())) for q in (a.keys() | b.keys()) - left_out]
-        shares = [len(one & other) / max(len(one), len(other)) for one, other in both]
+        shares = [len(units & other) / max(len(units), len(other)) for units, other in both]
         overlap = math.fsum(shares) / len(shares) if shares else None
         names = {"retriever_a": first, "retriever_b": second, "compared": compared}
         rows.append({**names, "n_queries": len(shares), "overlap": overlap})
@@ -145,7 +145,7 @@ def overlaps(
 
 
 class ListSimilarities(Stage):
-    """How alike the results of a reranker are to one another, before and after it.
+    """How similar the results of a query are to each other, before and after reranking.
 
     It exists where there is an ``mmr`` retriever. The vectors are those by which that one chooses;
     of other rerankers those of the first, so that they compare.
@@ -154,7 +154,7 @@ class ListSimilarities(Stage):
     name = "list_similarities"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever", "top_k")
     schema = LIST_SIMILARITIES
-    row = "One query: how alike the results of a reranker, and of its input, are."
+    row = "One query: how similar the results of a reranker are, and those of its input."
     group = "runs"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "sentence-transformers"})
 

@@ -64,7 +64,7 @@ def refuse_lower_is_better(name: str, why: str) -> None:
     ``why`` is what a higher value is taken for, such as "a fall fails".
     """
     if lower_is_better(name):
-        raise UsageError(f"{name} is better when lower, but {why}; take tp or recall")
+        raise UsageError(f"{name} is better when lower, but {why}; use tp or recall instead")
 
 
 LARGEST_CUTOFF = 2**31 - 1
@@ -91,9 +91,9 @@ class Metric(NamedTuple):
     @property
     def column(self) -> str:
         """Canonical name without the cut-off: the name of its column in a table of metrics."""
-        shown = _always_shown(self.measure)
-        shown.update(self.params)
-        inside = ",".join(f"{name}={value!r}" for name, value in sorted(shown.items()))
+        named = _always_shown(self.measure)
+        named.update(self.params)
+        inside = ",".join(f"{name}={value!r}" for name, value in sorted(named.items()))
         return f"{self.measure}({inside})" if inside else self.measure
 
     def parameter(self, name: str) -> float:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from rag_assets.evaluation.measures import OWN_MEASURES, GainMeasure, GroupMeasure, RelevanceMeasure
 from rag_assets.evaluation.metric_names import Metric, parameters_of
 
-_GAINS = {one.name: one for one in OWN_MEASURES if issubclass(one, GainMeasure)}
-_LEVELS = {one.name: one for one in OWN_MEASURES if issubclass(one, RelevanceMeasure)}
+_GAINS = {cls.name: cls for cls in OWN_MEASURES if issubclass(cls, GainMeasure)}
+_LEVELS = {cls.name: cls for cls in OWN_MEASURES if issubclass(cls, RelevanceMeasure)}
 """Over relevant units or evidences in the first top_k, at relevance level {rel}."""
 
 _LABELS = """
@@ -189,8 +189,8 @@ def _earnings(metrics: Sequence[Metric]) -> str:
     measures = {metric.measure for metric in metrics}
     measures |= {"ndcg"} if "group_ndcg" in measures else set()
     discounted = [
-        (name, f"sum({one.gain} / {one.discount} ORDER BY rank)")
-        for name, one in _GAINS.items()
+        (name, f"sum({measure.gain} / {measure.discount} ORDER BY rank)")
+        for name, measure in _GAINS.items()
         if name in measures
     ]
     sums = [f"{value} AS dcg_{name}" for name, value in discounted]

@@ -68,7 +68,7 @@ def query_metrics(
         (run, k) -> query metrics with one column a metric (:attr:`Metric.column`), sorted by query.
 
     Raises:
-        DataError: a unit stands twice for a query of a run, or two have one rank; a grade is
+        DataError: a unit occurs twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
         UsageError: a measure of a package fails, or gives what is no number from 0 to 1; ``tn`` of
             a run without a size.
@@ -93,7 +93,7 @@ def query_metrics(
         connection.register("queries", queries.select(["query_id"]))
         if any(metric.measure == "tn" for metric in in_sql):
             for name in set(names) - {*(sizes or {})}:
-                raise UsageError(f"tn: nobody knows how many units {name} could have returned")
+                raise UsageError(f"tn: the number of units that {name} could return is not known")
             of_runs = [(names.index(name), n) for name, n in (sizes or {}).items()]
             connection.register("sizes", _number_pairs("run", "n_all", of_runs))
         _check_runs(connection, names)
@@ -154,7 +154,7 @@ _HIGHEST = """
 
 
 def _check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> None:
-    """Refuse a unit or a rank that stands twice for a query."""
+    """Refuse a unit or a rank that occurs twice for a query."""
     for what, other in (("unit_id", "rank"), ("rank", "unit_id")):
         repeated = f"SELECT count(*) > count(DISTINCT hash(run, query_id, {what})) FROM runs"
         if connection.execute(repeated).fetchall() == [(False,)]:
@@ -164,9 +164,9 @@ def _check_runs(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> 
             run, query_id, value, first, last = clash
             of = f"of query '{query_id}' in run '{names[run]}'"
             if what == "rank":
-                problem = f"rank {value} {of} is held by unit '{first}' and by unit '{last}'"
+                problem = f"rank {value} {of} is given to unit '{first}' and to unit '{last}'"
             else:
-                problem = f"unit '{value}' {of} stands twice, at ranks {first} and {last}"
+                problem = f"unit '{value}' {of} occurs twice, at ranks {first} and {last}"
             raise DataError(problem)
 
 

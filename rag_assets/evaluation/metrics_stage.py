@@ -193,11 +193,11 @@ class MetricsSummary(Stage):
 
 
 class Leaderboard(Stage):
-    """All retrievers at every top_k, placed by the primary metric."""
+    """All retrievers at every top_k, ranked by the primary metric."""
 
     name = "leaderboard"
     schema = LEADERBOARD
-    row = "One retriever at one top_k on one split, placed by the primary metric."
+    row = "One retriever at one top_k on one split, ranked by the primary metric."
     group = "metrics"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:

@@ -1,4 +1,4 @@
-"""``online_log``: what users of a search in use were shown, clicked and voted.
+"""``online_log``: what users of a production search were shown, clicked and voted.
 
 Searches and clicks are JSON lines in any order, in one file or two, as OpenSearch's User Behavior
 Insights 1.3.0 declares them (https://github.com/o19s/ubi, ``schema/1.3.0``). Exports of its
@@ -35,11 +35,11 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class OnlineLog(Stage):
-    """What users did; no other stage reads it, so no click is a label."""
+    """Searches, clicks and votes of users; no other stage uses them as labels."""
 
     name = "online_log"
     schema = ONLINE_LOG
-    row = "What one user did: a search with its clicks, or a vote on a passage or an answer."
+    row = "One search of a user with its clicks, or one vote on a passage or an answer."
     group = "online"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -97,7 +97,7 @@ def read_searches(files: Iterable[Path]) -> tuple[list[dict[str, Any]], int]:
     """Return a row a search, with the ranks clicked; and clicks on what no search returned.
 
     Raises:
-        DataError: a line breaks the format, or a search stands twice; names file, line and key.
+        DataError: a line breaks the format, or a search occurs twice; names file, line and key.
     """
     rows: dict[str, dict[str, Any]] = {}
     clicks: list[tuple[str, str]] = []
@@ -112,7 +112,7 @@ def read_searches(files: Iterable[Path]) -> tuple[list[dict[str, Any]], int]:
             elif not row.keys() <= {"index", "create"}:  # a bulk request names an index
                 search = _search(row, place)
                 if rows.setdefault(search["id"], search) is not search:
-                    raise place.error(f"{shown(search['id'])} stands twice", "query_id")
+                    raise place.error(f"{shown(search['id'])} occurs twice", "query_id")
     n_unmatched = 0
     for name, result in clicks:
         results = rows[name]["results"] if name in rows else []

@@ -89,7 +89,7 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
     True: a relevant document is labelled. False: none is, and the query is declared to have no
     answer, or a judgment has the grade 0. ``qrels`` is None where there are no labels.
     """
-    said: dict[str, bool | None] = {
+    labelled: dict[str, bool | None] = {
         query_id: False if declared else None
         for query_id, declared in column_values(facts, "query_id", "unanswerable")
     }
@@ -97,8 +97,8 @@ def answerable_queries(facts: pa.Table, qrels: pa.Table | None) -> dict[str, boo
         for least, value in ((0, False), (1, True)):
             judged = qrels.filter(pc.greater_equal(qrels["grade"], least))
             ids = judged["query_id"].unique().to_pylist()
-            said |= {query_id: value for query_id in ids if query_id in said}
-    return said
+            labelled |= {query_id: value for query_id in ids if query_id in labelled}
+    return labelled
 
 
 def relevant_documents(qrels: pa.Table) -> dict[str, set[str]]:
@@ -214,12 +214,12 @@ def filter_values(given: object) -> Filter:
         return {}
     if not isinstance(given, dict):
         shape = "an object {field: value} or {field: [values]}"
-        raise ValueError(f"has {_shown(given)}; must be {shape}")
+        raise ValueError(f"has {_short(given)}; must be {shape}")
     values_by_field = {}
     for name, value in sorted(given.items()):
         texts = [_text(item) for item in (value if isinstance(value, list) else [value])]
         if not texts or None in texts:
-            problem = f"has {_shown(value)} under {name!r}; must be a text, a number, true or false"
+            problem = f"has {_short(value)} under {name!r}; must be a text, a number, true or false"
             raise ValueError(f"{problem}, or a list of such")
         values_by_field[name] = tuple(sorted({text for text in texts if text is not None}))
     return values_by_field
@@ -269,6 +269,6 @@ def _text(value: Any) -> str | None:  # noqa: ANN401 (any JSON)
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
-def _shown(value: object) -> str:
+def _short(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:60]}..."

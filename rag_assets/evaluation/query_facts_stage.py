@@ -45,7 +45,7 @@ Weight = Annotated[float, msgspec.Meta(gt=0, le=2.0**53)]
 
 
 class QueryFacts(Stage):
-    """What is known of each query besides its text: answers, weight, split, cluster.
+    """The facts of each query besides its text: answers, weight, split, cluster.
 
     An edited text changes none of them, nor does a tag other than ``unanswerable``.
     """
@@ -92,8 +92,8 @@ class QueryFacts(Stage):
         unanswerable = declared_unanswerable(queries)
         table = facts_table(list(metadata), answers, weights, splits, clusters, unanswerable)
         notes = note(
-            "query has an answer that is not a text; its answers do not count",
-            "queries have an answer that is not a text; their answers do not count",
+            "query has an answer that is not a text; its answers are not used",
+            "queries have an answer that is not a text; their answers are not used",
             [query_id for query_id in metadata if query_id not in answers],
         )
         if experiment.weight is not None:
@@ -172,8 +172,8 @@ def _refuse_others(
     """Refuse queries with another value of a field: ``query 'q1' has 'fold': 'tset'; must be``."""
     if wrong:
         value = metadata[wrong[0]].get(field)
-        shown = f"has {field!r}: {shown_value(value)}"
-        what = f"has no field {field!r}" if value is None else shown
+        text = f"has {field!r}: {shown_value(value)}"
+        what = f"has no field {field!r}" if value is None else text
         raise fail(f"query {wrong[0]!r} {what}; {allowed}")
 
 
@@ -226,7 +226,7 @@ def hashed_splits(clusters: Mapping[str, str], dev: float, seed: int, fail: Fail
     for query_id, cluster in clusters.items():
         digest = hashlib.sha256(f"{seed}:{cluster}".encode()).digest()
         splits[query_id] = DEV if int.from_bytes(digest[:8]) / 2**64 < dev else TEST
-    how = f"dev: {dev:g} and seed: {seed} put all {len(splits)} queries on the other side"
+    how = f"dev: {dev:g} and seed: {seed} put all {len(splits)} queries into the other split"
     _check_sides(splits.values(), f"{how}; choose another share or seed", fail)
     return splits
 

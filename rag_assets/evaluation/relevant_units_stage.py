@@ -85,7 +85,7 @@ _NOT_IN_CORPUS = """
 
 
 class RelevantUnits(Stage):
-    """Which units of a retriever hold the evidence that the labels ask for."""
+    """The units of a retriever that contain the labelled evidence."""
 
     name = "relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
@@ -103,7 +103,7 @@ class RelevantUnits(Stage):
         tables = chunk_keys(experiment, key["retriever"])
         return [
             Input("qrels", QRELS_KEY),
-            *[Input(f"chunks_{number}", one, "spans") for number, one in enumerate(tables)],
+            *[Input(f"chunks_{number}", table, "spans") for number, table in enumerate(tables)],
         ]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:

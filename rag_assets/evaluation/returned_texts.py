@@ -36,7 +36,7 @@ from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.units import Span, text_of
 from rag_assets.schemas import RUNS, column_values
 
-ANSWER_HIT = "whether a gold answer stands in one of the first k returned texts"
+ANSWER_HIT = "whether a gold answer occurs in one of the first k returned texts"
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _DELETED = str.maketrans("", "", string.punctuation)
@@ -144,7 +144,7 @@ class KeptUnits(NamedTuple):
     tokens: int = 0
 
 
-class Kept(NamedTuple):
+class BudgetCut(NamedTuple):
     """What fits into a budget: the run, cut for each query where it ends, and its queries."""
 
     run: pa.Table
@@ -158,14 +158,14 @@ class Kept(NamedTuple):
         """Return for how many queries the first unit alone exceeds the budget."""
         return sum(units.n_kept == 0 for units in self.queries.values())
 
-    def of_queries(self, query_ids: Collection[str]) -> Kept:
+    def of_queries(self, query_ids: Collection[str]) -> BudgetCut:
         """Return what is about these queries only."""
         ids = pa.array(sorted(query_ids), pa.string())
         run = self.run.filter(pc.is_in(self.run["query_id"], value_set=ids))
-        return Kept(run, {q: units for q, units in self.queries.items() if q in query_ids})
+        return BudgetCut(run, {q: units for q, units in self.queries.items() if q in query_ids})
 
 
-def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> Kept:
+def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> BudgetCut:
     """Cut a run where the tokens of its texts, named by ``column``, exceed a budget."""
     tokens = returned_texts(run, contexts, column)["n_tokens"].to_pylist()
     queries: dict[str, KeptUnits] = {}
@@ -177,11 +177,11 @@ def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str
         spent += n_tokens if fits else 0
         queries[query_id] = KeptUnits(n_retrieved + 1, n_kept + fits, spent)
     cut = run.filter(pa.array(is_kept, pa.bool_())).combine_chunks()
-    return Kept(RUNS.check(cut), queries)
+    return BudgetCut(RUNS.check(cut), queries)
 
 
 def budget_metrics(
-    kept: Kept, relevant_units: pa.Table, queries: pa.Table, measures: Sequence[str]
+    cut: BudgetCut, relevant_units: pa.Table, queries: pa.Table, measures: Sequence[str]
 ) -> pa.Table:
     """Return the measures of the units that fit, a row for each of ``queries``.
 
@@ -190,12 +190,12 @@ def budget_metrics(
     """
     # What is divided by the cut-off is taken at as many units as were kept; of none it is 0 anyway.
     cutoffs = {
-        q: max(kept.queries.get(q, KeptUnits()).n_kept, 1) for q in queries["query_id"].to_pylist()
+        q: max(cut.queries.get(q, KeptUnits()).n_kept, 1) for q in queries["query_id"].to_pylist()
     }
     cells = [("run", k) for k in {*cutoffs.values(), WHOLE_RANKING}]
     metrics = [metric for name in measures if (metric := parse_metric(name)).measure != "tn"]
     labels, judged_by = {"run": relevant_units}, {"run": "run"}
-    tables = query_metrics({"run": kept.run}, labels, judged_by, queries, cells, metrics)
+    tables = query_metrics({"run": cut.run}, labels, judged_by, queries, cells, metrics)
     whole = tables["run", WHOLE_RANKING]
     table = whole.select(["query_id", *(name for name in measures if name in whole.column_names)])
     query_ids = table["query_id"].to_pylist()

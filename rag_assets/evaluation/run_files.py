@@ -47,7 +47,7 @@ DOCUMENT, RANK, SCORE = "document", "rank", "score"
 JSON_LINES = ".jsonl"
 
 _TREC_FIELDS, _RANKED_FIELDS = 6, 3
-_TREC_LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
+_TREC_LINES = "a run line is 'query Q0 document rank score tag' (MS MARCO: 'query document rank')"
 
 
 class RunRow(NamedTuple):
@@ -107,7 +107,7 @@ def read_run_rows(
         repeats: allow an id to stand twice for a query.
 
     Raises:
-        DataError: the file cannot be read or breaks its format, or an id or a rank stands twice
+        DataError: the file cannot be read or breaks its format, or an id or a rank occurs twice
             for a query; names the file, the line or row, and the key.
     """
     key, failures = DOCUMENT, dict[str, str]()
@@ -133,7 +133,7 @@ def read_run_file(path: Path) -> pa.Table:
     """
     run = read_run_rows(path, UNIT_COLUMNS)
     for query_id, reason in run.failures.items():
-        problem = f"says that query {shown(query_id)} failed ({reason}); score the others without"
+        problem = f"marks query {shown(query_id)} as failed ({reason}); to score the rest, remove"
         raise DataError(f"{problem} such lines: {len(run.failures)}", file=path, key=ERROR_KEY)
     if run.listed:
         return _table(run.hits)
@@ -190,14 +190,14 @@ def _gathered(
             query_rows.append(row)
             first = firsts.setdefault((query_id, unit_id), row)
             if first is not row and not repeats:
-                problem = f"'{unit_id}' stands twice for query '{query_id}', first on line "
-                problem += f"{first.line}; a unit is retrieved once"
+                problem = f"'{unit_id}' occurs twice for query '{query_id}', first on line "
+                problem += f"{first.line}; a unit can be retrieved only once"
                 problem += " (`score --dialect autorag` allows repetitions)"
                 raise DataError(problem, file=path, line=row.line, key=key)
             if isinstance(rank, int):
                 above = ranks.setdefault(query_id, {}).setdefault(rank, row)
                 if above is not row:
-                    problem = f"rank {rank} of query '{query_id}' stands already on line"
+                    problem = f"rank {rank} of query '{query_id}' is already on line"
                     raise place.error(f"{problem} {above.line}", RANK)
     for query_id, by_rank in ranks.items():
         rows[query_id] = [by_rank[rank] for rank in sorted(by_rank)]
@@ -259,7 +259,7 @@ def _list_units(path: Path, failures: dict[str, str]) -> _Units:
             failures[query_id] = failure_reason(row, place)
             continue
         if HITS_KEY in row and IDS_KEY not in row:
-            problem = "are texts or spans, which a retriever reads with `chunking: own`"
+            problem = "are texts or spans, which need a retriever with `chunking: own`"
             raise place.error(problem, HITS_KEY)
         if IDS_KEY not in row:
             raise place.error(missing_key(row), IDS_KEY)
@@ -283,7 +283,7 @@ def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
         key = next((key for key in QUERY_KEYS if key in row), QUERY_KEYS[0])
         query_id = identifier(row, key, place)
         if query_id in lines:
-            raise place.error(f"query '{query_id}' stands already on line {lines[query_id]}", key)
+            raise place.error(f"query '{query_id}' is already on line {lines[query_id]}", key)
         lines[query_id] = place.line
         yield place, query_id, row
 
@@ -294,7 +294,7 @@ def failure_reason(row: Row, place: Place) -> str:
     if not isinstance(reason, str) or not reason.strip():
         raise place.error("must be a text that is not empty", ERROR_KEY)
     if row.get(IDS_KEY):
-        raise place.error(f"stands beside `{IDS_KEY}`; a query failed or has a list", ERROR_KEY)
+        raise place.error(f"cannot be given together with `{IDS_KEY}`", ERROR_KEY)
     return " ".join(reason.split())
 
 
@@ -338,7 +338,7 @@ def _trec_lines(run: pa.Table, tag: str) -> Iterator[str]:
     for row in run.to_pylist():
         for name in ("query_id", "unit_id"):
             if row[name].split() != [row[name]] or row["query_id"].startswith(COMMENT):
-                reason = "white space parts the fields of TREC, and # begins a comment"
+                reason = "TREC separates fields by white space, and # starts a comment"
                 raise ValueError(f"{name} {row[name]!r}: {reason}")
         yield f"{row['query_id']} Q0 {row['unit_id']} {row['rank']} {row['score']!r} {tag}"
 

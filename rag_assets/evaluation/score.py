@@ -278,7 +278,7 @@ def metrics(run: Run, qrels: Qrels, names: Sequence[Named], *, trec_mean: bool =
     if not rows:
         raise UsageError("qrels holds no judgment; expected a dict of query id to document id")
     table = ranked(
-        {q: {item: _score(q, item, v) for item, v in own.items()} for q, own in scores.items()}
+        {q: {item: _score(q, item, v) for item, v in rows.items()} for q, rows in scores.items()}
     )
     return score(table, RELEVANT_UNITS.from_rows(rows), names, trec_mean=trec_mean)
 
@@ -288,21 +288,21 @@ def _by_query(name: str, given: object, values: str) -> dict[str, dict[str, obje
     expected = f"expected a dict of query id to a dict of document id to {values}"
     if not isinstance(given, Mapping):
         raise UsageError(f"{name} is {type(given).__name__} {given!r:.60}; {expected}")
-    found: dict[str, dict[str, object]] = {}
-    for query, own in given.items():
+    by_query: dict[str, dict[str, object]] = {}
+    for query, rows in given.items():
         place = f"{name}[{query!r}]"
-        if isinstance(own, Mapping):
-            found[_id(name, query)] = {_id(place, item): value for item, value in own.items()}
+        if isinstance(rows, Mapping):
+            by_query[_id(name, query)] = {_id(place, item): value for item, value in rows.items()}
             continue
-        if isinstance(own, str) or not isinstance(own, Iterable):
-            raise UsageError(f"{place} is {type(own).__name__} {own!r:.60}; {expected}")
-        ids = [_id(place, item) for item in own]
+        if isinstance(rows, str) or not isinstance(rows, Iterable):
+            raise UsageError(f"{place} is {type(rows).__name__} {rows!r:.60}; {expected}")
+        ids = [_id(place, item) for item in rows]
         twice = next((item for item in ids if ids.count(item) > 1), None)
         if twice is not None:
             raise UsageError(f"{place} holds '{twice}' twice; a document is retrieved once")
         numbers = (1 / rank if name == "run" else 1 for rank in range(1, len(ids) + 1))
-        found[_id(name, query)] = dict(zip(ids, numbers, strict=True))
-    return found
+        by_query[_id(name, query)] = dict(zip(ids, numbers, strict=True))
+    return by_query
 
 
 def _id(place: str, value: object) -> str:

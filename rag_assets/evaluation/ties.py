@@ -97,7 +97,7 @@ def tie_bounds(
     """
     for metric in metrics:
         if metric.measure not in BOUNDED:
-            raise UsageError(f"no bounds over ties for {allowed_names(metric.measure, BOUNDED)}")
+            raise UsageError(f"cannot bound ties for {allowed_names(metric.measure, BOUNDED)}")
     with scratch_connection() as connection:
         connection.register("run", run)
         connection.register("relevant_units", relevant_units)
@@ -133,9 +133,7 @@ def _check(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> 
     shared = connection.execute(_SHARED).fetchone() if needing else None
     if shared is not None:
         query_id, unit, evidence = shared
-        problem = (
-            "has no bounds over tied relevant units where units and evidences are not one to one"
-        )
+        problem = "cannot be bounded over tied relevant units unless each unit matches one evidence"
         where = f"unit '{unit}' and evidence '{evidence}' of query '{query_id}'"
         raise DataError(f"{needing[0]} {problem}: {where}")
 

@@ -98,7 +98,7 @@ def _check_places(
     for option, place in options.items():
         if option in given.model_fields_set and place not in places:
             template = given.files()["template"]
-            problem = f"the prompt has no place for it; write {{{place}}} in {template}"
+            problem = f"the prompt does not use it; write {{{place}}} in {template}"
             raise KeyProblem((*location, option), problem)
 
 
@@ -167,7 +167,7 @@ class Blocks:
         if chunking != UNCHUNKED or isinstance(options, BaseRetriever):
             chunking = self._chosen_chunking(chunking, "retrievers", name)
         elif options.expand is not None:
-            problem = "what stands around a chunk is known of our chunkings only; leave it out"
+            problem = "neighbours are known only for chunkings of this experiment; leave it out"
             raise KeyProblem(("retrievers", name, "expand"), problem)
         return options.model_copy(update={"chunking": chunking})
 
@@ -241,7 +241,7 @@ class Blocks:
             problem = "the labels of generated `questions` are spans; allowed: evidence, document"
             raise KeyProblem(("dataset", "judge"), f"chunk: {problem}")
         if self.config.dataset.sample is not None:
-            problem = "draws of the dataset's queries; how many `questions` are written, these say"
+            problem = "samples queries of the dataset; `questions` sets how many are generated"
             raise KeyProblem(("dataset", "sample"), problem)
         self._check_model(options.llm, "questions")
         completed = self.with_files(options, "questions")
@@ -256,7 +256,7 @@ class Blocks:
             if self.config.dataset.judge == "chunk" and not chunking.whole_documents:
                 raise KeyProblem(
                     ("dataset", "judge"),
-                    f"chunk: the judged ids are those of whole documents, but chunking '{name}' "
+                    f"chunk: the judged ids are ids of whole documents, but chunking '{name}' "
                     f"cuts documents; use strategy none, or judge document or evidence",
                 )
 
@@ -273,7 +273,7 @@ class Blocks:
         """Return an answerer with ``top_k`` and ``chunking`` filled in where it has such."""
         config, location = self.config, ("answers", name)
         if options.context == GOLD and not has_labels:
-            problem = "gold is the evidence of a question, and the data has no labels"
+            problem = "gold is the evidence of a question, but the data has no labels"
             raise KeyProblem((*location, "context"), problem)
         check_known("generator", options.generator, config.generators, *location, "generator")
         generator = config.generators[options.generator]
@@ -315,13 +315,13 @@ class Blocks:
         kinds: tuple[Kind, ...] = (RELEVANCE, *((CORRECTNESS,) if self.config.answers else ()))
         for number, kind in enumerate(judge.judges or ()):
             if kind not in kinds:
-                problem = "correctness is of answers, and the experiment has none; add the key"
+                problem = "correctness needs answers, but the experiment has none; add the key"
                 raise KeyProblem((*location, "judges", number), f"{problem} `answers`")
         kinds = judge.judges or kinds
         if "depth" in judge.model_fields_set:
             problem = ""
             if RELEVANCE not in kinds:
-                problem = "is of the passages of runs, and this judge does not judge relevance"
+                problem = "applies to passages of runs, but this judge does not judge relevance"
             elif judge.depth > deepest:
                 problem = f"is {judge.depth}, and the deepest run has {deepest}; "
                 problem += f"allowed: 1 to {deepest}"
@@ -353,7 +353,7 @@ class Blocks:
         else:
             metric = _metric(config.primary, "primary")
         with naming("primary"):
-            refuse_lower_is_better(str(metric), "the primary metric places the highest first")
+            refuse_lower_is_better(str(metric), "the primary metric must be better when higher")
         if metric.cutoff is None:
             problem = f"needs a cut-off, such as {metric.column}@{max(config.top_k)}"
             raise KeyProblem(("primary",), problem)
@@ -372,5 +372,5 @@ def _metric(name: str, *location: int | str) -> Metric:
     with naming(*location):
         metric = parse_metric(name)
     if metric.measure == "judged":
-        raise KeyProblem(location, "judged is always in the leaderboard; leave it out")
+        raise KeyProblem(location, "judged is always in the leaderboard; remove it")
     return metric

@@ -291,7 +291,7 @@ class ContextConfig(Options):
 
 
 class OnlineConfig(FileOptions):
-    """Logs of a search in use; nothing of them enters a mean over labels.
+    """Logs of a production search; nothing of them enters a mean over labels.
 
     ``clicks`` and ``events`` hold searches and clicks, ``feedback`` votes. ``by`` is the period of
     which a row is: a day, a week, or from one evaluation that changed something to the next.
@@ -307,7 +307,7 @@ class OnlineConfig(FileOptions):
     @model_validator(mode="after")
     def _has_a_log(self) -> Self:
         if self.clicks is None and (self.feedback is None or self.events is not None):
-            raise ValueError("needs clicks, or feedback alone")
+            raise ValueError("needs clicks, unless only feedback is given")
         return self
 
 
@@ -354,7 +354,7 @@ class ExperimentConfig(Options):
     @model_validator(mode="after")
     def _names_are_free(self) -> Self:
         if UNCHUNKED in self.chunking:
-            problem = "is the name for the chunks of a search that is not ours"
+            problem = "is reserved for the chunks of an external search"
             raise KeyProblem(("chunking", UNCHUNKED), problem)
         if ORIGINAL in self.query_sets:
             problem = "always exists: it has the original queries"

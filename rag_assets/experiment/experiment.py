@@ -88,7 +88,7 @@ class Experiment:
         judgments_log: people's labels of passages that were drawn one by one, there or not.
         answer_labels: the file of people's labels of answers, there or not; None: no YAML file.
         nuggets: the file of nuggets; None: there is none.
-        online: logs of a search in use; None: none.
+        online: logs of a production search; None: none.
         marks: of questions, in place of those that the file beside the log has now.
     """
 
@@ -203,8 +203,8 @@ class Experiment:
     @property
     def answer_cutoffs(self) -> tuple[int, ...]:
         """All cut-offs at which anything is answered, ascending."""
-        found = {k for options in self.answerers.values() for k in options.top_k or ()}
-        return tuple(sorted(found))
+        cutoffs = {k for options in self.answerers.values() for k in options.top_k or ()}
+        return tuple(sorted(cutoffs))
 
     @property
     def has_answer_labels(self) -> bool:
@@ -278,7 +278,7 @@ class Experiment:
         depth = self.judged_depth
         deep = [k for k in self.top_k if k >= depth > 0]
         varies = any(
-            getattr(one, "candidates", None) == "top_k" for one in self.retrievers.values()
+            getattr(options, "candidates", None) == "top_k" for options in self.retrievers.values()
         )
         return (*(k for k in self.top_k if k < depth), *(deep if varies else deep[:1]))
 
@@ -327,14 +327,14 @@ class Experiment:
             block = self.retrievers[name].model_dump(mode="json")
             if block.get("query_set") in original_of:
                 block["query_set"] = ORIGINAL
-            inputs = [described(one, original_of) for one in self._named_by(name)]
+            inputs = [described(source, original_of) for source in self._named_by(name)]
             return {**block, "input": None, "inputs": inputs}
 
         as_it_is, as_asked = (
             {name: described(name, of) for name in self.retrievers if sets} for of in ((), sets)
         )
         return {
-            name: next((one for one, block in as_it_is.items() if block == as_asked[name]), None)
+            name: next((twin for twin, block in as_it_is.items() if block == as_asked[name]), None)
             for name in as_it_is
             if as_asked[name] != as_it_is[name]
         }

@@ -166,7 +166,7 @@ class _Grids:
             chosen = dict(zip(choices, combination, strict=True))
             full_name = "-".join([name, *(choice.label for choice in combination)])
             if full_name in members:
-                problem = f"two members of this grid are '{full_name}'; every value stands once"
+                problem = f"two members of this grid are '{full_name}'; give every value only once"
                 raise self._file.error((section, name), problem)
             members[full_name] = _Member(
                 full_name,

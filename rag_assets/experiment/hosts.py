@@ -24,7 +24,7 @@ from rag_assets.servers.secrets import host_of, is_loopback
 from rag_assets.servers.transport import Server
 from rag_assets.store.artifacts import ArtifactKey
 
-NEXT_VERSION = "the next version refuses it"
+NEXT_VERSION = "the next version will refuse it"
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,16 @@ def all_clients(experiment: Experiment) -> list[Client]:
         *(judge.llm for judge in experiment.judges.values() if isinstance(judge, LlmJudge)),
         *(text.llm for text in texts if text.asks),
     ]
-    found = [llm_client(experiment, name) for name in dict.fromkeys(names)]
-    found += [retriever_client(experiment, name) for name in experiment.retrievers]
+    clients = [llm_client(experiment, name) for name in dict.fromkeys(names)]
+    clients += [retriever_client(experiment, name) for name in experiment.retrievers]
     retrieved_by = (getattr(one, "generator", None) for one in experiment.retrievers.values())
     used |= {name for name in retrieved_by if name is not None}
-    found += [generator_client(experiment, n) for n in experiment.generators if n in used]
-    return [client for client in found if client is not None]
+    clients += [generator_client(experiment, n) for n in experiment.generators if n in used]
+    return [client for client in clients if client is not None]
 
 
 def host_notes(found: Iterable[Client]) -> list[str]:
-    """Return a line for each client whose host is not named, or that is asked without a limit."""
+    """Return a line for each client with a host that is not named, or without a limit."""
     lines = []
     for client in found:
         if not client.is_named:
@@ -131,7 +131,7 @@ def host_notes(found: Iterable[Client]) -> list[str]:
             )
         if not client.is_bounded:
             lines.append(
-                f"{client.key}: {client.host} is asked without a limit; {NEXT_VERSION}: add "
+                f"{client.key}: {client.host} gets requests without a limit; {NEXT_VERSION}: add "
                 "`max_calls`, or `max_cost` where there is one"
             )
     return lines
@@ -156,7 +156,7 @@ def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -
     if key.asset == "answer_verdicts":
         works += _answering(experiment)
         answerers = experiment.answerers.values()
-        retrievers = [one.retriever for one in answerers if one.retriever is not None]
+        retrievers = [block.retriever for block in answerers if block.retriever is not None]
     works += _retrieving(experiment, retrievers)
     works += [
         (author, f"wrote {n} of the {len(queries)} questions")
@@ -175,7 +175,8 @@ def question_circles(experiment: Experiment) -> list[str]:
     author = _model_of(experiment, options.llm) if options is not None else None
     works = _by_model(author, _retrieving(experiment, experiment.retrievers))
     return [
-        f"{author} writes the questions, and{alias} {work}: what uses it may look better than it is"
+        f"{author} writes the questions, and{alias} {work}: so retrievers that use it may look "
+        "better than they are"
         for alias, work in works
     ]
 

@@ -27,12 +27,12 @@ LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 class LlmConfig(ServedModelOptions, Limits):
     """A language model that writes query variants and questions.
 
-    ``type: openai`` is any server that speaks that protocol, by ``base_url``, or OpenAI's own
-    where the type alone is given. The key is read from the environment variable ``api_key_env``,
+    ``type: openai`` is any server with that protocol at ``base_url``, or
+    OpenAI's own server without it. The key is read from the environment variable ``api_key_env``,
     null for a server that needs none.
-    ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process: with more
-    than one of ``beams`` by beam search; of ``sequences`` all are variants of a ``multi_query``.
-    ``max_calls`` and ``max_cost`` bound one evaluation; prices are money a million tokens.
+    ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process. More than
+    one of ``beams`` means beam search; all ``sequences`` become variants of a ``multi_query``.
+    ``max_calls`` and ``max_cost`` limit one evaluation; prices are per million tokens.
     """
 
     type: Literal["openai", "transformers"] = "openai"
@@ -67,10 +67,10 @@ class LlmConfig(ServedModelOptions, Limits):
         if self.type != "openai" or (self.base_url and is_loopback(self.base_url)):
             return None
         if not self.names_host:
-            return f"names no host; add `base_url: {DEFAULT_BASE_URL}`, or another one"
+            return f"has no host; add `base_url: {DEFAULT_BASE_URL}`, or another one"
         if not self.is_bounded:
             host = host_of(self.base_url or DEFAULT_BASE_URL)
-            return f"is at {host}: limit how much may be sent, by {LIMIT}"
+            return f"is at {host}: limit what may be sent, by {LIMIT}"
         return None
 
     def chat_model(self) -> ChatModel:

@@ -186,9 +186,9 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     base = source.parent if has_file else source
     blocks = Blocks(config, dataset, base)
     retrievers = blocks.retrievers
-    query_sets = {name: blocks.query_set(name, one) for name, one in config.query_sets.items()}
-    chunkings = {n: blocks.chunking(n, one) for n, one in blocks.given_chunkings.items()}
-    retrievers = {n: blocks.with_files(one, "retrievers", n) for n, one in retrievers.items()}
+    query_sets = {name: blocks.query_set(name, block) for name, block in config.query_sets.items()}
+    chunkings = {n: blocks.chunking(n, block) for n, block in blocks.given_chunkings.items()}
+    retrievers = {n: blocks.with_files(block, "retrievers", n) for n, block in retrievers.items()}
     questions = config.questions and blocks.questions(config.questions)
     log = _log(source, base, config.judgments_log)
     nuggets = base / (config.nuggets or "nuggets.jsonl")
@@ -199,10 +199,10 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     extra = tuple(metric for metric in metrics if metric.cutoff is not None)
     primary = blocks.primary(metrics)
     blocks.check_floors()
-    generators = {name: blocks.generator(name, one) for name, one in config.generators.items()}
+    generators = {name: blocks.generator(name, block) for name, block in config.generators.items()}
     answerers = {
-        name: blocks.answerer(name, one, has_labels=has_labels)
-        for name, one in config.answers.items()
+        name: blocks.answerer(name, block, has_labels=has_labels)
+        for name, block in config.answers.items()
     }
     baseline = config.baseline or next(iter(retrievers))
     check_known("retriever", baseline, retrievers, "baseline")
@@ -210,7 +210,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         check_known("retriever", name, retrievers, "checks", "drift", "far_below", name)
     listed = tuple(sorted(set(config.top_k)))
     top_k = tuple(sorted({*listed, *(m.cutoff for m in (*extra, primary) if m.cutoff is not None)}))
-    judges = {name: blocks.judge(name, one, max(top_k)) for name, one in config.judges.items()}
+    judges = {name: blocks.judge(name, block, max(top_k)) for name, block in config.judges.items()}
     statistics = config.statistics
     if questions and "cluster" not in statistics.model_fields_set:  # of one document: one cluster
         statistics = statistics.model_copy(update={"cluster": f"query.{SOURCE_DOCUMENT}"})

@@ -21,8 +21,8 @@ from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 
 LEVEL_RULE = (
-    "three levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> "
-    "reranked (of a base or fused one); what is reranked may be fused or reranked once more"
+    "there are three levels: base (bm25, embedding, ...) -> fused (rrf, "
+    "...) -> reranked (of a base or fused one); a reranked one may be fused or reranked once more"
 )
 
 
@@ -70,8 +70,8 @@ def _check_levels(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
         if _derivations(item, retrievers) >= MAX_DERIVED:
             raise KeyProblem(
                 place,
-                f"'{item}' is fused or reranked {MAX_DERIVED} times, which is the most; it cannot "
-                f"be the input of a {config.family} retriever",
+                f"'{item}' is fused or reranked {MAX_DERIVED} times, the maximum; it "
+                f"cannot be the input of a {config.family} retriever",
             )
 
 
@@ -87,13 +87,13 @@ def _check_all_candidates(name: str, retrievers: Mapping[str, RetrieverConfig]) 
             raise KeyProblem(("retrievers", name, "candidates"), problem)
         has_own = isinstance(read, ExternalRetriever)
         if has_own or getattr(read, "chunking", None) == UNCHUNKED:
-            problem = f"all chunks are not known: '{base}' has no chunking; give a number"
+            problem = f"the chunks of '{base}' are not known, as it has no chunking; give a number"
             raise KeyProblem(("retrievers", name, "candidates"), problem)
 
 
 def _bases(name: str, retrievers: Mapping[str, RetrieverConfig]) -> list[str]:
     names = retrievers[name].input_names
-    return [base for one in names for base in _bases(one, retrievers)] if names else [name]
+    return [base for source in names for base in _bases(source, retrievers)] if names else [name]
 
 
 def _level(name: str, retrievers: Mapping[str, RetrieverConfig]) -> int:
@@ -110,7 +110,7 @@ def reads_reranked(config: RetrieverConfig, retrievers: Mapping[str, RetrieverCo
 
 def _derivations(name: str, retrievers: Mapping[str, RetrieverConfig]) -> int:
     """Return how many fusions and rerankings lie between a retriever and its base ones."""
-    below = [_derivations(one, retrievers) for one in retrievers[name].input_names]
+    below = [_derivations(source, retrievers) for source in retrievers[name].input_names]
     return 1 + max(below) if below else 0
 
 
@@ -123,10 +123,10 @@ def _location(name: str, number: int | None, retrievers: Mapping[str, RetrieverC
 
 def tuned_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> frozenset[str]:
     """Return the fusions whose weights are chosen on dev, and what reads one of them."""
-    found = {name for name in retrievers if tune_of(retrievers[name]) is not None}
+    tuned = {name for name in retrievers if tune_of(retrievers[name]) is not None}
     for _ in range(MAX_DERIVED):
-        found |= {name for name, config in retrievers.items() if found & set(config.input_names)}
-    return frozenset(found)
+        tuned |= {name for name, config in retrievers.items() if tuned & set(config.input_names)}
+    return frozenset(tuned)
 
 
 def tune_of(config: RetrieverConfig) -> Tune | None:
@@ -159,16 +159,16 @@ def check_tuning(
             continue
         problem = None
         if reads_reranked(config, retrievers):
-            problem = "weights are tuned of base retrievers; of reranked ones give numbers"
+            problem = "only base retrievers can have tuned weights; give numbers for reranked ones"
         elif isinstance(config, FusedRetriever) and config.recency is not None:
-            problem = "weights are tuned by the fused scores alone; with recency give numbers"
+            problem = "weights cannot be tuned with recency; give numbers"
         elif not has_split:
             problem = (
                 "tuned weights are chosen on dev and reported on test; add the key `split`, such "
                 "as split: {dev: 0.5, seed: 0}"
             )
         elif not has_labels:
-            problem = "tuned weights need labels to be chosen by"
+            problem = "tuned weights need labels"
         if problem is not None:
             raise KeyProblem(("retrievers", name, "weights"), problem)
         if tune.metric is not None:
@@ -178,7 +178,7 @@ def check_tuning(
 def _check_metric(name: str, cutoffs: Collection[int], location: Location) -> None:
     try:
         metric = parse_metric(name)
-        refuse_lower_is_better(name, "weights are tuned to the highest value")
+        refuse_lower_is_better(name, "tuning needs a metric that is better when higher")
     except UsageError as error:
         raise KeyProblem(location, str(error)) from error
     if metric.measure in {"judged", *CONTEXT_MEASURES}:

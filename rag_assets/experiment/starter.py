@@ -16,11 +16,11 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 
 _RETRIEVERS = {
     "bm25": (
-        "Words in common: hard to beat where questions use the words of the documents.",
+        "Keyword search: hard to beat where questions use the words of the documents.",
         "{type: bm25, analyzer: auto, k1: 1.2, b: 0.75}",
     ),
     "minilm": (
-        "Likeness of meaning, by a small English model that needs no download.",
+        "Similarity of meaning, by a small English model that needs no download.",
         f"{{type: embedding, model: {DEFAULT_MODEL}}}",
     ),
     "hybrid": (
@@ -28,7 +28,7 @@ _RETRIEVERS = {
         "{type: rrf, inputs: [bm25, minilm], k: 60, candidates: 100}",
     ),
     "maxsim": (
-        "A second look at the first results; it cannot bring back what its input missed.",
+        "Reorders the first results; it cannot bring back what its input missed.",
         "{type: maxsim, input: hybrid, candidates: 20}",
     ),
 }
@@ -60,14 +60,14 @@ def starter_yaml(experiment: Experiment, path: str, data: DataSummary) -> str:
     return "\n".join(
         [
             f"# {data.documents} documents, {data.queries} queries, {data.judgments} judgments.",
-            "# `rag-assets plan` says what an evaluation of this file computes, and why.",
+            "# `rag-assets plan` shows what an evaluation of this file computes, and why.",
             f"dataset: {_flow(dataset)}",
             "",
             *_chunking(experiment),
             "",
             *_retrievers(data.unread),
             "",
-            "# Cut-offs: how many results a reader, or a language model, is given.",
+            "# Cut-offs: how many results a reader or a language model gets.",
             f"top_k: {_flow(list(experiment.top_k))}",
             "",
             *([] if data.queries else _NO_QUESTIONS),
@@ -78,8 +78,8 @@ def starter_yaml(experiment: Experiment, path: str, data: DataSummary) -> str:
 
 
 _NO_QUESTIONS = [
-    "# There are no questions yet. `rag-assets ask` shows what is found for one at once; an",
-    "# evaluation wants some in queries.jsonl, one a line, as the examples that stand there.",
+    "# There are no questions yet. `rag-assets ask` shows what is found for one; an",
+    "# evaluation needs some in queries.jsonl, one per line, like the examples in that file.",
 ]
 
 _NO_LABELS = [
@@ -89,7 +89,7 @@ _NO_LABELS = [
 
 
 def _chunking(experiment: Experiment) -> Iterator[str]:
-    yield "# How documents are cut. Several may stand here; the same labels score them all."
+    yield "# How documents are cut. You can list several; the same labels score them all."
     yield from _listed("Strategies", CHUNKING_TYPES)
     yield "chunking:"
     if experiment.dataset.default_chunking == "none":
@@ -97,7 +97,7 @@ def _chunking(experiment: Experiment) -> Iterator[str]:
     else:
         yield "  sections_200: {strategy: recursive, max_tokens: 200, overlap: 30}"
         yield "  # sections_400: {strategy: recursive, max_tokens: 400, overlap: 60}"
-        yield "  # Title and headings as a text of their own, by which a chunk is found too:"
+        yield "  # Also index title and headings as a separate text of each chunk:"
         yield "  # by_headings: {strategy: markdown, index_texts: [text, headings]}"
 
 
@@ -109,8 +109,8 @@ def _retrievers(unread: float) -> Iterator[str]:
             yield f"  # {why}"
             yield f"  {name}: {block}"
     if unread:
-        yield f"  # The default model does not know {unread:.0%} of the tokens here, so what needs"
-        yield "  # it is left out. Name a model that reads this language, and take the `#` away."
+        yield f"  # The default model does not know {unread:.0%} of the tokens here, so retrievers"
+        yield "  # that need it are left out. Name a model for this language, and remove the `#`."
         blocks = [(name, block) for name, (_, block) in _RETRIEVERS.items() if name != "bm25"]
         yield from (f"  # {name}: {block}" for name, block in blocks)
 
@@ -118,9 +118,9 @@ def _retrievers(unread: float) -> Iterator[str]:
 def _metrics(experiment: Experiment) -> Iterator[str]:
     yield from _listed("Metrics", MEASURES)
     yield f"metrics: {_flow(list(experiment.metrics))}"
-    yield "# What places retrievers, and what intervals and tests are of."
+    yield "# The metric that ranks retrievers, and that intervals and tests are for."
     yield f"primary: {experiment.primary}"
-    yield "# What the others are compared with."
+    yield "# The retriever that the others are compared with."
     yield f"baseline: {experiment.baseline}"
 
 

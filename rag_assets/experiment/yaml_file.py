@@ -125,7 +125,7 @@ def read_yaml(path: Path) -> YamlFile:
     """Read a YAML file whose top level is a mapping.
 
     Raises:
-        ConfigError: unreadable, too large, not YAML, not a mapping, or a key stands twice.
+        ConfigError: unreadable, too large, not YAML, not a mapping, or a key occurs twice.
     """
     try:
         with regular(path).open("rb") as stream:
@@ -169,7 +169,7 @@ def _index(
     """Note the line of every key and item below a node, with aliases written out.
 
     Raises:
-        ConfigError: there are more than people write, an anchor contains itself, or a key stands
+        ConfigError: there are more than people write, an anchor contains itself, or a key occurs
             twice.
     """
     line = node.start_mark.line + 1
@@ -188,7 +188,7 @@ def _index(
             key = _key(path, key_node)
             if (*at, key) in lines:
                 first = lines[(*at, key)]
-                problem = f"stands twice, first on line {first}"
+                problem = f"occurs twice, first on line {first}"
                 line = key_node.start_mark.line + 1
                 raise ConfigError(problem, file=path, line=line, key=dotted((*at, key)))
             lines[(*at, key)] = key_node.start_mark.line + 1
@@ -201,6 +201,6 @@ def _key(path: Path, node: yaml.Node) -> str:
         raise ConfigError("keys must be plain text", file=path, line=line)
     if node.tag not in _KEY_TAGS:
         kind = node.tag.rpartition(":")[2]
-        problem = f"the key {node.value} is read as {kind}; put it in quotes to make it a name"
+        problem = f"the key {node.value} is read as {kind}; quote it to make it a name"
         raise ConfigError(problem, file=path, line=line)
     return str(node.value)

@@ -114,8 +114,8 @@ def read_sheet(file: Path, items: Iterable[CorrectnessItem]) -> tuple[list[Answe
     def read(cells: Cells, place: Place) -> AnswerLabel:
         answer = by_id.get(cells["id"].strip())
         if answer is None:
-            problem = f"{shown(cells['id'])} is of no answer to a drawn question"
-            raise place.error(f"{problem}; the answers changed, write a new sheet", "id")
+            problem = f"{shown(cells['id'])} matches no answer to a drawn question"
+            raise place.error(f"{problem}; the answers have changed; write a new sheet", "id")
         if not is_shown_as(cells["answer"], answer.text):
             raise place.error(f"{shown(cells['answer'])} is not the stored answer", "answer")
         word = cells["correct"].strip().lower()

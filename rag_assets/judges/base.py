@@ -110,10 +110,10 @@ class Verdict(NamedTuple):
 
 
 class Judge(FileOptions):
-    """Of every judge ``judges`` says what it judges, all that the experiment has if absent.
+    """``judges`` sets what a judge judges (default: everything that the experiment has).
 
-    That is ``relevance`` of passages, and ``correctness`` of answers. ``depth`` is how many
-    passages of each run are judged.
+    These are ``relevance`` of passages and ``correctness`` of answers. ``depth`` is the number of
+    passages of each run that are judged.
     """
 
     type: str

@@ -53,7 +53,7 @@ JUDGED_CORRECT = "judged_correct"
 VERDICT, LABEL, OPEN = "verdict", "label", "open"
 
 ROGAN_GLADEN_NOTE = (
-    "until then by labels of other answers, as if the judge erred on these as on those"
+    "until then, labels of other answers are used, as if the judge made equal errors on them"
 )
 """What is said of an estimate that has no sample of its own."""
 
@@ -187,7 +187,7 @@ def same_answers(a: pa.Table, b: pa.Table, sample: Sample) -> Flags:
     """Return for each question of a sample whether two tables of :data:`JUDGED` agree on it."""
     answers = [dict(column_values(table, "query_id", "answer")) for table in (a, b)]
     ids = sample.counted.query_ids
-    pairs = [tuple(one.get(query_id) for one in answers) for query_id in ids]
+    pairs = [tuple(verdicts.get(query_id) for verdicts in answers) for query_id in ids]
     return np.array([before == after for before, after in pairs], dtype=np.bool_)
 
 
@@ -261,7 +261,7 @@ def _lacking(n_open: int, *, of_passages: bool) -> str:
     if not n_open and of_passages:
         return f"no passage of a drawn question is labelled; {sheet} draws some"
     if not n_open:
-        return f"no label of a drawn question; {sheet} draws some"
+        return f"no drawn question is labelled; {sheet} draws some"
     if of_passages:
         questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
         return f"{questions} a passage without a label; {sheet} asks for it"

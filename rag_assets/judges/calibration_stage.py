@@ -66,11 +66,11 @@ RATIOS = ("ndcg", "precision", "hit_rate", "mrr", "recall", "map")
 
 
 class AnswerLabels(Stage):
-    """What people said of answers."""
+    """Labels of answers, from people."""
 
     name = "answer_labels"
     schema = ANSWER_LABELS
-    row = "What people say of one answer to one question."
+    row = "One person's label for one answer to one question."
     group = "judges"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -122,7 +122,7 @@ class _Calibrated(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         labels = context.artifact(ANSWER_LABELS_KEY).table()
         questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
-        counting = counting_of(lambda one: context.artifact(one).table())
+        counting = counting_of(lambda key_read: context.artifact(key_read).table())
         drawn = list(samples(counting, questions, labelled_questions(labels)))
         tables = judged_tables(context, key["judge"])
         rows = [row for sample in drawn for row in self._rows(context, key, tables, sample)]
@@ -140,7 +140,7 @@ class _Calibrated(Stage):
 
 
 class CalibratedMeans(_Calibrated):
-    """A judge's means, calibrated with labels of people."""
+    """A judge's means, calibrated with labels from people."""
 
     name = "calibrated_means"
     schema = CALIBRATED_MEANS
@@ -159,7 +159,7 @@ class CalibratedMeans(_Calibrated):
 
 
 class CalibratedDifferences(_Calibrated):
-    """Differences of answerers by a judge, calibrated with labels of people."""
+    """Differences of answerers by a judge, calibrated with labels from people."""
 
     name = "calibrated_differences"
     schema = CALIBRATED_DIFFERENCES
@@ -175,7 +175,7 @@ class CalibratedDifferences(_Calibrated):
 
 
 class CalibratedRankings(Stage):
-    """Metrics of retrievers by a judge's verdicts, calibrated with labels of people."""
+    """Metrics of retrievers by a judge's verdicts, calibrated with labels from people."""
 
     name = "calibrated_rankings"
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
@@ -208,7 +208,7 @@ class CalibratedRankings(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment = context.experiment
-        counting = counting_of(lambda one: context.artifact(one).table())
+        counting = counting_of(lambda key_read: context.artifact(key_read).table())
         k = cutoff_of(experiment, key["judge"])
         passages = judged_passages(context, k)
         pool = label_pool(passages, sorted(row["query_id"] for row in counting), k)
@@ -251,7 +251,7 @@ def judged_pool(context: StageContext, facts: pa.Table, k: int) -> LabelPool:
 
 def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     """Return retriever -> its first ``k`` passages for each query: :data:`~.schemas.PASSAGES`."""
-    deep = [one for one in context.experiment.judged_cutoffs if one >= k]
+    deep = [cutoff for cutoff in context.experiment.judged_cutoffs if cutoff >= k]
     cutoff = min(deep) if deep else max(context.experiment.judged_cutoffs)
     tables = {}
     for name in context.experiment.retrievers:

@@ -78,7 +78,7 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json
 
 JUDGE_CHECKS_DIR = "judge_checks"
-_PLACES = {one.name: one.key for one in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
+_PLACES = {schema.name: schema.key for schema in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
 NO_LABELS = "no labels of people"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
 
@@ -142,7 +142,7 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> Row:
         for kind in kinds
     )
     if not circles and not any(was_tried):
-        raise NotEvaluated(f"nothing of judge {judge} could be tried: {NO_LABELS}, and no texts")
+        raise NotEvaluated(f"judge {judge} could not be tested: {NO_LABELS}, and no texts")
     check = {
         "judge": judge,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -299,7 +299,7 @@ def _highest(grades: Iterable[tuple[Place, int | None]]) -> dict[Place, int | No
     """Return the highest grade of each place; None where no passage of it has one."""
     highest: dict[Place, int | None] = {}
     for place, grade in grades:
-        of_place = [one for one in (highest.get(place), grade) if one is not None]
+        of_place = [value for value in (highest.get(place), grade) if value is not None]
         highest[place] = max(of_place, default=None)
     return highest
 

@@ -73,9 +73,9 @@ class RecordedVerdict(NamedTuple):
 
 
 class RecordedJudge(Judge):
-    """Verdicts read from ``path`` (relative to the YAML file), such as another one exported.
+    """Verdicts read from ``path`` (relative to the YAML file), such as exported ones.
 
-    What the file lacks, or holds of a text that was edited since, is missing and counted.
+    Verdicts that the file lacks, or has for a text that was edited since, are missing and counted.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("path",)
@@ -119,7 +119,7 @@ def read_recorded(path: Path) -> dict[tuple[str | int, ...], RecordedVerdict]:
     """Read a file of verdicts, by what they are of.
 
     Raises:
-        DataError: it cannot be read, has another form, or an item stands twice; names the file,
+        DataError: it cannot be read, has another form, or an item occurs twice; names the file,
             the line and the key.
     """
     records: dict[tuple[str | int, ...], RecordedVerdict] = {}
@@ -136,7 +136,7 @@ def _key_of(line: _Line, place: Place) -> tuple[str | int, ...]:
     if line.answer is not UNSET:
         return query_id, line.answer
     if line.document_id is UNSET:
-        raise place.error("is missing, and so is `answer`; give one of them", "document_id")
+        raise place.error("is missing, and so is `answer`; give one of the two", "document_id")
     if line.start is UNSET or line.end is UNSET:
         key = "start" if line.start is UNSET else "end"
         raise place.error("is missing; must be an integer from 0 on", key)
@@ -164,10 +164,11 @@ def _record(line: _Line, place: Place) -> RecordedVerdict:
 class WordsJudge(Judge):
     """Word overlap, for tests and as the floor that a real judge must pass.
 
-    The grade of a passage is which quarter of the question's different words it holds: 0 for less
-    than one quarter, 3 for three or more. An answer is right from ``right`` on, the best F1 of its
-    words and those of a right one. It sees no meaning: a negation, or another number, is one word
-    among many. ``language`` says how texts become words: ``cjk`` takes characters.
+    The grade of a passage is the quarter of the question's different words that it contains: 0 for
+    less than one quarter, 3 for three or more. An answer is right if the best F1 of its words and
+    those of a right one is at least ``right``. It does not see meaning: a negation or another
+    number is one word among many. ``language`` says how texts become words: ``cjk`` takes
+    characters.
     """
 
     type: Literal["words"]
@@ -179,7 +180,7 @@ class WordsJudge(Judge):
     ) -> Iterator[Verdict]:
         """Count the words of each item."""
         for item in items:
-            question, text, *golds = (words(one, self.language) for one in item.texts)
+            question, text, *golds = (words(text, self.language) for text in item.texts)
             if golds:
                 yield Verdict(int(max(token_f1(gold, text) for gold in golds) >= self.right))
             else:
@@ -203,11 +204,10 @@ _VERSION = re.compile(r"(?:[-@:](?:\d{4}-\d{2}-\d{2}|\d{8}|latest|free))+$")
 class LlmJudge(Judge):
     """A language model that is asked for a score, with its reasons before it.
 
-    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
-    ``relevance_prompt`` and ``correctness_prompt`` are prompt files in place of ours, with places
-    for ``question`` and ``passage``, or ``question``, ``golds`` and ``answer``; they must ask for a
-    last line ``##final score: n``. A reply without it is asked for once more, then the verdict is
-    missing.
+    ``llm`` names one of the experiment's ``llms`` (default: its ``llm``). ``relevance_prompt`` and
+    ``correctness_prompt`` are prompt files that replace ours, with places for ``question`` and
+    ``passage``, or ``question``, ``golds`` and ``answer``; they must ask for a last line ``##final
+    score: n``. A reply without it is requested once more; then the verdict is missing.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("relevance_prompt", "correctness_prompt")

@@ -132,7 +132,7 @@ def trials(kind: Kind, texts: Texts, n: int) -> list[Trial]:
         (SAME_TWICE, mixed, unchanged, nothing, True, True),
     ]
     if kind == RELEVANCE:
-        reason = "a passage that says the contrary is about the question all the same"
+        reason = "a passage that says the opposite is still about the question"
         untried = [Trial(name, (), True, False, reason) for name in ("negation", "numbers")]
         return [*(_trial(*plan, n) for plan in plans), *untried]
     without = "no right answer has a number"

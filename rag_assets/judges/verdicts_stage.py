@@ -70,7 +70,7 @@ class _VerdictsStage(Stage):
     group = "judges"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name, judge=one) for one in experiment.judges_of(self.kind)]
+        return [ArtifactKey.of(self.name, judge=judge) for judge in experiment.judges_of(self.kind)]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(type(experiment.judges[key["judge"]]))]
@@ -137,7 +137,7 @@ class RelevanceVerdicts(_VerdictsStage):
     name = "relevance_verdicts"
     kind, grade = RELEVANCE, "grade"
     schema = RELEVANCE_VERDICTS
-    row = "One text that a retriever hands over for one query: how relevant it is to this judge."
+    row = "One text that a retriever passes on for one query, and how relevant it is to this judge."
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = enumerate(experiment.retrievers)
@@ -158,12 +158,12 @@ class RelevanceVerdicts(_VerdictsStage):
 
 
 class AnswerVerdicts(_VerdictsStage):
-    """Which answers a judge takes for right."""
+    """The answers that a judge considers right or wrong."""
 
     name = "answer_verdicts"
     kind, grade = CORRECTNESS, "correct"
     schema = ANSWER_VERDICTS
-    row = "One answer to one question: whether this judge takes it for right."
+    row = "One answer to one question, and whether this judge considers it right."
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = enumerate(experiment.answer_cells)
@@ -191,7 +191,7 @@ def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]
         key = ArtifactKey.of(asset, judge=judge)
         if judge in context.experiment.judges_of(kind):
             if context.current(key) is None:
-                raise NotEvaluated(f"{key} is not up to date; run `rag-assets evaluate` first")
+                raise NotEvaluated(f"{key} is out of date; run `rag-assets evaluate` first")
             yield key
 
 
@@ -218,7 +218,7 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
     """
     questions = question_texts(context)
     facts = context.artifact(QUERY_FACTS_KEY).table()
-    golds = {one: tuple(texts) for one, texts in column_values(facts, "query_id", "answers")}
+    golds = {query: tuple(texts) for query, texts in column_values(facts, "query_id", "answers")}
     pairs = {
         (query_id, answer)
         for name in context.experiment.answer_cells
@@ -240,7 +240,7 @@ def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
 
 def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
     """Return what the judge of a partition of either stage is handed; its inputs are current."""
-    return [one for one in _items(context, key) if one.kind == RELEVANCE or one.text.strip()]
+    return [item for item in _items(context, key) if item.kind == RELEVANCE or item.text.strip()]
 
 
 def _items(context: StageContext, key: ArtifactKey) -> Sequence[Item]:
@@ -286,7 +286,7 @@ def _judged(
         "n_missing": n_missing,
         "n_unparsed": problems[UNPARSED],
         "notes": notes,
-        **asked_facts(sum(one.unanswered for one in verdicts), session.served_models),
+        **asked_facts(sum(verdict.unanswered for verdict in verdicts), session.served_models),
     }
 
 

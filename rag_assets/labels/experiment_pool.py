@@ -215,7 +215,7 @@ def sheet_text(
 def _passage(unit: PooledUnit, text: str) -> str:
     def rest(n_shown: int) -> str:
         where = f"characters {unit.start + n_shown}-{unit.end} of the document"
-        return f"\n[... a cell takes no more: read on at {where}]"
+        return f"\n[... the cell is full: continue at {where}]"
 
     return fitting(text[unit.start : unit.end], rest)
 
@@ -268,7 +268,7 @@ def read_sheet(
         unit = PooledUnit(cells["query_id"], cells["document_id"], start, end)
         if items is not None and unit not in items:
             problem = "is not a passage in the sample of this experiment"
-            hint = "was the sheet edited, or is it of another sample?"
+            hint = "was the sheet edited, or does it belong to another sample?"
             raise place.error(f"{shown(cells['text'])} {problem}; {hint}", "text")
         evidence = _copied(cells, unit, text[start:end], grade, place)
         source = POOL if items is None else PERSON
@@ -296,11 +296,11 @@ def _copied(
     lines = "(?:\r\n|\r|\n)".join(map(re.escape, re.split("\r\n|\r|\n", copied)))
     spans = [match.span() for match in re.finditer(lines, passage)]
     if len(spans) != 1:
-        how = f"stands in the text {len(spans)} times" if spans else "is not in the text"
-        problem = f"{shown(copied)} {how}; copy a part of the text that is there once"
+        how = f"occurs in the text {len(spans)} times" if spans else "is not in the text"
+        problem = f"{shown(copied)} {how}; copy a part of the text that occurs only once"
         raise place.error(problem, EVIDENCE)
     if not grade:
-        raise place.error("belongs to a grade from 1 on, not to 0", EVIDENCE)
+        raise place.error("needs a grade of 1 or more, not 0", EVIDENCE)
     return ((unit.start + spans[0][0], unit.start + spans[0][1]),)
 
 
@@ -333,7 +333,7 @@ def new_judgments(
             )
             who = f" by {shown(line.by)}" if line.by else ""
             problem = f"is {given}, but the log has {logged}{who} for this passage"
-            hint = "empty the cell, or undo that on the page"
+            hint = "empty the cell, or undo the grade on the page"
             problems.append(place.error(f"{problem}; {hint}", GRADE))
         elif answer.evidence and answer.evidence != line.evidence:
             new.append(answer)

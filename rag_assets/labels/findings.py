@@ -135,9 +135,9 @@ def queries_without_relevant(qrels: pa.Table, queries: pa.Table) -> list[Finding
     for query_id in queries.column("query_id").to_pylist():
         if query_id not in explained:
             message = (
-                "has only grades of 0; it is counted as unanswerable and enters no mean"
+                "has only grades of 0; it counts as unanswerable and is in no mean"
                 if query_id in judged
-                else "has no judgment; it is without labels and enters no mean"
+                else "has no judgment; it is in no mean"
             )
             findings.append(Finding(WARNING, UNANSWERABLE, message, query_id))
     return findings
@@ -174,7 +174,7 @@ def _filter_findings(
             allowed = allowed_names(name, sorted(matching.names))
             problems.append((severity, f"no document has the field {allowed}"))
     if fields and not problems and not matching.of(fields):
-        problems.append((WARNING, "no document has all that the filter asks for"))
+        problems.append((WARNING, "no document matches the whole filter"))
     return [Finding(level, FILTER, message, query_id) for level, message in problems]
 
 
@@ -190,8 +190,8 @@ def unreachable_evidence(relevant_units: Mapping[str, pa.Table], qrels: pa.Table
     for chunking, table in relevant_units.items():
         missed = pc.and_(pc.is_null(table.column("unit_id")), pc.greater(table.column("grade"), 0))
         message = (
-            f"no chunk of chunking '{chunking}' holds half of the evidence or lies half in it; it "
-            "stays in R and cannot be found"
+            f"no chunk of chunking '{chunking}' contains half of the evidence or lies half "
+            "inside it; it counts in R but cannot be found"
         )
         for row in table.filter(missed).to_pylist():
             key = (row["query_id"], row["evidence_id"])

@@ -159,7 +159,7 @@ def _user(line: _Line, place: Place) -> str | None:
     if line.user is UNSET:
         return None
     if line.count is not UNSET:
-        raise place.error("comes with a `user`, and a user votes once; give one of them", "count")
+        raise place.error("cannot be given together with `user`, who votes only once", "count")
     return checked_id(line.user, place, "user")
 
 

@@ -279,7 +279,7 @@ def marked_queries(read: Read, marks: Mapping[str, QuestionMark], file: Path) ->
     changed = pa.Table.from_pylist(rows, read.table.schema)
     remaining = changed.filter(pc.invert(pc.is_in(changed["query_id"], out)))
     if rows and not remaining.num_rows:
-        raise DataError("leaves every question out; none is left to ask", file=file)
+        raise DataError("leaves out every question; none is left to ask", file=file)
     notes = list(read.notes)
     n_gone = len(rows) - remaining.num_rows
     if n_gone:

@@ -39,7 +39,7 @@ QUESTIONS = TableSchema(
     document_id=Column(TEXT, "the document of the chunk"),
     start=Column(COUNT, "first character of the chunk in the document's text"),
     end=Column(COUNT, "character after its last one"),
-    source=Column(TEXT, "model and prompt that it is from, as my-model questions/1"),
+    source=Column(TEXT, "model and prompt that wrote it, such as my-model questions/1"),
 )
 
 TAG = "generated"
@@ -91,7 +91,7 @@ def authors_note(queries: pa.Table) -> str | None:
     n = authors.total()
     return (
         f"{n} of {queries.num_rows} questions and their labels were written by a model, not by "
-        f"people: {models}; such questions are easier than those of people"
+        f"people: {models}; such questions are easier than questions from people"
     )
 
 
@@ -153,7 +153,7 @@ def _question(cells: Cells, place: Place, texts: Mapping[str, str]) -> dict[str,
         raise place.error(f"{shown(document_id)} is not one of the documents", "document_id")
     start, end = (whole_number(cells, name, place) for name in ("start", "end"))
     if not _is_quoted(texts[document_id][start:end], cells["quote"]):
-        problem = f"is not what {shown(document_id)} says from {start} to {end} (any more)"
+        problem = f"is not the text of {shown(document_id)} from {start} to {end} (any more)"
         raise place.error(problem, "quote")
     if not text:
         raise place.error("is blank; write no under keep to drop it", "question")
@@ -220,14 +220,14 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 class QuestionOptions(FileOptions):
     """Questions that a language model writes from chunks, each with the span of its chunk as label.
 
-    They take the place of the dataset's queries and labels. ``chunking`` says whose chunks, where
-    there are several; ``llm`` names one of ``llms``, without it it is the experiment's ``llm``.
-    A chunk is asked about where its text has ``min_characters`` to ``max_characters``. Of these at
-    most ``chunks`` are drawn, by hashes of their ids and ``seed``. With ``spread: document`` every
-    document, with ``heading`` every heading of a document, has one chunk drawn before any has two.
-    ``n`` questions are asked for of each chunk. ``language`` is said to the model as it stands;
-    ``template`` is a prompt file in place of ours. Questions are dropped by ``min_words``,
-    ``max_copied`` and ``near_duplicate``. ``rag-assets generate`` asks the same.
+    They replace the queries and labels of the dataset. ``chunking`` names the chunks to use if
+    there are several chunkings; ``llm`` names one of ``llms`` (default: the experiment's ``llm``).
+    Chunks whose text has ``min_characters`` to ``max_characters`` are used. At most ``chunks`` of
+    these are drawn, by hashes of their ids and ``seed``. With ``spread: document``, every document
+    has one chunk drawn before any has two; with ``heading``, every heading of a document does.
+    ``n`` is the number of questions for each chunk. ``language`` goes into the prompt unchanged;
+    ``template`` is a prompt file that replaces ours. Questions are dropped by ``min_words``,
+    ``max_copied`` and ``near_duplicate``. ``rag-assets generate`` sends the same requests.
     """
 
     file_options: ClassVar[tuple[str, ...]] = ("template",)
@@ -254,7 +254,7 @@ class QuestionOptions(FileOptions):
             problem = f"must be at least min_characters, {self.min_characters}"
             raise ValueError(f"max_characters {self.max_characters} {problem}")
         if self.spread is not None and self.chunks is None:
-            raise ValueError("spread says which `chunks` are drawn; say how many")
+            raise ValueError("spread sets which `chunks` are drawn; give their number too")
         return self
 
     def recipe_options(self) -> Mapping[str, Any]:

@@ -327,5 +327,5 @@ def _notes(generated: GeneratedQuestions) -> list[str]:
 
 def _options(experiment: Experiment) -> QuestionOptions:
     if experiment.questions is None:
-        raise TypeError(f"{experiment.name} asks for no questions")
+        raise TypeError(f"{experiment.name} generates no questions")
     return experiment.questions

@@ -89,7 +89,7 @@ class CsvSheet:
                 about, answer = parts(row)
                 first, where = rows.setdefault(about, (row, place))
                 if parts(first)[1] != answer:
-                    problem = f"says something else than line {where.line} on the same"
+                    problem = f"contradicts line {where.line}"
                     raise place.error(problem, self.answer[-1])
             except DataError as error:
                 problems.append(error)
@@ -121,7 +121,7 @@ def shown_span(cells: Cells, key: str, text: str, place: Place) -> tuple[int, in
     start, end = whole_number(cells, "start", place), whole_number(cells, "end", place)
     if start > end or end > len(text) or not is_shown_as(cells[key], text[start:end]):
         problem = (
-            f"{shown(cells[key])} is not what stands at characters {start}-{end} of "
+            f"{shown(cells[key])} is not the text at characters {start}-{end} of "
             f"{shown(cells['document_id'])}; the document changed, or the sheet was edited"
         )
         raise place.error(problem, key)

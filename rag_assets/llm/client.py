@@ -148,8 +148,8 @@ def passages_block(texts: Sequence[str], nonce: str) -> str:
         one alone.
     """
     mark = passages_mark(texts, nonce)
-    shown = [f"<{mark}> [{number}]\n{text}\n" for number, text in enumerate(texts, start=1)]
-    return "".join([*shown, f"<{mark}> end"])
+    passages = [f"<{mark}> [{number}]\n{text}\n" for number, text in enumerate(texts, start=1)]
+    return "".join([*passages, f"<{mark}> end"])
 
 
 def passages_mark(texts: Sequence[str], nonce: str) -> str:
@@ -234,11 +234,11 @@ def read_template(path: Path, needed: Iterable[str], allowed: Iterable[str]) -> 
     template = Template(path.stem, version[1], _messages(lines, path))
     required, optional = frozenset(needed), frozenset(allowed)
     for name in sorted(required - template.places):
-        problem = "the prompt has no place for it; write {" + name + "}"
+        problem = "the prompt does not use it; write {" + name + "}"
         raise ConfigError(problem, file=path, key=name)
     for name in sorted(template.places - required - optional):
         names = ", ".join(sorted(required | optional))
-        raise ConfigError(f"nothing fills this place; allowed: {names}", file=path, key=name)
+        raise ConfigError(f"unknown placeholder; allowed: {names}", file=path, key=name)
     return template
 
 

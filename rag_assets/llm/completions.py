@@ -42,7 +42,7 @@ class BudgetReached(RagAssetsError):
 
 
 class Limits(Options):
-    """What may be spent on a language model; prices are money a million tokens."""
+    """Limits of what a language model may cost; prices are per million tokens."""
 
     max_calls: Annotated[int, Field(ge=0, strict=True)] | None = None
     max_cost: Annotated[Number, Field(ge=0)] | None = None
@@ -119,8 +119,8 @@ class Budget:
         limit = f"max_calls {limits.max_calls}" if out_of_calls else f"max_cost {limits.max_cost}"
         spent = f"{self.calls} calls" + (f", cost {self.cost:.4g}" if limits.priced else "")
         return BudgetReached(
-            f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are there "
-            f"and kept, {missing} are missing; run again to ask only for those, or raise the limit"
+            f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are "
+            f"stored, {missing} are missing; run again to ask only for those, or raise the limit"
         )
 
 
@@ -167,14 +167,14 @@ class CallLimit:
                     return n_pieces
                 raise BudgetReached(
                     f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
-                    "requests); answers are stored, run again to get only the rest, or raise the "
-                    "limit"
+                    "requests); the answers are stored; run again to get the rest, "
+                    "or raise the limit"
                 )
             self._calls += n_requests
         return len(works)
 
 
-def taken(
+def times_and_cost(
     answers: Mapping[str, Sequence[Completion]], limits: Limits
 ) -> tuple[dict[str, float], float | None]:
     """Return query id -> what its answers took when they were given, and what a query costs.

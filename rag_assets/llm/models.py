@@ -242,15 +242,15 @@ def generated(
     import torch
 
     started = time.perf_counter()
-    asked = _tokens(tokenizer, request).to(model.device)
-    n_asked = int(asked["input_ids"].shape[1])
+    tokens = _tokens(tokenizer, request).to(model.device)
+    n_asked = int(tokens["input_ids"].shape[1])
     is_encoder_decoder = bool(model.config.is_encoder_decoder)
     positions = getattr(model.config, "max_position_embeddings", None)
     longest = max(n_asked, request.max_tokens)
     needed = longest if is_encoder_decoder else n_asked + request.max_tokens
     if positions is not None and needed > positions:
         needs = f"{n_asked} tokens and {request.max_tokens} of the answer"
-        return Failed(f"{needs} do not fit into the model's {positions}")
+        return Failed(f"{needs} do not fit in the model's {positions}")
     is_drawn = bool(request.temperature)
     sampling = {"temperature": request.temperature, "top_k": 0} if is_drawn else {}
     devices = [model.device] if model.device.type == "cuda" else []
@@ -258,8 +258,8 @@ def generated(
         if request.seed is not None:
             torch.manual_seed(request.seed)
         rows = model.generate(
-            input_ids=asked["input_ids"],
-            attention_mask=asked["attention_mask"],
+            input_ids=tokens["input_ids"],
+            attention_mask=tokens["attention_mask"],
             max_new_tokens=request.max_tokens,
             do_sample=is_drawn,
             num_beams=beams,

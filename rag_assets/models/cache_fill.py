@@ -112,8 +112,8 @@ class ValueCache:
             if content.shape[1:] != values.shape[1:]:
                 sizes = f"{values.shape[1]} and of {content.shape[1]} dimensions"
                 raise StoreError(
-                    f"{self.folder} holds vectors of {sizes}, of one model; remove this folder, "
-                    "and they are computed again"
+                    f"{self.folder} holds vectors of {sizes}, of one model; remove this "
+                    "folder to compute them again"
                 )
             values[hits.asked] = content[hits.rows]
             is_known[hits.asked] = True

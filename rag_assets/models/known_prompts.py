@@ -78,12 +78,12 @@ class Prompts(NamedTuple):
     @property
     def note(self) -> str | None:
         """What is to be said; None where the experiment itself says it, or there is no prompt."""
-        told = [
+        parts = [
             f"'{self.texts[kind]}' before every {kind} ({_NAMES[self.sources[kind]]})"
             for kind in KINDS
             if self.texts[kind] and self.sources[kind] in _NAMES
         ]
-        return f"prompts: {', '.join(told)}".replace("\n", "\\n") if told else None
+        return f"prompts: {', '.join(parts)}".replace("\n", "\\n") if parts else None
 
     def warning(self, model: str, kinds: Sequence[Kind] = KINDS) -> str | None:
         """Return that the model runs without a prompt that it was trained with; None: it does not.
@@ -92,13 +92,13 @@ class Prompts(NamedTuple):
             model: its name in the experiment.
             kinds: of texts that it reads.
         """
-        known, texts = self.known, self.texts
-        missing = [kind for kind in kinds if known and getattr(known, kind) and not texts[kind]]
-        if known is None or not missing:
+        entry, texts = self.known, self.texts
+        missing = [kind for kind in kinds if entry and getattr(entry, kind) and not texts[kind]]
+        if entry is None or not missing:
             return None
-        told = " and ".join(f"{getattr(known, kind)!r} before every {kind}" for kind in missing)
+        gaps = " and ".join(f"{getattr(entry, kind)!r} before every {kind}" for kind in missing)
         keys = " and ".join(f"{kind}_prompt" for kind in missing)
-        return f"model '{model}' ({known.family}) was trained with {told}; give it as {keys}"
+        return f"model '{model}' ({entry.family}) was trained with {gaps}; give it as {keys}"
 
 
 _NAMES = {"model": "the model's own configuration", "table": "the table of known models"}
@@ -107,7 +107,7 @@ _NAMES = {"model": "the model's own configuration", "table": "the table of known
 def known_model(name: str) -> KnownModel | None:
     """Return the line of the table for a model of this name; None: it is not there."""
     last = name.rstrip("/").rpartition("/")[2].lower()
-    return next((known for pattern, known in _TABLE if re.fullmatch(pattern, last)), None)
+    return next((entry for pattern, entry in _TABLE if re.fullmatch(pattern, last)), None)
 
 
 def prompts_of(model: str, query: str | None, document: str | None) -> Prompts:
@@ -123,21 +123,21 @@ def prompts_of(model: str, query: str | None, document: str | None) -> Prompts:
     """
     folder = resolve_model(model).path
     own_name = json_object(folder / "config.json").get("_name_or_path")
-    known = known_model(model) or known_model(str(own_name or ""))
+    entry = known_model(model) or known_model(str(own_name or ""))
     declared = {kind: declared_prompt(folder, kind) for kind in KINDS}
     given = {"query": query, "document": document}
     texts: dict[Kind, str] = {}
     sources: dict[Kind, str] = {}
     for kind in KINDS:
-        own = given[kind]
-        table = getattr(known, kind) if known else ""
-        if own is not None:
-            texts[kind], sources[kind] = own, "experiment"
+        text = given[kind]
+        table = getattr(entry, kind) if entry else ""
+        if text is not None:
+            texts[kind], sources[kind] = text, "experiment"
         elif any(declared.values()):
             texts[kind], sources[kind] = declared[kind], "model"
         else:
             texts[kind], sources[kind] = table, "table" if table else "none"
-    return Prompts(texts, sources, known)
+    return Prompts(texts, sources, entry)
 
 
 def served_prompts(model: str, query: str, document: str) -> Prompts:

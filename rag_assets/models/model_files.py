@@ -135,7 +135,7 @@ def _model_sha256(folder: Path, _: tuple[State, ...]) -> str:
     parts = module_folders(folder)
     has_weights = [any(part.glob("*.safetensors")) for part in parts]
     for part, has_some in zip(parts, has_weights, strict=True):
-        pickles = sorted(file.name for one in PICKLED_WEIGHTS for file in part.glob(one))
+        pickles = sorted(file.name for pattern in PICKLED_WEIGHTS for file in part.glob(pattern))
         if pickles and not has_some:
             raise ModelUnavailable(
                 f"{part} holds its weights as a pickle only ({pickles[0]}), which can run code; "

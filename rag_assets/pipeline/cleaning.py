@@ -194,7 +194,7 @@ def removable(
     """
     now = now or datetime.now(UTC)
     store = settings.store
-    kept: Names = {}
+    needed: Names = {}
     gone: Names = {}
     outdated: set[Path] = set()
     for root, evaluation in _snapshots(store):
@@ -205,7 +205,7 @@ def removable(
             outdated.add(snapshot_file(root, evaluation.evaluation_id))
             _add_names(gone, store, evaluation)
         else:
-            _add_names(kept, store, evaluation)
+            _add_names(needed, store, evaluation)
     garbage: list[Item] = []
     for item in items(settings):
         written = datetime.fromtimestamp(item.modified / 1e9, UTC)
@@ -214,7 +214,7 @@ def removable(
         elif item.kind == CACHE and cache_age is not None and written < now - cache_age:
             kind = f"{CACHE}/{item.path.relative_to(store).parts[1]}"
             garbage.append(replace(item, kind=kind, reason="older"))
-        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or _named_by(kept, item):
+        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or _named_by(needed, item):
             continue
         elif owners := _named_by(gone, item):
             by = ", ".join(sorted(owners))

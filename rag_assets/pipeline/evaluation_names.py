@@ -199,8 +199,8 @@ class EvaluationNames:
             evaluation = self.find(name)
             if not evaluation.complete:
                 raise UsageError(
-                    f"evaluation {evaluation.evaluation_id} is not complete, so nothing can be "
-                    "compared with all of it; evaluate all retrievers and pin that"
+                    f"evaluation {evaluation.evaluation_id} is incomplete, so not everything "
+                    "can be compared with it; evaluate all retrievers, then pin that evaluation"
                 )
             anchor = self.root / ANCHOR
             before = pointer_text(anchor.read_bytes()) if anchor.is_file() else None
@@ -209,8 +209,8 @@ class EvaluationNames:
                 pinned = pointer_text(there)
                 if pinned not in (None, before, evaluation.evaluation_id):
                     raise StoreError(
-                        f"{self.root.name}: another machine has just made {pinned} the anchor; to "
-                        "replace it, run the command again"
+                        f"{self.root.name}: another machine has just pinned {pinned} as "
+                        "the anchor; to replace it, run the command again"
                     )
                 return evaluation.evaluation_id
 
@@ -230,7 +230,7 @@ class EvaluationNames:
         if name == PREVIOUS:
             latest = read_current(self.root).evaluation_id
             complete = self.history().ids(complete=True)
-            earlier = [one for one in complete if one < latest and one in stored]
+            earlier = [old_id for old_id in complete if old_id < latest and old_id in stored]
             if not earlier:
                 raise NotEvaluated(f"{experiment} has no complete evaluation before {latest}")
             return earlier[-1]
@@ -240,7 +240,7 @@ class EvaluationNames:
                 remedy = "`rag-assets anchor PATH` pins an evaluation"
                 raise NotEvaluated(f"{experiment} has no anchor; {remedy}")
             return pinned
-        fitting = [one for one in stored if one.startswith(name) or one.endswith(name)]
+        fitting = [old_id for old_id in stored if old_id.startswith(name) or old_id.endswith(name)]
         if name in stored or len(fitting) == 1:
             return name if name in stored else fitting[0]
         if fitting:
@@ -248,10 +248,10 @@ class EvaluationNames:
             candidates = ", ".join(fitting[-MAX_IDS:])
             raise UsageError(f"'{name}' fits {len(fitting)} evaluations: {candidates}{more}")
         cleaned = self.history().ids() if self.root.is_dir() else []
-        if any(one.startswith(name) or one.endswith(name) for one in cleaned):
+        if any(old_id.startswith(name) or old_id.endswith(name) for old_id in cleaned):
             raise UsageError(
-                f"the snapshot of evaluation '{name}' was cleaned away; its means are in "
-                "`rag-assets history`, but its queries cannot be compared any more"
+                f"the snapshot of evaluation '{name}' was cleaned away; `rag-assets "
+                "history` still has its means, but its queries can no longer be compared"
             )
         newest = ", ".join(stored[-MAX_IDS:]) or "none"
         allowed = f"{', '.join(NAMES)}, or the beginning or end of an id; newest: {newest}"

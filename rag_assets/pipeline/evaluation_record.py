@@ -108,11 +108,11 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     config = experiment.config
     blocks = {
         "judge": experiment.judge,
-        "chunking": {name: _chunking(one) for name, one in experiment.chunkings.items()},
-        "query_sets": {n: _dumped(one, {"path"}) for n, one in experiment.query_sets.items()},
+        "chunking": {name: _chunking(part) for name, part in experiment.chunkings.items()},
+        "query_sets": {n: _dumped(part, {"path"}) for n, part in experiment.query_sets.items()},
         "llm": _dumped(config.llm) if config.llm is not None else None,
-        **({"llms": {n: _dumped(one) for n, one in config.llms.items()}} if config.llms else {}),
-        "retrievers": {name: _retriever(one) for name, one in experiment.retrievers.items()},
+        **({"llms": {n: _dumped(part) for n, part in config.llms.items()}} if config.llms else {}),
+        "retrievers": {name: _retriever(part) for name, part in experiment.retrievers.items()},
         "top_k": list(experiment.top_k),
         "metrics": [*experiment.metrics, *map(str, experiment.extra_metrics)],
         "primary": str(experiment.primary),
@@ -128,21 +128,21 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
         blocks["questions"] = _without_files(experiment.questions)
     if experiment.answerers:
         generators = experiment.generators.items()
-        blocks["generators"] = {name: _without_files(one) for name, one in generators}
-        blocks["answers"] = {name: _dumped(one) for name, one in experiment.answerers.items()}
+        blocks["generators"] = {name: _without_files(part) for name, part in generators}
+        blocks["answers"] = {name: _dumped(part) for name, part in experiment.answerers.items()}
         blocks["answer_metrics"] = _dumped(config.answer_metrics)
     if experiment.online is not None:
         blocks["online"] = _without_files(experiment.online)
     if experiment.judges:
-        blocks["judges"] = {name: _without_files(one) for name, one in experiment.judges.items()}
+        blocks["judges"] = {name: _without_files(part) for name, part in experiment.judges.items()}
     return {name: _without_credentials(value) for name, value in blocks.items()}
 
 
 def _chunking(options: ChunkingConfig) -> dict[str, Any]:
     """Return how documents are cut, and by which texts chunks are found where that is said."""
     texts = options.index_texts
-    said = {} if texts is None else {"index_texts": [_without_files(one) for one in texts]}
-    return {**_dumped(options), **said}
+    block = {} if texts is None else {"index_texts": [_without_files(text) for text in texts]}
+    return {**_dumped(options), **block}
 
 
 def _retriever(options: Retriever) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def _without_files(options: FileOptions) -> dict[str, Any]:
 def _without_credentials(value: Any) -> Any:  # noqa: ANN401 (any JSON)
     """Cut user, password and query out of every address."""
     if isinstance(value, Mapping):
-        return {name: _without_credentials(one) for name, one in value.items()}
+        return {name: _without_credentials(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_without_credentials(one) for one in value]
+        return [_without_credentials(part) for part in value]
     address = _ADDRESS.match(value) if isinstance(value, str) else None
     return f"{address['scheme']}{address['place']}" if address else value
 

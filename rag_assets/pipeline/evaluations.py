@@ -178,7 +178,7 @@ def pointed(pointer: Path) -> str | None:
             CURRENT: "`rag-assets evaluate PATH` writes it again",
             ANCHOR: "`rag-assets anchor PATH` pins an evaluation again",
         }
-        raise StoreError(f"{pointer}: is damaged, it holds no id; {remedy[pointer.name]}")
+        raise StoreError(f"{pointer}: is damaged, it has no id; {remedy[pointer.name]}")
     return evaluation_id
 
 
@@ -206,9 +206,9 @@ def fetch_evaluation(settings: StoreSettings, name: str, evaluation_id: str) -> 
     remote = settings.remote
     entries = list(named_entries(snapshot_file(settings.store / name, evaluation_id)))
     if remote is not None and entries:
-        paths = (settings.store / one["path"] for one in entries if one["asset"] != RANKINGS)
+        paths = (settings.store / entry["path"] for entry in entries if entry["asset"] != RANKINGS)
         remote.fetch_entries(paths)
-        remote.fetch("measurements", {one["fingerprint"][:16] for one in entries})
+        remote.fetch("measurements", {entry["fingerprint"][:16] for entry in entries})
 
 
 def named_entries(snapshot: Path) -> Iterator[dict[str, Any]]:
@@ -234,7 +234,7 @@ def read_evaluation(file: Path) -> Evaluation:
         source = shlex.quote(str(data["source"]))
         if data["schema_version"] != SCHEMA_VERSION:
             version = data["schema_version"]
-            raise ValueError(f"schema version {version}, this program writes {SCHEMA_VERSION}")
+            raise ValueError(f"schema version {version}, this program uses {SCHEMA_VERSION}")
         if data.pop(CHECKSUM, None) not in (None, fingerprint(data)):  # older ones have none
             raise ValueError("it is damaged")
         return msgspec.convert(data, Evaluation)

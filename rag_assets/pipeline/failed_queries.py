@@ -34,7 +34,7 @@ def left_open(pipeline: Pipeline, asset: str) -> dict[str, int]:
     """
     keys = STAGES[asset].keys(pipeline.experiment)
     current = {key.partition[0][1]: pipeline.current(key) for key in keys}
-    open_in = {n: one.manifest.facts.get(UNANSWERED, 0) for n, one in current.items() if one}
+    open_in = {n: run.manifest.facts.get(UNANSWERED, 0) for n, run in current.items() if run}
     return {name: n_open for name, n_open in open_in.items() if n_open}
 
 
@@ -56,7 +56,7 @@ def unfinished(pipeline: Pipeline, retrievers: Iterable[str]) -> dict[str, set[s
 def read_by(experiment: Experiment, retriever: str) -> list[str]:
     """Return a retriever, and all that it fuses or reranks."""
     inputs = experiment.inputs(retriever)
-    return [retriever, *(name for one in inputs for name in read_by(experiment, one))]
+    return [retriever, *(name for source in inputs for name in read_by(experiment, source))]
 
 
 def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:

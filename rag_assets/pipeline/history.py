@@ -104,7 +104,7 @@ def history_table(root: Path, evaluations: Iterable[Evaluation]) -> pa.Table:
     Raises:
         StoreError: an artifact is damaged.
     """
-    rows = [canonical_json(_row(StoredEvaluation(root, one))) for one in evaluations]
+    rows = [canonical_json(_row(StoredEvaluation(root, evaluation))) for evaluation in evaluations]
     if not rows:
         return HISTORY.empty()
     # As JSON: for Python lists pyarrow imports pandas, a tenth of an evaluation without changes.
@@ -175,7 +175,7 @@ def _retrievers(stored: StoredEvaluation) -> Iterator[Row]:
             "type": options.get("type"),
             "configuration": canonical_json(options),
             "model": options.get("model"),
-            "model_revision": next((str(one) for one in revisions if one is not None), None),
+            "model_revision": next((str(value) for value in revisions if value is not None), None),
             "versions": canonical_json(versions),
         }
 
@@ -225,7 +225,7 @@ def _answers(stored: StoredEvaluation) -> Iterator[Row]:
 
 
 def _judged(stored: StoredEvaluation) -> Iterator[Row]:
-    for entry in [one for asset in _CALIBRATED for one in stored.evaluation.entries_of(asset)]:
+    for entry in [cell for asset in _CALIBRATED for cell in stored.evaluation.entries_of(asset)]:
         judge = entry.partition["judge"]
         print_of_judge = recorded_judge(stored, judge, _CALIBRATED[entry.asset])
         if print_of_judge is None or not stored.exists(entry):
@@ -331,10 +331,10 @@ class History:
         The oldest first, up to ``until``. Most evaluations of a night change nothing.
         """
         columns = self._files.table(("evaluation_id", *STATE)).columns
-        ids, *said = (column.to_pylist() for column in columns)
+        ids, *values = (column.to_pylist() for column in columns)
         states: list[str] = []
         before: tuple[Any, ...] | None = None
-        for name, *state in zip(ids, *said, strict=True):
+        for name, *state in zip(ids, *values, strict=True):
             if name <= until and tuple(state) != before:
                 states.append(name)
                 before = tuple(state)

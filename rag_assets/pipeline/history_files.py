@@ -85,9 +85,9 @@ class HistoryFiles:
         others = {*table["schema_version"].to_pylist()} - {SCHEMA_VERSION}
         if others:
             raise StoreError(
-                f"{self.folder}: schema version {others.pop()}, this program writes "
-                f"{SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` makes the rows "
-                "of all evaluations with a snapshot again"
+                f"{self.folder}: schema version {others.pop()}, this program "
+                f"uses {SCHEMA_VERSION}; move the folder away: `rag-assets history PATH` then "
+                "rebuilds the rows of all evaluations with a snapshot"
             )
         return {*table["evaluation_id"].to_pylist()}
 
@@ -153,7 +153,7 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
         what = " ".join(str(error).split())
         raise StoreError(
             f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
-            f"makes the rows of the evaluations that are still there again"
+            "rebuilds the rows of the evaluations that still exist"
         ) from error
 
 

@@ -302,8 +302,9 @@ class Pipeline:
         artifact = self.current(key)
         if artifact is None:
             raise MissingArtifact(
-                f"{key} is not in the store for the present files and configuration; "
-                f"materialize it first, or run `rag-assets evaluate {self.experiment.source}`"
+                f"{key} is not in the store for the current files and "
+                "configuration; materialize it first, or run `rag-assets evaluate "
+                f"{self.experiment.source}`"
             )
         return artifact
 
@@ -373,7 +374,7 @@ class Pipeline:
         for key, product in stage.compute(self, keys):
             recipe = self.recipe(key)
             if recipe is None:
-                raise MissingArtifact(f"an input of {key} vanished while it was computed")
+                raise MissingArtifact(f"an input of {key} was removed while it was computed")
             artifact = self._write(stage, product, recipe)
             manifest = artifact.manifest
             self.n_computed += 1

@@ -178,7 +178,7 @@ def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Re
     asked = asked_by(experiment, key)
     if asked is None or asked[1].revision != ALWAYS:
         return None
-    return COMPUTE, (Reason("asked in each evaluation (revision: always)"),)
+    return COMPUTE, (Reason("requested in each evaluation (revision: always)"),)
 
 
 def asked_by(experiment: Experiment, key: ArtifactKey) -> tuple[str, AskedOptions] | None:
@@ -411,7 +411,7 @@ class _Planner:
         maybe = {item.role for item in pending if item.key not in self.steps}
         late = {item.role for item in pending if item.optional or item.role in digests} - maybe
         unknown = late | {role for role, digest in digests.items() if digest is None}
-        known = {
+        stored = {
             role: digest
             for role, digest in digests.items()
             if digest is not None and role not in late | maybe
@@ -420,7 +420,7 @@ class _Planner:
             stage.name,
             pipeline.code_version(stage.code(self._experiment, key)),
             stage.config(pipeline, key),
-            known,
+            stored,
             stage.versions(pipeline, key),
         )
         roles = {item.role: item.key for item in inputs}
@@ -432,20 +432,20 @@ class _Planner:
     ) -> tuple[str, list[Reason]]:
         if pending:
             upstream = [self._upstream(item.key) for item in pending]
-            if any(wanted.fits(one.manifest) for one in self._stored.artifacts(key.asset)):
+            if any(wanted.fits(past.manifest) for past in self._stored.artifacts(key.asset)):
                 return CHECK, upstream
             why = self._reasons(key, wanted)
             return COMPUTE, why if why == [Reason(NOTHING_STORED)] else [*why, *upstream]
         if wanted.unknown:
-            return COMPUTE, [Reason("a ranking that it reads is not stored")]
+            return COMPUTE, [Reason("a ranking that it needs is not stored")]
         if self._pipeline.store.find(key.asset, wanted.recipe.fingerprint) is None:
             return COMPUTE, self._reasons(key, wanted)
         if not isinstance(stage, RunsStage):
-            return COMPUTE, [Reason("what consumers read beside it is not stored")]
+            return COMPUTE, [Reason("other inputs of what uses it are not stored")]
         # The first of a retriever's cells brings the ranking back that others read, and the other
         # cells are then complete.
         depth = max(self._experiment.candidate_depths(key["retriever"], int(key["top_k"])))
-        why = [Reason(f"its ranking is read {depth} deep, and is not stored so deep")]
+        why = [Reason(f"its ranking is needed to depth {depth}, but not stored that deep")]
         return CHECK if self._has_new_cell(key) else COMPUTE, why
 
     def _upstream(self, key: ArtifactKey) -> Reason:

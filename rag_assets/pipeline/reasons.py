@@ -91,10 +91,10 @@ class Wanted:
         recipe = self.recipe
         if manifest.schema_version != SCHEMA_VERSION:
             yield Reason("schema_version", str(manifest.schema_version), str(SCHEMA_VERSION))
-        own = list(changes(self._early(manifest.config), self._early(recipe.config)))
-        yield from own
+        reasons = list(changes(self._early(manifest.config), self._early(recipe.config)))
+        yield from reasons
         # Another configuration may name other code, which is no change of the code.
-        if not own and manifest.code_version != recipe.code_version:
+        if not reasons and manifest.code_version != recipe.code_version:
             yield Reason(f"the code of {recipe.stage} changed")
         yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
@@ -183,13 +183,13 @@ def _change(name: str, was: object, now: object) -> Reason:
         return Reason(f"{label} changed")
     if isinstance(was, list | tuple) and isinstance(now, list | tuple):
         return _list_change(name, was, now)
-    return Reason(name, _shown(was), _shown(now))
+    return Reason(name, _value_text(was), _value_text(now))
 
 
 def _list_change(name: str, was: Sequence[object], now: Sequence[object]) -> Reason:
     """Return what came and went, where that tells the two lists apart; numbers as they are."""
     if not all(isinstance(item, str) for item in (*was, *now)):
-        return Reason(name, _shown(was), _shown(now))
+        return Reason(name, _value_text(was), _value_text(now))
     verbs = {
         "added": [str(item) for item in now if item not in was],
         "removed": [str(item) for item in was if item not in now],
@@ -206,7 +206,7 @@ def _flat(config: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
             yield f"{before}{name}", value
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is _ABSENT:
         return "absent"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -79,7 +79,7 @@ class StoredEvaluation:
         if path.exists():
             raise self._damaged(path)
         name = self.evaluation.experiment
-        problem = f"{path}: the artifact was removed since {name} was evaluated"
+        problem = f"{path}: the artifact was removed after {name} was evaluated"
         raise StoreError(f"{problem}; evaluate it again")
 
     def _damaged(self, path: Path) -> StoreError:

@@ -290,7 +290,7 @@ def _select(labels: Mapping[str, str], rows: str, schema: TableSchema | None) ->
     A column of the rows that is called as one of these gets another name.
     """
     columns = [f"{v if name == 'top_k' else quoted(v)} AS {name}" for name, v in labels.items()]
-    same = [one.name for one in (schema.columns if schema else ()) if one.name in labels]
+    same = [column.name for column in (schema.columns if schema else ()) if column.name in labels]
     renamed = ", ".join(f"{name} AS {name}_1" for name in same)
     more = f" RENAME ({renamed})" if renamed else ""
     return f"SELECT {', '.join(columns)}, *{more} FROM {rows}"

@@ -99,10 +99,10 @@ def usable_text(answer: Answer, original: str = "") -> str | Unusable:
         return Unusable(answer.reason)
     text = without_thinking(answer.text)
     if answer.finish_reason == REFUSAL:
-        said = f": {_shown(text)}" if text else ""
-        return Unusable(f"the model refused{said}")
+        detail = f": {_first_line(text)}" if text else ""
+        return Unusable(f"the model refused{detail}")
     if _REFUSAL.match(text) and not _REFUSAL.match(original.strip()):
-        return Unusable(f"the model refused: {_shown(text)}")
+        return Unusable(f"the model refused: {_first_line(text)}")
     if not text:
         return _HALF if is_cut(answer) else Unusable("the answer is empty")
     return text
@@ -169,6 +169,6 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def _shown(text: str) -> str:
+def _first_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 80 else f"{line[:80]}..."

@@ -101,7 +101,7 @@ class Strategy:
 class PromptedQuerySet(QuerySet, ABC):
     """Variants that a language model writes.
 
-    ``llm`` names one of the experiment's ``llms``; without it, it is the experiment's ``llm``.
+    ``llm`` names one of the experiment's ``llms`` (default: its ``llm``).
     ``language`` is said to the model as it stands; ``template`` is a prompt file in place of ours.
     """
 
@@ -183,12 +183,12 @@ ANSWERS = TableSchema(
     sample=Column(COUNT, "0, 1, ... where a query is asked more than once"),
     model=Column(TEXT, "name of the model"),
     template=Column(TEXT, "name and version of the prompt"),
-    temperature=Column(FLOAT, "as asked; null: the model's own", True),
-    seed=Column(COUNT, "as asked; null: none", True),
+    temperature=Column(FLOAT, "as requested; null: the model's own", True),
+    seed=Column(COUNT, "as requested; null: none", True),
     max_tokens=Column(COUNT, "most tokens of the answer"),
     text=Column(TEXT, "what the model wrote; null without an answer", True),
     finish_reason=Column(TEXT, "stop, length, refusal, ...; null without an answer", True),
-    prompt_tokens=Column(COUNT, "as the server counts, null when it does not", True),
+    prompt_tokens=Column(COUNT, "as counted by the server; null: not counted", True),
     completion_tokens=Column(COUNT, "likewise", True),
     failure=Column(TEXT, "why nothing was taken from the answer; null: it was used", True),
 )

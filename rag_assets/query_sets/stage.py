@@ -28,7 +28,7 @@ from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
 from rag_assets.evaluation.query_facts import document_fields
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.llm.completions import taken
+from rag_assets.llm.completions import times_and_cost
 from rag_assets.query_sets.query_set import (
     ANSWERS,
     ComputedQuerySet,
@@ -48,18 +48,18 @@ from rag_assets.store.artifacts import Artifact, ArtifactKey
 WRITE = "write"
 
 _REJECTED = (
-    "query stays as it was asked: documents have not what the model wrote",
-    "queries stay as they were asked: documents have not what the model wrote",
+    "query keeps its original text: no document has what the model wrote",
+    "queries keep their original text: no document has what the model wrote",
 )
 
 
 class QuerySetAnswers(Stage):
-    """What a language model replied when it was asked to rewrite each query."""
+    """The replies of a language model that rewrites the queries."""
 
     name = "query_set_answers"
     dimensions: ClassVar[tuple[str, ...]] = ("query_set",)
     schema = ANSWERS
-    row = "One answer of a language model about one query: what was asked, and what it said."
+    row = "One reply of a language model about one query, with the request."
     group = "search"
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
@@ -83,7 +83,7 @@ class QuerySetAnswers(Stage):
         return [_prompted(experiment, key["query_set"]).llm]
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        answers = _asked(context, key["query_set"], measured=True)
+        answers = _ask_llm(context, key["query_set"], measured=True)
         facts: dict[str, Any] = {"failed_queries": len(answers.failures)}
         if answers.rejected:
             facts |= {"rejected_queries": len(answers.rejected)}
@@ -106,7 +106,7 @@ class QuerySetAnswers(Stage):
 
 
 class QuerySets(Stage):
-    """What is searched for each query: the query itself, or its variants.
+    """The texts searched for each query: the query itself, or its variants.
 
     A query for which a model gave nothing usable keeps its original, and counts as failed for the
     retrievers that search this query set.
@@ -154,7 +154,7 @@ def _original(context: StageContext, name: str) -> TableProduct:
 
 def _prompted_set(context: StageContext, name: str) -> TableProduct:
     # Its answers are in the cache: nothing is asked twice.
-    answers = _asked(context, name)
+    answers = _ask_llm(context, name)
     return TableProduct(answers.variants, failures=answers.failures)
 
 
@@ -183,7 +183,7 @@ def writer_code(strategy: type[QuerySet] | None) -> list[Root]:
     return [f"{__name__}:_WRITERS[{name}]" for name in ("", _writer(strategy))] + strategy_roots
 
 
-def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
+def _ask_llm(context: StageContext, query_set: str, *, measured: bool = False) -> PromptedVariants:
     queries = context.artifact(QUERIES_KEY).table()
     config = _prompted(context.experiment, query_set)
     documents = context.artifact(DOCUMENTS_KEY) if config.reads_fields else None
@@ -197,8 +197,8 @@ def _asked(context: StageContext, query_set: str, *, measured: bool = False) -> 
         recipe = context.recipe(key) if measured else None
         if recipe is not None:
             # What the answers took when they were given; those of a query are added.
-            seconds, cost = taken(answers.completions, completions.budget.limits)
-            part = Part({query_id: 1000 * one for query_id, one in seconds.items()}, cost)
+            seconds, cost = times_and_cost(answers.completions, completions.budget.limits)
+            part = Part({query_id: 1000 * value for query_id, value in seconds.items()}, cost)
             keep_part(context, WRITE, recipe.fingerprint, part, asset=key.asset)
             keep_usage(context, key, usages)
         return answers
@@ -223,8 +223,8 @@ def writing_parts(context: StageContext, retriever: str) -> list[Part] | None:
 
 def _prompted_config(context: StageContext, query_set: str) -> Mapping[str, Any]:
     config = _prompted(context.experiment, query_set)
-    asked = asked_config(context.experiment, config.llm, config.prompted().template)
-    return {**config.described(), **asked}
+    request = asked_config(context.experiment, config.llm, config.prompted().template)
+    return {**config.described(), **request}
 
 
 def reads_fields(experiment: Experiment) -> bool:

@@ -126,9 +126,9 @@ class SelfQuerySet(PromptedQuerySet):
 
     def prompted_for(self, fields: pa.Table | None) -> Strategy:
         rows = self._rows(fields) if fields is not None else []
-        shown = field_summary(rows, self.max_values)
+        summary = field_summary(rows, self.max_values)
         parse = partial(_parsed, values=_values(rows))
-        return self.asking(parse, {"fields": shown}, needed=("query", "fields"))
+        return self.asking(parse, {"fields": summary}, needed=("query", "fields"))
 
     def written(self, answers: pa.Table, fields: pa.Table) -> dict[str, Filter]:
         """Return query id -> the filter that a model wrote, where it wrote one that holds."""
@@ -272,12 +272,12 @@ def read_variants(path: Path, queries: pa.Table) -> Variants:
         unknown += [] if fitting else [entry.name]
     if ids and not by_query:
         example = f", such as {shown(unknown[0])}" if unknown else ""
-        problem = f"fits no query: it names {len(unknown)}{example}"
+        problem = f"matches no query: it names {len(unknown)}{example}"
         raise DataError(f"{problem}; query ids are {shown(ids[0])}...", file=path)
     counts = {
         "queries without a variant in the file keep their original alone": len(query_ids)
         - len(by_query),
-        "entries of the file are for other queries": len(unknown),
+        "entries of the file belong to other queries": len(unknown),
     }
     notes = [f"{count} {words}" for words, count in counts.items() if count]
     return Variants(variant_table(queries, by_query), notes)

@@ -135,7 +135,7 @@ def fuse_variants(
             for queries for which no other variant has hits.
     """
     fuse = "max(term)" if method == "max" else "sum(term ORDER BY term, variant)"
-    own: dict[str, dict[str, object]] = {
+    rows: dict[str, dict[str, object]] = {
         "rrf": {"k": float(k)},
         "weighted": {"weights": [float(weight) for weight in weights or ()]},
     }
@@ -143,5 +143,5 @@ def fuse_variants(
     sql = inputs + _FUSE.format(term=_TERM[method], fuse=fuse)
     with scratch_connection() as connection:
         connection.register("variants", VARIANT_RUNS.check(rankings))
-        fused = connection.sql(sql, params={"depth": depth, **own.get(method, {})})
+        fused = connection.sql(sql, params={"depth": depth, **rows.get(method, {})})
         return RUNS.check(fused.to_arrow_table().cast(RUNS.arrow()).combine_chunks())

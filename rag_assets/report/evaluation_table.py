@@ -99,7 +99,7 @@ class EvaluationTable(EvaluationResult, Tabular):
 
     @property
     def online(self) -> dict[str, pa.Table]:
-        """Tables of what users of a search in use did, by name; see :mod:`.report.online`."""
+        """Tables of what users of a production search did, by name; see :mod:`.report.online`."""
         tables = online_tables(self).items()
         return {name: pa.Table.from_pylist(rows) for name, rows in tables if rows}
 
@@ -155,7 +155,7 @@ def _board(result: EvaluationResult) -> Sheet:
     notes, columns = [*sheet.notes], sheet.columns
     if result.confidence:
         interval = interval_name(result.confidence)
-        columns = [replace(one, interval=interval if one.is_required else "") for one in columns]
+        columns = [replace(col, interval=interval if col.is_required else "") for col in columns]
         notes.append(f"low to high: {interval}s")
     others = [str(k) for k in result.cutoffs if k != rows[0]["top_k"]]
     if others:

@@ -102,13 +102,13 @@ def ask(
     names = Selection.of(pipeline.experiment, retrievers).retrievers
     with TemporaryDirectory(prefix="rag_assets_ask_") as folder, pipeline.evaluating():
         pipeline.materialize(DOCUMENTS_KEY.asset, [DOCUMENTS_KEY])
-        asked = _QuestionPipeline(pipeline, question, top_k, Path(folder))
+        question_pipeline = _QuestionPipeline(pipeline, question, top_k, Path(folder))
         for name in by_cost(pipeline.experiment, names):
             started = time.perf_counter()
             hits: tuple[Hit, ...] = ()
             problem = None
             try:
-                hits = asked.hits(name)
+                hits = question_pipeline.hits(name)
             except RagAssetsError as error:
                 problem = str(error)
             yield RetrieverHits(name, hits, time.perf_counter() - started, problem)
@@ -166,7 +166,7 @@ class _QuestionPipeline(Pipeline):
     def hits(self, retriever: str) -> tuple[Hit, ...]:
         """Return what a retriever finds; what it needs is computed first."""
         if isinstance(self.experiment.retrievers[retriever], ImportedRetriever):
-            raise UsageError("its rankings come from a file, which does not know this question")
+            raise UsageError("its rankings come from a file without this question")
         ask_revisions(self, (retriever,))
         run = run_key(self.experiment, retriever, self._top_k)
         needed = self._needed([run, *chunk_keys(self.experiment, retriever)])
@@ -189,7 +189,7 @@ class _QuestionPipeline(Pipeline):
             if key not in needed:
                 inputs = STAGES[key.asset].inputs(self.experiment, key)
                 above = [] if key.asset == _TUNING else [i.key for i in inputs if not i.optional]
-                needed[key] = key == QUERIES_KEY or any([depends(one) for one in above])
+                needed[key] = key == QUERIES_KEY or any([depends(parent) for parent in above])
             return needed[key]
 
         for end in ends:
@@ -198,7 +198,7 @@ class _QuestionPipeline(Pipeline):
 
     def _of_base(self, key: ArtifactKey) -> Any:  # noqa: ANN401
         if key.asset == _TUNING and self._base.current(key) is None:
-            raise NotEvaluated("its weights are tuned by labels; evaluate first")
+            raise NotEvaluated("its weights are tuned on labels; run `evaluate` first")
         if key.asset != _TUNING:
             self._base.materialize(key.asset, [key])
         return self._base.artifact(key)

@@ -138,7 +138,7 @@ class Retriever(FileOptions):
     expand: WindowExpansion | None = None
 
     @classmethod
-    def named(cls, name: str, retrievers: Mapping[str, Retriever]) -> Self:
+    def lookup(cls, name: str, retrievers: Mapping[str, Retriever]) -> Self:
         """Return a retriever that must be of this class.
 
         Raises:
@@ -182,10 +182,10 @@ class Retriever(FileOptions):
 
     def described(self, *, exclude: frozenset[str] = frozenset()) -> Mapping[str, Any]:
         """Return the options that determine rankings: without names of retrievers and files."""
-        chosen = self.own(Role.INDEX, Role.SEARCH)
+        chosen = self.options_for(Role.INDEX, Role.SEARCH)
         return {name: value for name, value in chosen.items() if name not in exclude}
 
-    def own(self, *roles: Role) -> dict[str, Any]:
+    def options_for(self, *roles: Role) -> dict[str, Any]:
         """Return the options of some roles, without names of retrievers and files."""
         chosen = options_of(self, *roles).items()
         without_effect = self._without_effect()
@@ -252,7 +252,7 @@ class BaseRetriever(Retriever, ABC):
     @model_validator(mode="after")
     def _weights_belong_to_weighted(self) -> Self:
         if (self.variants == "weighted") != any(self.variant_weights or ()):
-            raise ValueError("variant_weights belong to variants: weighted, which needs them")
+            raise ValueError("variants: weighted and variant_weights need each other")
         return self
 
     @model_validator(mode="after")
@@ -262,7 +262,7 @@ class BaseRetriever(Retriever, ABC):
             "variant_weights",
             "variant_candidates",
         }:
-            raise ValueError("variants need a query_set; else there is only the original query")
+            raise ValueError("variants need a query_set")
         return self
 
     @property
@@ -272,11 +272,11 @@ class BaseRetriever(Retriever, ABC):
 
     def index_options(self) -> Mapping[str, Any]:
         """Return the options that determine the index."""
-        return self.own(Role.INDEX)
+        return self.options_for(Role.INDEX)
 
     def search_config(self) -> Mapping[str, Any]:
         """Return the options that determine the ranking besides the index."""
-        return self.own(Role.SEARCH)
+        return self.options_for(Role.SEARCH)
 
     @abstractmethod
     def open(self, folder: Path) -> Searcher[Any]:

@@ -129,7 +129,7 @@ class BaseRuns(RunsStage):
         return writing_parts(context, retriever)
 
     @abstractmethod
-    def asked(self, queries: pa.Table) -> Any:  # noqa: ANN401 (whatever the family searches for)
+    def search_inputs(self, queries: pa.Table) -> Any:  # noqa: ANN401 (whatever the family searches for)
         """Return what the searchers of the family take for these rows."""
 
     def sharded(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
@@ -170,13 +170,13 @@ class BaseRuns(RunsStage):
     ) -> Search:
         def search(numbers: Sequence[int], depth: int) -> list[Hits]:
             rows = queries.take(pa.array(numbers, pa.int64()))
-            return searcher.search(self.asked(rows), depth, report)
+            return searcher.search(self.search_inputs(rows), depth, report)
 
         return search
 
 
 def _config(context: StageContext, retriever: str) -> BaseRetriever:
-    return BaseRetriever.named(retriever, context.experiment.retrievers)
+    return BaseRetriever.lookup(retriever, context.experiment.retrievers)
 
 
 def _index(context: StageContext, family: str, retriever: str) -> Artifact:

@@ -88,8 +88,8 @@ def date_of(value: Any) -> datetime | None:  # noqa: ANN401 (any JSON)
     if _BEGINNING.fullmatch(text):
         text += "-01-01"[: len("2026-01-31") - len(text)]
     try:
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
@@ -114,9 +114,9 @@ def dates_of(documents: pa.Table, field: str) -> Dates:
     rows = {name: json.loads(metadata) for name, metadata in zip(*columns, strict=True)}
     values = {name: rows[name].get(field) or None for name in sorted(rows)}
     dates = {name: date_of(value) for name, value in values.items()}
-    known = {name: date for name, date in dates.items() if date is not None}
-    undated = {name: value for name, value in values.items() if name not in known}
-    return Dates(known, undated, frozenset().union(*rows.values()))
+    dated = {name: date for name, date in dates.items() if date is not None}
+    undated = {name: value for name, value in values.items() if name not in dated}
+    return Dates(dated, undated, frozenset().union(*rows.values()))
 
 
 class Aged(NamedTuple):
@@ -129,5 +129,5 @@ class Aged(NamedTuple):
 def ages(dates: Mapping[str, datetime], recency: Recency) -> dict[str, Aged]:
     """Return the age and the factor of each document that has a date; at least one has."""
     now = date_of(recency.now) or max(dates.values())
-    days = {name: max((now - found) / timedelta(days=1), 0.0) for name, found in dates.items()}
+    days = {name: max((now - date) / timedelta(days=1), 0.0) for name, date in dates.items()}
     return {name: Aged(age, recency.factor(age)) for name, age in days.items()}

@@ -255,12 +255,12 @@ class DerivedRuns(RankingsStage, RunsStage):
         return {**chosen, "judge": experiment.judge}
 
     def depth(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        if DerivedRetriever.named(retriever, experiment.retrievers).candidates == "top_k":
+        if DerivedRetriever.lookup(retriever, experiment.retrievers).candidates == "top_k":
             return top_k + BELOW
         return super().depth(experiment, retriever, top_k)
 
     def candidates(self, experiment: Experiment, retriever: str, top_k: int) -> int:
-        candidates = DerivedRetriever.named(retriever, experiment.retrievers).candidates
+        candidates = DerivedRetriever.lookup(retriever, experiment.retrievers).candidates
         return candidates if isinstance(candidates, int) else top_k
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:

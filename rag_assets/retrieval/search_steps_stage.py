@@ -54,8 +54,8 @@ BY_HAND = ""
 """In place of a query set: the filters that queries have in their file."""
 
 NO_MATCH_NOTE = (
-    "query has a filter that no document matches, so it finds nothing",
-    "queries have a filter that no document matches, so they find nothing",
+    "query has a filter that no document matches, and finds nothing",
+    "queries have a filter that no document matches, and find nothing",
 )
 
 RECENCY_FACTORS = TableSchema(
@@ -74,7 +74,7 @@ _DIGESTS = "digests"
 
 
 class QueryFilters(Stage):
-    """Which documents each metadata filter of the queries lets through."""
+    """The documents that match each metadata filter of the queries."""
 
     name = "query_filters"
     schema = QUERY_FILTERS
@@ -110,7 +110,7 @@ class QueryFilters(Stage):
         for name, query_set in _self_queries(experiment).items():
             answers = context.artifact(answers_key(name)).table()
             filters[name] = query_set.written(answers, document_fields(documents))
-        tables = {name: filter_table(name, own, documents, fail) for name, own in filters.items()}
+        tables = {name: filter_table(name, rows, documents, fail) for name, rows in filters.items()}
         for name, table in tables.items():
             lines = note(*NO_MATCH_NOTE, without_documents(table))
             notes += (f"{name}: {line}" if name else line for line in lines)
@@ -128,7 +128,7 @@ def _filter_sets(experiment: Experiment) -> set[str]:
 def _self_queries(experiment: Experiment) -> dict[str, SelfQuerySet]:
     """Return the query sets whose filters a retriever obeys, in the order of the experiment."""
     used, sets = _filter_sets(experiment), experiment.query_sets.items()
-    return {name: one for name, one in sets if name in used and isinstance(one, SelfQuerySet)}
+    return {name: block for name, block in sets if name in used and isinstance(block, SelfQuerySet)}
 
 
 def _fail(experiment: Experiment) -> Fail:

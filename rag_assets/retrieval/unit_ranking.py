@@ -110,7 +110,7 @@ class UnitRanking:
 
     def hits(self, numbers: Sequence[int], depth: int) -> list[Hits]:
         """Return the best ``depth`` units of these queries, each as its best chunk, best first."""
-        found: dict[int, Hits] = {}
+        by_row: dict[int, Hits] = {}
         first: dict[int, int] = {}
         deeper = GROWTH if self._chunk_factors is not None else 1
         for same in self._by_filter(numbers):
@@ -118,14 +118,14 @@ class UnitRanking:
             n_allowed = self._n_chunks if positions is None else len(positions)
             share = n_allowed / max(self._n_chunks, 1)
             if not n_allowed:
-                found |= dict.fromkeys(same, Hits(np.empty(0, np.int64), np.empty(0)))
+                by_row |= dict.fromkeys(same, Hits(np.empty(0, np.int64), np.empty(0)))
             elif share <= FEW and (part := self._part(positions)) is not None:
                 at_first = dict.fromkeys(same, min(depth * deeper, n_allowed))
-                found |= self._deepened(part, at_first, depth, n_allowed)
+                by_row |= self._deepened(part, at_first, depth, n_allowed)
             else:
                 first |= dict.fromkeys(same, min(ceil(depth / share) * deeper, self._n_chunks))
-        found |= self._deepened(self.search, first, depth, self._n_chunks)
-        return [found[number] for number in numbers]
+        by_row |= self._deepened(self.search, first, depth, self._n_chunks)
+        return [by_row[number] for number in numbers]
 
     def _deepened(
         self, search: Search, first: Mapping[int, int], depth: int, n_chunks: int
@@ -135,7 +135,7 @@ class UnitRanking:
         A query is settled where the search has no more hits, or where all that it left out scores
         less than the last unit that is wanted.
         """
-        found: dict[int, Hits] = {}
+        by_row: dict[int, Hits] = {}
         todo = dict(first)
         while todo:
             more: dict[int, int] = {}
@@ -144,11 +144,11 @@ class UnitRanking:
                     best = self._best(number, hits)
                     is_all = len(hits.positions) < deep or deep >= n_chunks
                     if is_all or self._is_settled(best, hits, depth):
-                        found[number] = Hits(best.positions[:depth], best.scores[:depth])
+                        by_row[number] = Hits(best.positions[:depth], best.scores[:depth])
                     else:
                         more[number] = min(deep * GROWTH, n_chunks)
             todo = more
-        return found
+        return by_row
 
     def _best(self, number: int, hits: Hits) -> Hits:
         """Return what the steps leave of a query's hits, best first."""
@@ -250,8 +250,8 @@ def time_weighted_ranking(ranking: pa.Table, factors: Mapping[str, float], depth
     """Return a complete ranking by its weighted scores."""
     lowest = min(factors.values(), default=1.0)
     names = ranking.column("document_id").to_pylist()
-    own = np.array([factors.get(name, lowest) for name in names], np.float64)
-    scores = weighted(ranking.column("score").to_numpy(), own)
+    weights = np.array([factors.get(name, lowest) for name in names], np.float64)
+    scores = weighted(ranking.column("score").to_numpy(), weights)
     table = ranking.drop_columns(["rank", "score"]).append_column("score", pa.array(scores))
     return ranked_by_score(table, depth)
 

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class RequestOptions(Options):
-    """How long and how often a server is asked; no result depends on it."""
+    """Timeouts and retries of a server; no result depends on them."""
 
     of_requests: ClassVar[frozenset[str]] = frozenset({"timeout", "retries", "backoff"})
 
@@ -68,7 +68,7 @@ Address = Annotated[ServerAddress, AfterValidator(_without_secret)]
 
 
 class ServedModelOptions(RequestOptions):
-    """Where a model is served, and how much it may be asked; ``api_key_env`` names a variable.
+    """The address of a served model, and its limits; ``api_key_env`` names a variable.
 
     Only the name of the variable is ever stored: the key is in no fingerprint, log or error.
     """
@@ -228,7 +228,7 @@ class ModelClient:
         try:
             return json.loads(answer)
         except ValueError:
-            problem = malformed("it is no JSON")
+            problem = malformed("it is not JSON")
         raise problem  # out here, nothing is its context
 
     def result(self, ask: Callable[[], Result]) -> Result | Failed:
@@ -274,7 +274,7 @@ class Outage:
             is_unserved = failure is not None and failure.retryable
             self._n_unserved = self._n_unserved + 1 if is_unserved else 0
             if self._n_unserved >= MAX_UNSERVED:
-                row = f"{MAX_UNSERVED} requests in a row were not served in spite of retries"
+                row = f"{MAX_UNSERVED} requests in a row failed in spite of retries"
                 reason = failure.reason if failure is not None else ""
                 self.reason = f"{row}, the last one: {reason}"
             elif isinstance(failure, ServerFailure) and failure.final is not None:

@@ -19,7 +19,7 @@ from rag_assets.servers.secrets import Secrets
 REFUSED: Mapping[int, str] = {
     401: "the API key is not accepted",
     403: "access is denied",
-    404: "there is no such address or model",
+    404: "no such address or model",
 }
 """Statuses after which no request can succeed."""
 
@@ -92,7 +92,7 @@ def unconnected(what: str) -> ServerFailure:
 
 def malformed(what: str) -> ServerFailure:
     """Return the failure of a request whose answer cannot be read."""
-    return ServerFailure(f"the answer is not what the protocol says: {what}", "malformed")
+    return ServerFailure(f"the answer does not follow the protocol: {what}", "malformed")
 
 
 def refused(status: int, what: str, asked: float | None = None) -> ServerFailure:

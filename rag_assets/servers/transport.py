@@ -94,14 +94,14 @@ class Server:
     @property
     def credentials(self) -> dict[str, str]:
         """The headers that say who asks."""
-        own = dict(self.headers)
+        headers = dict(self.headers)
         if any(self._user):
             pair = base64.b64encode(":".join(self._user).encode()).decode()
-            return {**own, "authorization": f"Basic {pair}"}
+            return {**headers, "authorization": f"Basic {pair}"}
         if self.key is None:
-            return own
+            return headers
         value = self.key if self.header == "api-key" else f"Bearer {self.key}"
-        return {**own, self.header: value}
+        return {**headers, self.header: value}
 
     @property
     def _user(self) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def templates(package: str = PACKAGE) -> Environment:
                 return obj[attribute]
             return super().getattr(obj, attribute)
 
-    folders = [PackageLoader(one, "templates") for one in dict.fromkeys((package, PACKAGE))]
+    folders = [PackageLoader(folder, "templates") for folder in dict.fromkeys((package, PACKAGE))]
     made = Templates(
         loader=ChoiceLoader(folders),
         autoescape=True,
@@ -93,14 +93,14 @@ def rounded(value: float | None, digits: int = 6) -> float | None:
 
 METRICS = {
     "hit_rate": "the share of questions for which at least one right result is among the first k",
-    "mrr": "how high the first right result stands: 1 when it is first, 1/2 when it is second, 1/3 "
+    "mrr": "how high the first right result ranks: 1 when it is first, 1/2 when it is second, 1/3 "
     "when it is third; 0 when it is not among the first k; the mean over questions",
-    "ndcg": "how much of what is right is among the first k, where a higher place counts more: 1 "
-    "when no order could be better, 0 when nothing right is there",
+    "ndcg": "how much of what is right is among the first k, with higher ranks counting more: "
+    "1 is the best possible order, 0 means nothing right is there",
     "recall": "how much of what is right for a question is among the first k",
     "precision": "how much of the first k is right",
-    "map": "the precision at each place of a right result, averaged: high when all that is right "
-    "is found early",
+    "map": "the average precision at the ranks of right results; high when all that is "
+    "right is found early",
     "f1": "one number for precision and recall together; low when one of the two is low",
 }
 """Metric -> what it says; k is the cut-off."""

@@ -203,7 +203,7 @@ class Sheet:
     name: str = ""
 
     @property
-    def shown(self) -> list[Column]:
+    def visible(self) -> list[Column]:
         """The columns that any row needs."""
         return [column for column in self.columns if not column.is_sparse or self._needs(column)]
 
@@ -215,7 +215,7 @@ class Sheet:
     @property
     def in_text(self) -> list[Column]:
         """Those of them for which lines of text have room."""
-        return [column for column in self.shown if not column.is_page_only]
+        return [column for column in self.visible if not column.is_page_only]
 
     @property
     def in_lines(self) -> list[Column]:

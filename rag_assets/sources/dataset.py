@@ -139,7 +139,7 @@ def drawn(read: Read, n: int, seed: int) -> Read:
     ids = read.table["query_id"].to_pylist()
     by_hash = sorted(ids, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
     table = read.table.filter(pc.is_in(read.table["query_id"], pa.array(by_hash[:n], pa.string())))
-    note = f"{table.num_rows} of {len(ids)} queries are asked, drawn by seed {seed}"
+    note = f"{table.num_rows} of {len(ids)} queries are used, drawn by seed {seed}"
     return Read(table, [*read.notes, note])
 
 

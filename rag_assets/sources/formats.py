@@ -57,7 +57,7 @@ _OWN: tuple[type[Dataset], ...] = (
 
 KIND: Kind[Dataset] = Kind("format", "rag_assets.formats", (Dataset,), "format", ("layout",))
 
-FORMATS = members(KIND, {one.format: f"{one.__module__}:{one.__name__}" for one in _OWN})
+FORMATS = members(KIND, {cls.format: f"{cls.__module__}:{cls.__name__}" for cls in _OWN})
 """All formats by name, in the order of detection: the more specific layout comes first.
 
 Those of packages are the last, so that what is installed changes the format of no known layout.
@@ -149,17 +149,17 @@ def _nearest(path: Path) -> str | None:
 
     Of equally near ones the first is told.
     """
-    found = {name: reader.parts(path) for name, reader in FORMATS.items()}
-    name = max(found, key=lambda name: (sum(found[name].values()), -len(found[name])))
-    if not any(found[name].values()):
+    parts = {name: reader.parts(path) for name, reader in FORMATS.items()}
+    name = max(parts, key=lambda name: (sum(parts[name].values()), -len(parts[name])))
+    if not any(parts[name].values()):
         name = _BY_SUFFIX.get(suffix(path), "") if path.is_file() else ""
-        wanted = "; a folder is read, not one file of it"
+        wanted = "; give the folder, not one of its files"
         return f"nearest: {FORMATS[name].layout} ({name}){wanted}" if name else None
     layout = f"nearest: {FORMATS[name].layout} ({name})"
-    missing = [part for part, is_there in found[name].items() if not is_there]
+    missing = [part for part, is_there in parts[name].items() if not is_there]
     if missing:
         return f"{layout}, where there is no {', no '.join(missing)}"
-    return f"{layout}, but it begins otherwise; say `format: {name}`"
+    return f"{layout}, but its content looks different; set `format: {name}`"
 
 
 def unread_files(dataset: Dataset, named: Collection[Path]) -> list[str]:

@@ -249,7 +249,7 @@ def _nests_too_much(page: str) -> bool:
     depth = looks = reopened = n_formatting = 0
     opened: dict[str, list[str]] = {name: [] for name in _FORMATTING}
     alike: Counter[tuple[str, str]] = Counter()
-    for _, closes, name, attributes in (found.groups() for found in _TOKEN.finditer(page)):
+    for _, closes, name, attributes in (match.groups() for match in _TOKEN.finditer(page)):
         tag = (name or "").lower()
         if tag in _FORMATTING and not closes:
             opened[tag].append(attributes)

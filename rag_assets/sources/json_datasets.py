@@ -183,7 +183,7 @@ class SquadDataset(SingleFileDataset):
                 continue
             metadata = metadata_json(paragraph.content, _PARAGRAPH_KEYS)
             rows.add(paragraph.document_id, paragraph.title, paragraph.context, metadata)
-        one, many = "repeated context is one document", "repeated contexts are one document each"
+        one, many = ("repeated context is one document", "repeated contexts are one document each")
         return rows.read(Place(self.file), note(one, many, repeated))
 
     def read_queries(self, problems: Problems = FIRST) -> Read:

@@ -102,7 +102,7 @@ def read_judgments(
                 judgment = declared(row, _Judgment, place, is_text=True)
             _add(judgment, place, rows, quotes)
         ignored.update(dict.fromkeys(row.keys() - _KEYS))
-    unused = ("key is not understood and ignored", "keys are not understood and ignored")
+    unused = ("unknown key is ignored", "unknown keys are ignored")
     return rows.read(Place(path), note(*unused, sorted(ignored)))
 
 

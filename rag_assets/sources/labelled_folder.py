@@ -191,7 +191,7 @@ class LabelledFolder(Dataset):
         return [self._only(QUERIES, "; ".join([missing, *look_alikes(self)]))]
 
     def qrels_files(self) -> list[Path]:
-        needed = f"besides its documents the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
+        needed = f"besides documents, the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
         return [self._only(JUDGMENTS, f"no such file; {needed} where there are labels")]
 
     def _only(self, stem: str, missing: str) -> Path:
@@ -217,7 +217,7 @@ class LabelledFolder(Dataset):
                 rest = metadata_json(row, frozenset({*names, "tags"}))
                 text = string(row, names[1], place)
                 if text in _EXAMPLE_TEXTS:
-                    problem = "is still the example that `rag-assets init` wrote; put your own "
+                    problem = "is still an example from `rag-assets init`; put your own "
                     problem += "question in its place, or delete the line"
                     raise place.error(problem, names[1])
                 rows.add(query_id, text, tags, rest)
@@ -261,7 +261,7 @@ def look_alikes(dataset: Dataset, named: Collection[Path] = ()) -> list[str]:
             ]
     one, many = "file looks like", "files look like"
     what = " or ".join(["questions"] * is_folder + ["labels"] * (not dataset.has_qrels))
-    lines = note(f"{one} {what}, unread as such", f"{many} {what}, unread as such", names)
+    lines = note(f"{one} {what}, not read as such", f"{many} {what}, not read as such", names)
     where = f"format {dataset.format} reads {_NAMES if is_folder else dataset.layout}"
     return [f"{line}; {where}" for line in lines]
 
@@ -353,15 +353,15 @@ NO_QUESTIONS = (
 """What to do next where documents are all that there is."""
 
 _EXAMPLES: tuple[dict[str, object], ...] = (
-    {"query_id": "q1", "text": "EXAMPLE: replace this line by a question as your users ask it"},
+    {"query_id": "q1", "text": "EXAMPLE: replace this line with a question from your users"},
     {
         "query_id": "q2",
-        "text": "EXAMPLE: one line a question; results are shown by its tags, if it has any",
+        "text": "EXAMPLE: one line per question; tags are optional and group the results",
         "tags": ["how-to"],
     },
     {
         "query_id": "q3",
-        "text": "EXAMPLE: ten questions show something, a hundred tell close retrievers apart",
+        "text": "EXAMPLE: ten questions show something, a hundred separate close retrievers",
     },
 )
 """What ``rag-assets init`` writes where there are no questions: never read as such."""

@@ -1,7 +1,7 @@
 """Rows of a file of JSON lines, CSV, Parquet or TREC's lines, each with its place; and whole files.
 
 A row maps names to values that JSON can hold. JSON is strict: no NaN, no infinity, no half
-characters; of a key that stands twice in an object the last value counts. CSV has a header (RFC
+characters; of a key that occurs twice in an object the last value counts. CSV has a header (RFC
 4180). A row of Parquet is counted from 1 where others have a line.
 """
 

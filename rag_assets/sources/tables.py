@@ -279,8 +279,8 @@ class QrelRows(_Rows):
         named = list(dict.fromkeys(document_id for document_id, _ in self._kept))
         if n == table.num_rows:
             first = shown(named[0])
-            raise place.error(f"names no document of the corpus; the first it names is {first}")
-        rest = f"; judgments of such are kept: {n}, of which relevant: {relevant}"
+            raise place.error(f"names no document of the corpus; the first one is {first}")
+        rest = f"; such judgments are kept: {n}, of which relevant: {relevant}"
         one, many = "judged document is not in the corpus", "judged documents are not in the corpus"
         notes = note(f"{one}{rest}", f"{many}{rest}", named)
         without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]

@@ -101,7 +101,7 @@ class TrecDataset(Dataset):
         rows, ids = QueryRows(), UniqueIds("query")
         for place, line in read_lines(self.topics, problems):
             if line.lstrip().startswith("<"):
-                problem = "is SGML or XML, which is not read"
+                problem = "is SGML or XML, which is not supported"
                 raise place.error(f"{problem}; write topics as lines 'id<TAB>text'")
             with problems:
                 query_id, text = _topic(place, line)
@@ -131,7 +131,7 @@ def _documents(file: Path, problems: Problems) -> Iterator[tuple[Place, Document
         return problems.each(_row_document, read_objects(file, problems))
     if suffix(file) == ".tsv":
         return problems.each(_line_document, read_lines(file, problems))
-    problem = "a corpus is a file .jsonl or .tsv; TREC's SGML is not read"
+    problem = "a corpus is a file .jsonl or .tsv; TREC's SGML is not supported"
     raise DataError(f"{problem}: write its documents as JSON lines", file=file)
 
 

@@ -74,7 +74,7 @@ def write_jsonl(tables: Tables, folder: Path, losses: Losses) -> None:
 
 def _query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
     for row in _rows(tables.queries):
-        losses["queries that lose an empty tag"] += "" in row["tags"]
+        losses["queries whose empty tag is dropped"] += "" in row["tags"]
         tags = [tag for tag in row["tags"] if tag]
         line = {"query_id": row["query_id"], "text": row["text"], "tags": tags}
         yield _line(line, row["metadata"])
@@ -101,7 +101,7 @@ def _judgment_lines(tables: Tables, losses: Losses) -> Iterator[str]:
             if quote.strip():
                 line |= {"quote": quote, "start": row["start"]}
             else:
-                losses["spans of blanks, written as their whole documents"] += 1
+                losses["blank spans, written as whole documents"] += 1
         yield canonical_json(line)
 
 
@@ -130,7 +130,7 @@ def _beir_query_lines(tables: Tables, losses: Losses) -> Iterator[str]:
         # A list of strings would be read back as the tags of the query.
         is_tags = isinstance(field, list) and all(isinstance(tag, str) for tag in field)
         if "tags" in metadata and (row["tags"] or is_tags):
-            losses["metadata fields `tags` that give way to the tags"] += 1
+            losses["metadata fields `tags`, replaced by the tags"] += 1
             del metadata["tags"]
         if row["tags"]:
             metadata["tags"] = row["tags"]
@@ -166,8 +166,8 @@ def write_llamaindex(tables: Tables, folder: Path, losses: Losses) -> None:
     corpus: dict[str, str] = {}
     for row in _rows(tables.documents):
         corpus[row["document_id"]] = row["text"]
-        losses["documents that lose their title"] += bool(row["title"])
-        losses["documents that lose their metadata"] += bool(row["metadata"])
+        losses["documents without their title"] += bool(row["title"])
+        losses["documents without their metadata"] += bool(row["metadata"])
     queries = {row["query_id"]: row["text"] for row in _rows(tables.queries)}
     relevant: dict[str, list[str]] = {query_id: [] for query_id in queries}
     for query_id, document_id, grade in _grades(tables.qrels, losses):
@@ -209,8 +209,8 @@ def _line(fields: Row, metadata: Row) -> str:
 
 def _count_lost_fields(tables: Tables, losses: Losses) -> None:
     for row in _rows(tables.queries):
-        losses["queries that lose their tags"] += bool(row["tags"])
-        losses["queries that lose their metadata"] += bool(row["metadata"])
+        losses["queries without their tags"] += bool(row["tags"])
+        losses["queries without their metadata"] += bool(row["metadata"])
 
 
 def _refuse_ids(tables: Tables, unfit: Callable[[str], bool], why: str) -> None:
@@ -232,8 +232,8 @@ def _grades(qrels: pa.Table, losses: Losses) -> list[tuple[str, str, int]]:
     named: set[tuple[str, str]] = set()
     for row in _rows(qrels):
         pair = (row["query_id"], row["document_id"])
-        losses["spans, written as their whole documents"] += row["start"] is not None
-        losses["judgments of a document that is judged already; the highest grade counts"] += (
+        losses["spans, written as whole documents"] += row["start"] is not None
+        losses["judgments of a document that is judged already; the highest grade is kept"] += (
             pair in grades
         )
         grades[pair] = max(row["grade"], grades.get(pair, row["grade"]))
@@ -242,7 +242,7 @@ def _grades(qrels: pa.Table, losses: Losses) -> list[tuple[str, str, int]]:
         if row["evidence_id"] != _default_evidence_id(row):
             named.add(evidence)
     groups = {evidence for evidence, judged in documents.items() if len(judged) > 1}
-    losses["groups of alternatives, written as judgments of their own"] = len(groups)
+    losses["groups of alternatives, written as separate judgments"] = len(groups)
     losses["evidence ids, left out"] = len(named - groups)
     return [(*pair, grade) for pair, grade in grades.items()]
 

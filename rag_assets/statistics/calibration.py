@@ -110,7 +110,7 @@ def calibrated_mean(
     weights: Weights | None = None,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate the mean that people would find if they labelled everything.
+    """Estimate the mean by labels from people if they labelled everything.
 
     Args:
         labels: shape (n,), in [0, 1]: of questions, or whole clusters, drawn at random from all.

@@ -187,9 +187,9 @@ def regressions(comparisons: pa.Table, baseline: str) -> list[str]:
         gain = row["difference"] if other == names[1] else -row["difference"]
         p = _decisive_p(row)
         if gain < 0 and p is not None:
-            shown = f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
+            p_value = f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
             sentences.append(
                 f"{other} is worse than {baseline} on {row['metric']}@{row['top_k']} "
-                f"({row['split']}) by {-gain:.4f}, p = {shown}"
+                f"({row['split']}) by {-gain:.4f}, p = {p_value}"
             )
     return sentences

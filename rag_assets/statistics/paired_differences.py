@@ -57,7 +57,7 @@ FEW_QUESTIONS = 60
 """With fewer, the allowance for what they share is approximate."""
 
 FEW_DOCUMENTS = 4
-"""With fewer degrees of freedom, only questions about other documents tell more."""
+"""With fewer degrees of freedom, only questions on other documents add information."""
 
 Places = npt.NDArray[np.intp]
 
@@ -145,12 +145,13 @@ class SharedEvidence:
         freedom = self.freedom()
         if np.isnan(freedom):
             return (
-                f"all {n} questions share documents, so this says nothing of questions about others"
+                f"all {n} questions share documents, so this says nothing about questions on other "
+                "documents"
             )
         if freedom < FEW_DOCUMENTS:
             return (
-                f"the {n} questions share so few documents that they weigh like "
-                f"{round(freedom) + 1}; only questions about other documents tell more"
+                f"the {n} questions share so few documents that they count like "
+                f"{round(freedom) + 1}; only questions on other documents add information"
             )
         if n < FEW_QUESTIONS:
             return (

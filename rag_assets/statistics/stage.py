@@ -59,7 +59,7 @@ SHARED = "shared_documents"
 
 
 class Comparisons(Stage):
-    """Paired tests of all retrievers, two by two, on the primary metric.
+    """Paired tests of all pairs of retrievers on the primary metric.
 
     They are one family of tests, so there is one partition; one retriever has no pair. One that
     searches perturbed queries is compared with itself on those that were asked alone.

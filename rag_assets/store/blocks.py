@@ -228,16 +228,16 @@ def similar_artifacts(
     On S3, only artifacts that are already downloaded. Which files are read need not be the same.
     """
 
-    def made(config: Mapping[str, Any], *others: object) -> list[object]:
+    def identity(config: Mapping[str, Any], *others: object) -> list[object]:
         return [{n: value for n, value in config.items() if n != FILES}, *others]
 
-    wanted = made(config, SCHEMA_VERSION, code_version, dict(versions))
+    wanted = identity(config, SCHEMA_VERSION, code_version, dict(versions))
     folder = store.objects / asset
     paths = [path for path in folder.glob("*") if TEMPORARY_MARK not in path.name]
     for path in sorted(paths, key=modified, reverse=True)[:NEWEST]:
-        one = read_manifest(path)
-        if one is not None and wanted == made(
-            one.config, one.schema_version, one.code_version, dict(one.versions)
+        manifest = read_manifest(path)
+        if manifest is not None and wanted == identity(
+            manifest.config, manifest.schema_version, manifest.code_version, dict(manifest.versions)
         ):
             artifact = store.read(path)
             if artifact is not None:

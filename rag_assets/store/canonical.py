@@ -132,7 +132,7 @@ def file_digest(file: Path) -> str:
 
 
 def _update_column(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:
-    _update(digest, taken(column, rows))
+    _update(digest, take_rows(column, rows))
 
 
 def _update_texts(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) -> None:
@@ -140,19 +140,19 @@ def _update_texts(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) ->
     if isinstance(rows, range):
         column, rows = column.slice(rows.start, len(rows)), range(len(rows))
     facts = pa.table({"null": pc.is_null(column), "length": pc.binary_length(column)})
-    digest.update(np.packbits(_numbers(taken(facts.column("null"), rows))).tobytes())
-    lengths = _numbers(pc.fill_null(taken(facts.column("length"), rows), 0))
+    digest.update(np.packbits(_numbers(take_rows(facts.column("null"), rows))).tobytes())
+    lengths = _numbers(pc.fill_null(take_rows(facts.column("length"), rows), 0))
     digest.update(np.ascontiguousarray(lengths).tobytes())
     ends = np.cumsum(lengths, dtype=np.int64)
     start = 0
     while start < len(rows):
         before = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + _BYTES, side="right")))
-        digest.update(_text_bytes(taken(column, rows[start:stop])))
+        digest.update(_text_bytes(take_rows(column, rows[start:stop])))
         start = stop
 
 
-def taken(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+def take_rows(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
     """Return the given rows of a column, in the order given.
 
     ``ChunkedArray.take`` first makes one array of all texts, a copy of the whole column.

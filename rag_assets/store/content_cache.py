@@ -104,7 +104,7 @@ class ContentCache:
                 else:
                     yield SegmentHits(pending[at], values, rows)
             pending = np.concatenate([np.empty(0, np.int64), *damaged])
-            self._use({p: own for p, own in self._segments.items() if p not in self._refused})
+            self._use({p: part for p, part in self._segments.items() if p not in self._refused})
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield these columns of every segment, by age; those of an older version may lack some."""

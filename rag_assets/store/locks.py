@@ -114,8 +114,8 @@ def check_lease(settings: StoreSettings) -> None:
     lease = _held.get(settings.store)
     if lease is not None and not lease.is_held():
         raise StoreError(
-            f"{lease.what} was asleep or cut off from the store for more than {ENDS / 60:.0f} "
-            "minutes, and something may have been removed meanwhile; start it again"
+            f"{lease.what} was suspended or cut off from the store for more than {ENDS / 60:.0f} "
+            "minutes, and files may have been removed meanwhile; start it again"
         )
 
 
@@ -143,7 +143,7 @@ class _Lease:
         Thread(target=self._renew, daemon=True, name="lease").start()
         try:
             if kind == _REMOVES and (others := self._others(_EVALUATES, _REMOVES)):
-                raise StoreError(f"{others[0]} uses the store; try again when it has ended")
+                raise StoreError(f"{others[0]} uses the store; try again when it has finished")
             while kind == _EVALUATES and self._others(_REMOVES):
                 time.sleep(_POLL)
         except BaseException:
@@ -203,7 +203,7 @@ class _Lease:
         """Return name -> when it was written, in seconds."""
         if self._remote is not None:
             listed = self._remote.objects.listed(LEASES_DIR)
-            return {n.rpartition("/")[2]: one.modified / 1e9 for n, one in listed.items()}
+            return {n.rpartition("/")[2]: entry.modified / 1e9 for n, entry in listed.items()}
         times = {}
         for file in (self._store / LEASES_DIR).glob("*.json"):
             with suppress(FileNotFoundError):  # ended since it was listed

@@ -358,7 +358,7 @@ class LocalCopy:
         """Return the name of an object by its path here; no name leads out of the folder."""
         if ".." in path.parts or not path.is_relative_to(self.folder):
             where = self.objects.address.url
-            raise StoreError(f"the store {where} holds a name that leads out of it: {path}")
+            raise StoreError(f"the store {where} contains a name that leads out of it: {path}")
         return path.relative_to(self.folder).as_posix()
 
     def refresh(self) -> None:
@@ -366,7 +366,7 @@ class LocalCopy:
         folders = [f"{OBJECTS_DIR}/{asset}" for asset in self.objects.folders(OBJECTS_DIR)]
         folders += [n for n in self.objects.folders() if n not in (OBJECTS_DIR, LEASES_DIR)]
         parts_listed = each(self.objects.listed, folders)
-        self.listing = {name: one for part in parts_listed for name, one in part.items()}
+        self.listing = {name: entry for part in parts_listed for name, entry in part.items()}
         removed = _removed_names(self.objects.read(REMOVED))
         gone = {name: at for name, at in removed.items() if not self._is_there(name)}
         obeyed = self._obeyed()
@@ -528,16 +528,16 @@ class LocalCopy:
                 self.listing[name] = Listed(len(content), time.time_ns(), tag)
                 return content
         raise StoreError(
-            f"{self.objects.address.url}/{name} is changed by other machines all the time; "
+            f"{self.objects.address.url}/{name} is being changed by other machines; "
             "run the command again"
         )
 
     def delete(self, paths: Iterable[Path]) -> None:
         """Delete files and artifacts there; other copies remove them when they are used next."""
-        asked = {self.name(path) for path in paths}
-        names = [name for name in self.listing if not asked.isdisjoint(_places(name))]
+        targets = {self.name(path) for path in paths}
+        names = [name for name in self.listing if not targets.isdisjoint(_places(name))]
         # What is in this copy alone, such as state of this machine, is no matter of others.
-        doomed = asked & set().union(*map(_places, names))
+        doomed = targets & set().union(*map(_places, names))
         now = time.time()
 
         def with_doomed(content: bytes | None) -> bytes:
@@ -691,9 +691,9 @@ def _refusal(address: Address, at: str, answer: Answer) -> Refused:
     elif status in (401, 403) or code in ("ExpiredToken", "InvalidToken"):
         problem = f"access was denied {at} ({code or status}); {_SOUGHT}"
     elif 300 <= status < 400:
-        problem = f"what answers {at} names another place, which is not asked"
+        problem = f"what answers {at} redirects to another place, which is not followed"
     elif status == 501:
-        problem = f"what answers {at} knows no conditional writes (If-None-Match)"
+        problem = f"what answers {at} does not support conditional writes (If-None-Match)"
     else:
         problem = f"what answers {at} says {status} {code}".strip()
     return Refused(f"the store {address.url} cannot be used: {problem[:300]}", status, code)

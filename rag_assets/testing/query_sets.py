@@ -41,7 +41,7 @@ ANSWERS = (
 
 
 class QuerySetContract:
-    """The original stays the first variant; no text stands twice; equal queries, equal variants."""
+    """The original stays the first variant; no text occurs twice; equal queries, equal variants."""
 
     @pytest.fixture
     def options(self, tmp_path: Path) -> Mapping[str, Any]:
@@ -56,17 +56,17 @@ class QuerySetContract:
     def test_every_query_keeps_its_original(self, query_set: QuerySet) -> None:
         """Variant 0 is the query as it was asked, and the others are numbered."""
         rows = variants_of(query_set, TEXTS).to_pylist()
-        by_query = {q: list(own) for q, own in groupby(rows, lambda row: row["query_id"])}
+        by_query = {q: list(group) for q, group in groupby(rows, lambda row: row["query_id"])}
         assert set(by_query) == set(TEXTS)
-        for query, own in by_query.items():
-            assert [row["variant"] for row in own] == list(range(len(own)))
-            assert own[0]["text"] == TEXTS[query]
+        for query, variants in by_query.items():
+            assert [row["variant"] for row in variants] == list(range(len(variants)))
+            assert variants[0]["text"] == TEXTS[query]
 
     def test_no_variant_is_blank_or_stands_twice(self, query_set: QuerySet) -> None:
         """It would only count the same ranking twice."""
         rows = variants_of(query_set, TEXTS).to_pylist()
-        for _, own in groupby(rows, lambda row: row["query_id"]):
-            texts = [folded(row["text"]) for row in own]
+        for _, variants in groupby(rows, lambda row: row["query_id"]):
+            texts = [folded(row["text"]) for row in variants]
             assert len(set(texts)) == len(texts)
             assert all(texts[1:])
 
@@ -106,5 +106,5 @@ def variants_of(query_set: QuerySet, texts: Mapping[str, str]) -> pa.Table:
         query: strategy.parse(Completion(answer, None, None, "stop"), texts[query])
         for query, answer in zip(sorted(texts), ANSWERS, strict=False)
     }
-    usable = {query: list(one) for query, one in parsed.items() if isinstance(one, list)}
+    usable = {query: list(texts) for query, texts in parsed.items() if isinstance(texts, list)}
     return variant_table(queries, usable)

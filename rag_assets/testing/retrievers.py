@@ -241,9 +241,9 @@ class RetrieverContract:
         self, retrievers: Retrievers, kind: str, tmp_path_factory: Folders
     ) -> None:
         """What another cell, fusion or experiment reads below is no matter of the top."""
-        own = _with_inputs(retrievers, kind)
+        cases = _with_inputs(retrievers, kind)
         few = {name: QUERIES[name] for name in ("plain", "other")}
-        given = (own, WIDE, tmp_path_factory)
+        given = (cases, WIDE, tmp_path_factory)
         deep = self._run("deep", *given, queries=few, top_k=(SHALLOW, len(WIDE)))
         cache = deep.settings.store / "cache"
         shallow = self._run("shallow", *given, cache, queries=few, top_k=(SHALLOW,))
@@ -285,7 +285,7 @@ class RerankerContract(RetrieverContract):
     def test_the_candidates_stay_the_same(self, first: Evaluated, kind: str) -> None:
         """A reranker brings nothing back; it loses nothing but what its type says it drops."""
         candidates = first.rows("bm25")
-        drops = RerankedRetriever.named(kind, first.pipeline.experiment.retrievers).drops
+        drops = RerankedRetriever.lookup(kind, first.pipeline.experiment.retrievers).drops
         for query, rows in first.rows(kind).items():
             before = {row["unit_id"] for row in candidates[query]}
             after = {row["unit_id"] for row in rows}
@@ -296,7 +296,7 @@ def _with_inputs(retrievers: Retrievers, name: str) -> dict[str, Mapping[str, An
     """Return a retriever with those that it reads, and no other."""
     options = retrievers[name]
     names = [*options.get("inputs", ()), *([options["input"]] if "input" in options else [])]
-    return {n: o for one in names for n, o in _with_inputs(retrievers, one).items()} | {
+    return {n: o for kind_name in names for n, o in _with_inputs(retrievers, kind_name).items()} | {
         name: options
     }
 

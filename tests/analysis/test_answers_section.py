@@ -342,7 +342,7 @@ def test_a_metric_that_is_no_sum_is_said_not_to_be_estimated(experiment: Experim
     other = replace(experiment, primary=Metric("ndcg", 10))
     sample = sample_of(2 * N)
     status = label_status(other, sample, lines_of(sample), 10, None)
-    assert any("ndcg@10 is no sum over passages" in note for note in status["notes"])
+    assert any("ndcg@10 is not a sum over passages" in note for note in status["notes"])
     assert {row["metric"] for row in of_primary(status)} == {"dcg@10"}
 
 
@@ -358,7 +358,7 @@ def test_an_estimate_outside_of_its_interval_is_told(
 
     monkeypatch.setattr(sample_stage, "decisions", shifted)
     text = " ".join(shown(experiment, 4 * N).split())
-    assert "the estimate lies outside the interval that earlier looks allow: s0 - s1" in text
+    assert "the estimate lies outside the interval from earlier checks: s0 - s1" in text
 
 
 def test_the_page_says_the_same(tmp_path: Path, experiment: Experiment) -> None:

@@ -88,7 +88,7 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
     ]
     done = towns.command("gate", ".", "--against", "anchor", columns=100)
     assert "added: pricing.md, unjudged, ranks 1 for qAro" in done.stdout
-    assert "to grade them: rag-assets pool " in done.stderr
+    assert "To grade them: rag-assets pool " in done.stderr
 
 
 def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Towns) -> None:

@@ -1,4 +1,4 @@
-"""What users of a search in use did: the log, the arithmetic by hand, and every face."""
+"""Clicks and votes from a production search: the log, the arithmetic by hand, and every face."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TEAMS = {"retrievers": ["a", "b"], "teams": [0]}
         ),
         ({"query_attributes": {"retrievers": ["a"]}}, "`query_attributes`: is an object; must be "),
         ({"query_id": ""}, "`query_id`: is ''; must be an id"),
-        ({"query_id": "i0"}, "`query_id`: 'i0' stands twice"),
+        ({"query_id": "i0"}, "`query_id`: 'i0' occurs twice"),
     ],
 )
 def test_bad_lines_are_named(tmp_path: Path, row: Row, problem: str) -> None:

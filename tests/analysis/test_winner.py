@@ -110,9 +110,9 @@ def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(ranked: Ranked
     needed = 60 * (pair["detectable"] / (2 / 60)) ** 2
     assert found.sentences[1:3] == [
         f"The test cannot tell: 60 questions can show {pair['detectable']:.4f} or more (if the "
-        f"difference stays as seen, about {float(f'{needed:.2g}'):.0f} questions show it; if it is "
-        "half of that, four times as many).",
-        "The fastest of them is behind, 2.5 ms a query.",
+        f"difference stays this large, about {float(f'{needed:.2g}'):.0f} questions show it; if it "
+        "is half as large, four times as many).",
+        "The fastest of them is behind, 2.5 ms per query.",
     ]
     assert "fastest" not in str(answer(tiny, ahead=30).sentences), "the other may be faster"
     said = repr(EvaluationTable.current(tiny.artifacts))
@@ -131,7 +131,7 @@ def test_of_those_that_are_alike_nothing_can_be_shown(ranked: Ranked) -> None:
 
 def test_one_alone_is_no_winner(ranked: Ranked) -> None:
     found = answer(ranked({"alone": [1] * 30 + [5] * 30}))
-    assert (found.proven, found.title) == (False, "alone, compared with no other")
+    assert (found.proven, found.title) == (False, "alone, without a comparison")
     assert found.sentences == [f"alone {FILE}; its mrr@4 is 0.5000."]
 
 
@@ -141,7 +141,7 @@ def test_an_exception_is_named_at_once(ranked: Ranked) -> None:
     found = answer(tiny)
     assert found.title == "Use usual"
     assert found.sentences[-1] == (
-        r"usual is best over all, but special is better for <b>[red]\x1b\u202e& part "
+        r"usual is best overall, but special is better for <b>[red]\x1b\u202e& part "
         "(1.00, usual 0.50)."
     )
     page = write_report(EvaluationTable.current(tiny.artifacts)).read_text(encoding="utf-8")
@@ -207,7 +207,7 @@ def test_what_is_not_claimed_and_not_said() -> None:
         "nothing to compare: bm25 and hybrid have no query with a value of ndcg@10 in common"
     )
     assert verdict({**ROW, "difference": 0.0, "won": 0, "lost": 0}, 3) == (
-        "hybrid and bm25 do the same on every query by ndcg@10 (216 queries)"
+        "hybrid and bm25 are equal on every query by ndcg@10 (216 queries)"
     )
 
 
@@ -248,8 +248,8 @@ def test_two_numbers_of_questions_say_what_would_tell() -> None:
     """216 * (.0305 / .0145)^2 = 955.7; none where they would not help, or would be no more."""
     row = {**ROW, "p_adjusted": 0.06}
     assert verdict(row, 5, more_would_help=True).endswith(
-        "; 216 queries can show 0.0305 or more (if the difference stays as seen, about 960 "
-        "queries show it; if it is half of that, four times as many)"
+        "; 216 queries can show 0.0305 or more (if the difference stays this large, about 960 "
+        "queries show it; if it is half as large, four times as many)"
     )
     for difference in (0.0, 0.0002, 0.0306):
         changed = {**row, "difference": difference}
@@ -335,8 +335,8 @@ def test_every_face_allows_for_what_queries_share(tmp_path: Path) -> None:
 def test_what_limits_a_claim_is_said_beside_it(tmp_path: Path) -> None:
     result = evaluated(tmp_path, 4)
     why = (
-        "the 60 questions share so few documents that they weigh like 4; "
-        "only questions about other documents tell more"
+        "the 60 questions share so few documents that they count like 4; "
+        "only questions on other documents add information"
     )
     assert f"But {why}." in lead(result, "told")
     compared = api.compare(tmp_path / "data", "poor", "good", store=tmp_path / "store")

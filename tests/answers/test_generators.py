@@ -80,8 +80,8 @@ def test_squads_predictions(tmp_path: Path) -> None:
         "q4": {"error": "no prediction"},
     }
     assert notes == [
-        "1 question has no prediction, and counts as failed: q4",
-        "1 prediction is for no question of the experiment, and is left out: q9",
+        "1 question has no prediction and counts as failed: q4",
+        "1 prediction belongs to no question of the experiment and is left out: q9",
     ]
 
 
@@ -146,8 +146,8 @@ LINES = {
     f"{'0' * 59}...; must be a finite number",
     '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is 1; must be "
     "true or false",
-    '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: comes with an "
-    "`answer`; a question has only one of them",
+    '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: cannot be "
+    "given together with `answer`",
     '{"query_id": "q2", "error": " "}': "p.jsonl:2: `error`: is blank; it must say why there is no "
     "answer",
     '{"query_id": "q2", "answer": "b"': "p.jsonl:2: malformed JSON (input data was truncated)",

@@ -106,7 +106,7 @@ VERDICT = {"query_id": "q1", "nugget_id": "n1", "judged": "10 crowns", "support"
         ([{**NUGGET, "query_id": "q9"}], "1: `query_id`: unknown query 'q9'"),
         ([{**NUGGET, "evidence_id": "e9"}], "1: `evidence_id`: no label of this question has 'e9'"),
         ([NUGGET, NUGGET], "2: `nugget_id`: 'n1' is on a line above too"),
-        ([VERDICT], "1: `nugget_id`: 'n1' is no nugget on a line above"),
+        ([VERDICT], "1: `nugget_id`: 'n1' is on no line above"),
         (
             [NUGGET, {**VERDICT, "support": "half"}],
             "2: `support`: is 'half'; must be full",
@@ -141,7 +141,7 @@ def test_from_a_file_to_the_leaderboard(tmp_path: Path) -> None:
     assert {rows[name]["nugget_v"] for name in ("q2", "q6")} == {None}
     sheet = answers_sheet(EvaluationResult(tiny.artifacts, tiny.snapshot()))
     assert sheet is not None
-    assert "vital nuggets" in [column.title for column in sheet.shown]
+    assert "vital nuggets" in [column.title for column in sheet.visible]
     (tiny.folder / "nuggets.jsonl").unlink()
     tiny.config["answer_metrics"] = {"metrics": ["nugget_v_strict"]}
     tiny.write_config()

@@ -238,12 +238,12 @@ def test_code_of_a_fork_is_not_run(own: Own, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
     monkeypatch.setenv("GITHUB_REPOSITORY", "mine/app")
     chained(own)
-    with pytest.raises(UsageError, match="a pull request from who/app; read it, then allow"):
+    with pytest.raises(UsageError, match="a pull request from who/app; read the code, then allow"):
         own.run()
     given(own, read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
     del own.config["retrievers"]["chain"]
     own.write_config()
-    with pytest.raises(UsageError, match="a pull request from who/app; read it, then allow"):
+    with pytest.raises(UsageError, match="a pull request from who/app; read the code, then allow"):
         own.run()
     assert own.asked == []
 
@@ -539,8 +539,8 @@ def test_a_server_is_asked_once_for_each_question_with_its_context(own: Own) -> 
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        (Reply(b"no"), "it is no JSON"),
-        (Reply(b"\xff\xfe{}"), "it is no JSON"),
+        (Reply(b"no"), "it is not JSON"),
+        (Reply(b"\xff\xfe{}"), "it is not JSON"),
         (Reply({}), "`answer: out.text` matches nothing in an empty object"),
         (Reply({"message": "tired"}), "the server says: tired"),
         (Reply({"problem": "x"}), "the server says: x"),

@@ -103,7 +103,7 @@ def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTa
     assert (row["answer_tokens"], row["n_cut"]) == (None, 0)
     sheet = answers_sheet(result)
     assert sheet is not None
-    assert "cut" not in [column.title for column in sheet.shown]
+    assert "cut" not in [column.title for column in sheet.visible]
 
 
 def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
@@ -118,5 +118,5 @@ def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
     assert (row["n_cut"], row["answer_tokens"]) == (1, 42)
     sheet = answers_sheet(result)
     assert sheet is not None
-    assert {"cut", "tokens", "x gold"} <= {column.title for column in sheet.shown}
+    assert {"cut", "tokens", "x gold"} <= {column.title for column in sheet.visible}
     assert json.loads(tiny.command("leaderboard", ".", "--answers", "--format", "json").stdout)

@@ -120,7 +120,7 @@ def test_the_ui_links_to_the_report(ui: DagsterPage) -> None:
 def test_a_check(ui: DagsterPage) -> None:
     page = ui.open("/assets/ferry/lexical_runs", view="checks", checkDetail="drift")
     ui.sees("drift", "psi", "far_share", "Failed")
-    assert page.get_by_text("the score of the best hit is distributed otherwise").is_visible()
+    assert page.get_by_text("the score of the best hit has another distribution").is_visible()
     assert page.get_by_text("42% of the queries are far from the corpus").is_visible()
     ui.picture("check")
     assert ui.wrong == []

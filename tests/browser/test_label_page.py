@@ -87,7 +87,7 @@ def test_keys_alone_grade_skip_and_undo(opened: Labelling, log: Path) -> None:
         opened.press(key)
         opened.says(said)
     opened.press("u")
-    opened.says("Taken back: cannot tell.")
+    opened.says("Undone: cannot tell.")
     opened.press("0")
     opened.says("Saved: 0.")
     lines = read_judgments(log)
@@ -161,7 +161,7 @@ def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: 
     for key in "0123":
         opened.press(key)
         opened.says(f"Saved: {key}.")
-    opened.page.get_by_role("button", name="How it stands").click()
+    opened.page.get_by_role("button", name="Results so far").click()
     rows = opened.page.locator("#systems tbody tr")
     rows.first.wait_for()
     assert sorted(rows.locator("th").all_text_contents()) == ["hidden-a", "hidden-b"]

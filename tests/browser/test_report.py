@@ -115,7 +115,7 @@ def test_filters_leave_the_queries_that_they_name(desktop: Opened, tiny_report: 
     page.fill("#search", "FIRE")
     assert page.locator("#query-list .id").all_inner_texts() == ["q4"]
     page.fill("#search", "nothing like it")
-    assert "No query fits" in page.locator("#query").inner_text()
+    assert "No query matches" in page.locator("#query").inner_text()
     page.fill("#search", "")
     page.select_option("#tag", label="all")
     assert page.locator("#query-list .id").count() == 6

@@ -121,7 +121,7 @@ def test_a_module_that_was_edited_since_it_was_imported_is_refused(
     named = Call.of("edited_module_of_a_test:VALUE")
     assert load(named) == 1
     write(file, "VALUE = 22\n")
-    with pytest.raises(UsageError, match="changed since this process began; restart it"):
+    with pytest.raises(UsageError, match="changed since this process started; restart it"):
         load(named)
 
 

@@ -61,8 +61,8 @@ def test_another_model_behind_the_name_fails(fresh: Tiny) -> None:
         assert len(server.received) == 7
         assert not result.passed
         assert result.summary == (
-            "The server answered by the model m-2026-02, and before by m-2026-01: name the one "
-            "that is meant, with its version, as `model`"
+            "The server answered by the model m-2026-02, and before by m-2026-01: set `model` "
+            "to the one you mean, with its version"
         )
         fresh.config["llm"]["model"] = "other"
         fresh.write_config()
@@ -86,7 +86,7 @@ def test_what_a_model_cannot_read_is_noted_with_its_index(tmp_path: Path) -> Non
     facts = tiny.pipeline().artifact(index_key("embedding", "minilm")).manifest.facts
     (note,) = facts["notes"]
     model = "its model 'sentence-transformers/all-MiniLM-L6-v2'"
-    assert f"of the tokens of the chunks are unknown to {model}; take a model that" in note
+    assert f"of the tokens of the chunks are unknown to {model}; choose a model for" in note
     assert "note: embedding_index: minilm: " in " ".join(done.stderr.split())
 
 
@@ -142,7 +142,7 @@ def test_all_is_well(evaluated: Tiny) -> None:
             METRICS,
             set_cell("ties_at_cut", 0, 4),
             "ties_at_the_cut",
-            "query 'q1': units below the cut that score as the last one above it: 4",
+            "query 'q1': units below the cut with the score of the last one above it: 4",
         ),
         (QRELS_KEY, set_cell("document_id", 0, "no.md"), "label_health", "unknown_id: "),
     ],
@@ -182,7 +182,7 @@ def no_value(name: str) -> Callable[[pa.Table], pa.Table]:
 @pytest.mark.parametrize(
     ("key", "change", "check", "reason"),
     [
-        (METRICS, no_value("ties_at_cut"), "ties_at_the_cut", "what scored as much below the cut"),
+        (METRICS, no_value("ties_at_cut"), "ties_at_the_cut", "the scores below the cut"),
         (COMPARISONS_KEY, no_value("p_randomisation"), "no_regression", "no retriever could be"),
     ],
 )

@@ -133,7 +133,7 @@ def test_strange_queries_are_named(tiny: Tiny, retriever: str, quantity: str) ->
     assert not result.passed
     assert result.outcome.severity == "warning"
     shifted, strayed = result.outcome.problems
-    assert shifted.startswith(f"the {quantity} is distributed otherwise than in the anchor: PSI ")
+    assert shifted.startswith(f"the {quantity} has another distribution than in the anchor: PSI ")
     assert " of the queries are far from the corpus (in the anchor " in strayed
     assert f"above 20%: the {quantity} is below " in strayed
     named = {query_id for query_id, _ in result.outcome.queries}
@@ -188,7 +188,7 @@ def test_without_an_anchor_nothing_is_compared(tiny: Tiny) -> None:
 
 def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.6)
-    otherwise = "Not checked: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6."
+    otherwise = "Not checked: configured differently than in the anchor: bm25.k1 1.2 -> 0.6."
     result = drift(tiny, "bm25")
     assert (result.summary, result.passed, result.severity) == (otherwise, False, "warning")
     assert result.outcome.numbers == {}
@@ -196,7 +196,7 @@ def test_scores_of_another_configuration_are_not_compared(tiny: Tiny) -> None:
     assert drift(tiny, "vectors").outcome.numbers["psi"] == 0
     found = validated(tiny)
     assert tuple(found.skipped) == (
-        "drift of bm25, both: configured otherwise than in the anchor: bm25.k1 1.2 -> 0.6",
+        "drift of bm25, both: configured differently than in the anchor: bm25.k1 1.2 -> 0.6",
     )
 
 

@@ -142,12 +142,12 @@ def test_a_file_outlives_another_chunking(tmp_path: Path) -> None:
     # The second shares 8 of 18 and of 20 characters.
     assert found.texts == [["of both", "B"], [], []]
     assert found.notes == [
-        "2 chunks without questions: found by what else is indexed: a#12-30, a#30-40",
-        "1 row fits no chunk: line 2",
+        "2 chunks without questions: found by their other indexed texts: a#12-30, a#30-40",
+        "1 row matches no chunk: line 2",
     ]
     whole = chunks_of(("a", 0, 1000, "", "", "x"), ("b", 0, 9, "", "", "x"))
     assert texts_from_file(option, file, whole).texts == [["of both", "B"], []]
-    with pytest.raises(DataError, match=r"texts.jsonl: none of its 2 rows fits a chunk"):
+    with pytest.raises(DataError, match=r"texts.jsonl: none of its 2 rows matches a chunk"):
         texts_from_file(option, file, whole[1:])
 
 
@@ -178,9 +178,9 @@ BM25 = {"type": "bm25", "chunking": "parts"}
     ("texts", "problem"),
     [
         (["text", "sumary"], "index_texts.1`: should be 'text', 'headings', .*found 'sumary'"),
-        (["text", "text"], "'text' stands twice"),
-        ([{"kind": "summary", "count": 2}], "count: no option of summary"),
-        (["text", {"kind": "questions", "file": "f", "llm": "a"}], "llm: no option of questions f"),
+        (["text", "text"], "'text' occurs twice"),
+        ([{"kind": "summary", "count": 2}], "count: not an option of summary"),
+        (["text", {"kind": "questions", "file": "f", "llm": "a"}], "llm: not an option of ques"),
         ([{"kind": "summary", "file": "gone.jsonl"}], "index_texts.0.file`: no such file: .*gone"),
         (["summary"], "index_texts.0`: needs a language model; name one of `llms`: `llm: a`"),
         ([{"kind": "summary", "llm": "b"}], "index_texts.0.llm`: unknown model 'b'"),
@@ -229,5 +229,5 @@ def test_parts_of_a_parent_chunking_have_none(tmp_path: Path) -> None:
     parts = {"child": {**part, "index_texts": ["text"]}, "parent": part}
     tiny.config["chunking"]["nested"] = {"strategy": "parent", **parts}
     tiny.write()
-    with pytest.raises(ConfigError, match="nested`: index_texts belongs beside child and parent"):
+    with pytest.raises(ConfigError, match="nested`: put index_texts next to child and parent"):
         load_experiment(tiny.folder)

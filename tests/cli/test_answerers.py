@@ -76,8 +76,8 @@ def test_a_pair_with_the_questions_that_moved(run: Invoke) -> None:
         (["official@-", "bm25"], "bm25 is a retriever, and answer_f1 is a metric of answers"),
         (["bm25", "okapi", "--metric", "answer_em"], "bm25 is a retriever, and answer_em is"),
         (["official@-", "read@9"], "unknown answerer 'read@9' (did you mean 'read@3'?)"),
-        (["official@-", "read@3", "--metric", "answer_f1@5"], "answer_f1 has no cut-off"),
-        (["--metric", "abstention_f1"], "abstention_f1 is not a mean of single questions"),
+        (["official@-", "read@3", "--metric", "answer_f1@5"], "answer_f1 takes no cut-off"),
+        (["--metric", "abstention_f1"], "abstention_f1 is not a mean over questions"),
         (["official@-", "read@3", "--metric", "ndcg"], "official@- is an answerer, and ndcg@5"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_gate_of_answers(over: Invoke) -> None:
     assert "answerer" in over("gate", "--metric", "answer_em", *against).stdout
     both = over("gate", "--answerer", "copy@3", "--retriever", "bm25", *against)
     assert both.exit_code == 2
-    assert "give one of them" in both.stderr
+    assert "metric in common" in both.stderr
 
 
 def test_floors_of_answers(run: Invoke) -> None:

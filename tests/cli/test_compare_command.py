@@ -101,8 +101,8 @@ def test_shared_documents_are_noted(compare: Invoke) -> None:
     note = " ".join(compare().stderr.split())
     assert note == (
         "note: queries share relevant documents; p and the interval of a difference allow for "
-        "that; the 6 questions share so few documents that they weigh like 4; only questions "
-        "about other documents tell more. `statistics: {cluster: document}` takes them together "
+        "that; the 6 questions share so few documents that they count like 4; only questions "
+        "on other documents add information. `statistics: {cluster: document}` takes them together "
         "in the interval of each mean too"
     )
 
@@ -215,4 +215,6 @@ def test_before_any_evaluation_and_after_a_part_of_one(
     assert invoke("evaluate", folder, "--store", store, "--top-k", 1).exit_code == 0
     result = invoke(*options)
     assert result.exit_code == 1
-    assert result.stderr.startswith("error: the last evaluation of part says of no evidence where")
+    assert result.stderr.startswith(
+        "error: the last evaluation of part does not show where evidence"
+    )

@@ -124,7 +124,7 @@ def test_table_says_where_everything_is(invoke: Invoke, again: tuple[Path, Path]
     result = invoke("evaluate", tiny, "--store", store)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "bm25, compared with no other."
+    assert lines[0] == "bm25, without a comparison."
     assert "tiny: top_k 10, mean over 3 queries (1 without labels left out)" in lines
     places = dict(line.split(maxsplit=1) for line in lines[-5:])
     assert list(places) == ["more", "evaluation", "report", "warehouse", "UI"]
@@ -173,7 +173,7 @@ def test_interrupted_and_run_again(
             break
         shutil.rmtree(store)  # on a busy machine the signal may come too late
     assert (code, output.read_text(encoding="utf-8")) == (3, "")
-    told = "interrupted; finished work is stored, run it again to go on\n"
+    told = "interrupted; finished work is stored; run it again to continue\n"
     assert without_progress(errors.read_text(encoding="utf-8")) == told
     assert not list(store.rglob("*.tmp-*"))
     assert not (store / "tiny" / "current").exists()
@@ -304,7 +304,7 @@ def test_empty_results_are_named_and_the_report_says_what_auto_chose(advised: Ti
         assert result.exit_code == 0, result.output
         return " ".join(result.output.split())
 
-    empty = "exact: nothing retrieved for 6 queries; those with a relevant document count 0"
+    empty = "exact: nothing retrieved for 6 queries; those with a relevant document count as 0"
     assert empty in run("evaluate")
     report = next((advised.root / "store").rglob("report.html")).read_text(encoding="utf-8")
     assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report

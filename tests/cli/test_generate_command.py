@@ -99,7 +99,7 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
     judged(tmp_path / "review.csv", "weekday")
     done = invoke("ferry", "--import", "review.csv", "--out", "asked")
     assert done.exit_code == 0, done.output
-    kept = "asked: 3 questions kept, 1 refused, 1 without yes or no left out\n"
+    kept = "asked: 3 questions kept, 1 refused, 1 left out because `keep` is empty\n"
     assert done.stdout == kept
 
     pipeline = opened(tmp_path / "asked", tmp_path)
@@ -136,9 +136,8 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     configure(ferry, llm={**llm, "max_calls": 5})
     stopped = invoke("ferry", "--sheet", "review.csv")
     assert (stopped.exit_code, stopped.stdout) == (3, "")
-    assert (
-        "max_calls 5 would be passed (5 calls): 5 answers are there and kept, 11 are missing"
-        in (stopped.stderr)
+    assert "max_calls 5 would be passed (5 calls): 5 answers are stored, 11 are missing" in (
+        stopped.stderr
     )
     assert len(server.received) == 5
     assert not Path("review.csv").exists()
@@ -146,7 +145,7 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     configure(ferry, llm={**llm, **prices, "max_calls": 11})
     planned = invoke("ferry", "--dry-run")
     assert planned.stdout.startswith("11 requests to send, cost at most 0.0")
-    assert planned.stdout.endswith("; 5 answers are known\n")
+    assert planned.stdout.endswith("; 5 replies are in the cache\n")
     assert len(server.received) == 5
     whole = invoke("ferry", "--sheet", "review.csv")
     assert whole.exit_code == 0, whole.output
@@ -164,11 +163,11 @@ def test_a_dry_run_needs_no_key(ferry: Path, monkeypatch: pytest.MonkeyPatch) ->
     planned = invoke("ferry", "--dry-run")
     assert (planned.exit_code, planned.stdout) == (
         0,
-        "16 requests to send; 0 answers are known\n",
+        "16 requests to send; 0 replies are in the cache\n",
     )
     unnamed = "llm: texts are sent to api.openai.com, which the experiment does not name"
     assert f"warning: {unnamed}" in planned.stderr
-    assert "asked without a limit" in planned.stderr
+    assert "without a limit" in planned.stderr
     configure(ferry, llm={"model": "tiny", "max_calls": 9})
     assert "limit" not in invoke("ferry", "--dry-run").stderr
     assert "OPENAI_API_KEY is not set" in invoke("ferry", "--out", "x").stderr
@@ -180,7 +179,7 @@ def test_a_model_that_writes_several_answers_is_refused(ferry: Path, server: Ser
     for options in (["--out", "x"], ["--dry-run"]):
         result = invoke("ferry", *options)
         assert result.exit_code == 2
-        assert "`llm` writes 4 `sequences`, and `generate` reads one" in result.stderr
+        assert "`llm` writes 4 `sequences`, but `generate` reads one" in result.stderr
     assert not Path("x").exists()
 
 
@@ -197,7 +196,7 @@ def test_nothing_of_the_user_is_overwritten(ferry: Path, server: Server) -> None
     assert invoke("ferry", "--sheet", "review.csv").exit_code == 0
     nothing = invoke("ferry", "--import", "review.csv", "--out", "new")
     assert nothing.exit_code == 1
-    assert "review.csv: no row says yes under `keep`; nothing is written" in nothing.stderr
+    assert "review.csv: no row has yes in the column `keep`; nothing is written" in nothing.stderr
     assert not Path("new").exists()
 
 

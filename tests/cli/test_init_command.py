@@ -96,12 +96,12 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     assert len(lines) == 3
     refused = invoke("evaluate", data, *store)
     assert refused.exit_code == 1
-    assert "queries.jsonl:1: `text`: is still the example" in refused.stderr
+    assert "queries.jsonl:1: `text`: is still an example" in refused.stderr
     checked = invoke("validate", data, *store)
-    assert checked.stdout.count("is still the example") == 3
+    assert checked.stdout.count("is still an example") == 3
     planned = invoke("plan", data, *store)
     assert planned.exit_code == 0
-    assert "queries.jsonl still has 3 example questions of `init`" in planned.stderr
+    assert "queries.jsonl still has 3 example questions from `init`" in planned.stderr
     (data / "queries.jsonl").write_text(lines[0].replace("EXAMPLE: replace", "do not replace"))
     assert invoke("evaluate", data, *store, "--retriever", "bm25").exit_code == 0
 

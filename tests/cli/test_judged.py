@@ -69,7 +69,7 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     again(tiny)
     run = runner(tiny, invoke)
     shown = run("leaderboard", "--answers").stdout
-    assert "judge strict: no labels of people, so its verdicts count nowhere" in " ".join(
+    assert "judge strict: no labels of people, so its verdicts are not used" in " ".join(
         shown.split()
     )
     rows = parsed(run("leaderboard", "--answers", "--format", "json"))
@@ -86,7 +86,7 @@ def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> N
     assert said in " ".join(floored.stderr.split())
     assert "no calibrated judged_correct:strict" in refused.stderr
     page = render(EvaluationTable.current(tiny.artifacts))
-    assert "no labels of people, so its verdicts count nowhere" in page
+    assert "no labels of people, so its verdicts are not used" in page
 
 
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
@@ -152,7 +152,7 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
     methods = {row["answerer"]: row["judged_correct:strict_method"] for row in rows}
     assert methods["fancy"] == "Rogan-Gladen, labels of another time"
     assert methods["plain"].startswith("PPI++")
-    assert "as if the judge erred" in " ".join(run("leaderboard", "--answers").stdout.split())
+    assert "as if the judge made" in " ".join(run("leaderboard", "--answers").stdout.split())
     passed = run(*gate, "previous", "--answerer", "plain@-")
     assert passed.exit_code == 0, passed.output
     new = answers_of({"plain": 0.6, "fancy": 0.25}, seed=3)

@@ -137,7 +137,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return tiny
 
 
-TUNED_NOTE = "note: parameters of hybrid were chosen on dev, which flatters them there"
+TUNED_NOTE = "note: parameters of hybrid were chosen on dev, and look too good there"
 
 
 def test_a_budget_is_of_the_split_and_does_not_rank_what_was_tuned_on_it(
@@ -183,7 +183,7 @@ def test_a_run_goes_out_by_split(tuned: Tiny, invoke: Invoke, tmp_path: Path) ->
     out = tmp_path / "h.trec"
     words: tuple[object, ...] = ("export-run", tuned.folder, "--retriever", "hybrid", "--out", out)
     words = (*words, "--store", tuned.root / "store")
-    assert "note: it holds 3 dev and 3 test queries; " in invoke(*words).stderr
+    assert "note: the file has 3 dev and 3 test queries; " in invoke(*words).stderr
     held = {line.split()[0] for line in out.read_text(encoding="utf-8").splitlines()}
     assert "note:" not in invoke(*words, "--split", "test").stderr
     of_test = {line.split()[0] for line in out.read_text(encoding="utf-8").splitlines()}
@@ -259,10 +259,10 @@ def test_pooling_is_advised_where_less_than_half_is_judged(
     result = invoke("evaluate", sliced.folder, *options)
     (row,) = (row for row in json.loads(result.stdout) if row["top_k"] == 5)
     assert row["judged"] < 0.5
-    (line,) = (line for line in result.stderr.splitlines() if "pooling would help" in line)
+    (line,) = (line for line in result.stderr.splitlines() if "so judge more" in line)
     assert line == (
-        f"note: only {row['judged']:.0%} of what bm25 retrieved at top_k 5 is judged, the rest "
-        f"counts as not relevant; pooling would help: rag-assets pool {sliced.folder} --out "
+        f"note: only {row['judged']:.0%} of what bm25 retrieved at top_k 5 is judged; the "
+        f"rest counts as not relevant, so judge more: rag-assets pool {sliced.folder} --out "
         "sheet.csv"
     )
     tiny = Tiny(tmp_path / "tiny")
@@ -371,7 +371,7 @@ def test_tokens_and_answerability_are_shown(
     folder, store, _ = stored
     lines = invoke("leaderboard", folder, "--store", store).stdout.splitlines()
     assert "tokens@2" in lines[1].split()
-    start = lines.index("unanswerable queries, told by the best score (3 answerable, 1 not)")
+    start = lines.index("unanswerable queries, detected by the best score (3 answerable, 1 not)")
     assert lines[start + 1].split() == ["retriever", "auroc", "threshold", "coverage", "rejected"]
     # q4 has no hits at all.
     assert [line.split()[0] for line in lines[start + 2 : start + 4]] == ["long", "short"]

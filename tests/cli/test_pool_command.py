@@ -107,7 +107,7 @@ def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(
     sheet = tmp_path / "sheet.csv"
     pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)
     assert pooled.exit_code == 0, pooled.output
-    assert "not in the sheet, because not evaluated yet: okapi" in pooled.stderr
+    assert "not in the sheet, because they are not evaluated yet: okapi" in pooled.stderr
     assert sheet.read_text(encoding="utf-8").count("\n") > 6
     for command in (("label", tiny.folder, "--status"), ("pool", tiny.folder, "--sample", 3)):
         refused = invoke(*command, *store)

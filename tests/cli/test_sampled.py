@@ -351,10 +351,10 @@ def test_options_that_do_not_belong_together(tmp_path: Path, invoke: Invoke) -> 
     sheet = tmp_path / "complete.csv"
     assert invoke("pool", tiny.folder, "--depth", 5, "--out", sheet, *store).exit_code == 0
     wrong = {
-        ("pool", tiny.folder, "--import", sheet, "--by", "ada"): "belongs to the --import",
-        ("pool", tiny.folder, "--import", sheet, "--sample", 3): "is of a sheet that is written",
-        ("label", tiny.folder, "--format", "json", *store): "belongs to --status",
-        ("label", tiny.folder, "--status", "--port", 80, *store): "is of the page",
+        ("pool", tiny.folder, "--import", sheet, "--by", "ada"): "is only for --import",
+        ("pool", tiny.folder, "--import", sheet, "--sample", 3): "cannot be combined with --import",
+        ("label", tiny.folder, "--format", "json", *store): "is only for --status",
+        ("label", tiny.folder, "--status", "--port", 80, *store): "opens no page",
         ("label", tiny.folder, "--status", "--depth", 99, *store): "deeper than the runs",
     }
     for command, said in wrong.items():

@@ -124,8 +124,8 @@ def test_a_bad_line_in_a_process(run_process: RunProcess, tmp_path: Path) -> Non
     qrels.write_text(QRELS, encoding="utf-8")
     done = run_process("score", "--run", run, "--qrels", qrels)
     assert (done.returncode, done.stdout) == (1, "")
-    problem = "has 3 fields; a run line is 'query Q0 document rank score tag', of MS MARCO "
-    problem += "'query document rank'"
+    problem = "has 3 fields; a run line is 'query Q0 document rank score tag' (MS MARCO: "
+    problem += "'query document rank')"
     assert done.stderr == f"error: {run}:5: {problem}\n"
 
 
@@ -221,7 +221,7 @@ def test_a_number_that_the_tool_does_not_give(
     result = invoke(*dialect_files, "--dialect", "beir", "--metrics", "NDCG@5,MRR@5,Hole@2")
     assert result.exit_code == 0
     assert re.fullmatch(r"NDCG@5  0\.\d{4}\nMRR@5   -\nHole@2  0\.3333\n", result.stdout)
-    problem = "query 'q9' stands in the run but not in the qrels, BEIR raises KeyError"
+    problem = "query 'q9' is in the run but not in the qrels, BEIR raises KeyError"
     assert f"MRR@5 has no value: {problem}" in result.stderr
     asked = ("--dialect", "llamaindex", "--metrics", "recall", "--format", "json")
     result = invoke(*dialect_files, *asked)
@@ -237,12 +237,12 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
     base = ("score", "--run", run, "--qrels", qrels)
     refused = invoke(*base)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    what = "'a' stands twice for query 'q00', first on line 1; a unit is retrieved once"
+    what = "'a' occurs twice for query 'q00', first on line 1; a unit can be retrieved only once"
     assert refused.stderr.startswith(f"error: {run}:1: `retrieved_ids`: {what}")
     result = invoke(*base, "--dialect", "autorag", "--metrics", "retrieval_precision")
     assert result.stdout == "retrieval_precision  0.2500\n"
     lines = result.stderr.splitlines()
-    assert lines[0] == "query 'q00': document 'a' stands 3 times"
+    assert lines[0] == "query 'q00': document 'a' occurs 3 times"
     assert lines[20] == "... and 2 more repeated documents"
 
 
@@ -257,7 +257,7 @@ def test_repeated_documents_are_reported(invoke: Invoke, tmp_path: Path) -> None
         (("--dialect", "beir", "--metrics", "NDCG"), "'NDCG' needs a cut-off: NDCG@10"),
         (("--dialect", "autorag", "--metrics", "retrieval_f1@0"), "must be at least 1"),
         (("--dialect", "ragas", "--metrics", ","), "--metrics names no metric"),
-        (("--dialect", "ragas", "--trec-mean"), "--trec-mean is our own mean"),
+        (("--dialect", "ragas", "--trec-mean"), "--trec-mean does not apply to --dialect"),
     ],
 )
 def test_wrong_options(

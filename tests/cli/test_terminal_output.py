@@ -128,7 +128,7 @@ def test_verbose_says_each_partition_and_how_long_it_took(
 def test_both_are_refused(invoke: Invoke, words: tuple[str, ...]) -> None:
     result = invoke(*words)
     assert result.exit_code == 2
-    assert "--quiet and --verbose exclude each other" in result.stderr
+    assert "give only one of --quiet and --verbose" in result.stderr
 
 
 def test_what_a_users_code_warns_and_logs_is_not_obeyed(

@@ -19,7 +19,7 @@ from tests.cli.conftest import Invoke
 CONFIG = "name: tiny\nretrievers: {a: {type: bm25}, b: {type: bm25, k1: 0.9}}\ntop_k: [1]\n"
 PROMPT = "version: 1\n\n[user]\n{question}\n{context}\n"
 LINE = (
-    "1 file looks like questions or labels, unread as such: Judgments.tsv; format jsonl reads "
+    "1 file looks like questions or labels, not read as such: Judgments.tsv; format jsonl reads "
     "questions from queries.jsonl or .csv, labels from judgments.jsonl or .csv"
 )
 
@@ -95,7 +95,7 @@ def test_what_looks_like_labels(tmp_path: Path, name: str, told: bool) -> None:
 def test_a_folder_of_qrels_without_a_known_file(tmp_path: Path) -> None:
     root = folder(tmp_path, "corpus.jsonl", "qrels/test.xlsx", "qrels/dev.xlsx")
     assert look_alikes(open_dataset(root)) == [
-        "2 files look like labels, unread as such: qrels/dev.xlsx, qrels/test.xlsx; format beir "
+        "2 files look like labels, not read as such: qrels/dev.xlsx, qrels/test.xlsx; format beir "
         "reads a folder with corpus.jsonl, queries.jsonl and qrels/"
     ]
 
@@ -108,7 +108,7 @@ def test_questions_that_are_not_read(tmp_path: Path, invoke: Invoke) -> None:
     (root / "testset.csv").write_text("user_input,reference\nWhen?,noon\n", encoding="utf-8")
     (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     line = (
-        "2 files look like questions or labels, unread as such: queries.txt, testset.csv; "
+        "2 files look like questions or labels, not read as such: queries.txt, testset.csv; "
         "format markdown reads questions from queries.jsonl or .csv, labels from "
         "judgments.jsonl or .csv\n"
     )
@@ -228,7 +228,7 @@ def test_they_are_counted_where_queries_are(kept: Any, invoke: Invoke) -> None:
     root, qrels, evaluated = kept
     unknown = [(q, d, g) for q, of in qrels.items() for d, g in of.items() if int(d[1:]) > 19]
     relevant = sum(grade > 0 for _, _, grade in unknown)
-    line = f"judgments of such are kept: {len(unknown)}, of which relevant: {relevant}: "
+    line = f"such judgments are kept: {len(unknown)}, of which relevant: {relevant}: "
     store = ("--store", root / "store")
     assert f"6 judged documents are not in the corpus; {line}" in one_line(evaluated.stderr)
     rows = json.loads(invoke("leaderboard", root, *store, "--format", "json").stdout)
@@ -331,7 +331,7 @@ def test_a_corpus_of_another_dataset_is_an_error(invoke: Invoke, tmp_path: Path)
     corpus.write_text('{"_id": "other", "text": "ferry"}\n', encoding="utf-8")
     result = invoke("evaluate", tmp_path, "--store", tmp_path / "store")
     assert result.exit_code == 1
-    assert "test.tsv: names no document of the corpus; the first it names is " in result.stderr
+    assert "test.tsv: names no document of the corpus; the first one is " in result.stderr
 
 
 def test_ids_of_chunks_are_told_though_they_are_kept(invoke: Invoke, tmp_path: Path) -> None:

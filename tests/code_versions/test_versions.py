@@ -148,7 +148,7 @@ def test_a_process_whose_source_changed_writes_nothing(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert "the source of rag_assets changed since this process started; restart it" in done.stdout
+    assert "the source of rag_assets changed since this process started; nothing" in done.stdout
     assert done.returncode == 0, done.stderr
     assert not list(tiny.settings.store.glob("tiny/documents/**/*.parquet"))
 

@@ -167,7 +167,7 @@ class TestTimes:
 
 
 class FixedRanker:
-    """Searches at once; before it stands what a language model took to write, 5 ms a query."""
+    """Searches at once; before it stands what a language model took to write, 5 ms per query."""
 
     def __init__(self) -> None:
         self.depths: list[int] = []

@@ -108,8 +108,8 @@ def test_duplicates_in_published_runs(name: str, shared_data: Callable[[str], Pa
     refused = CliRunner().invoke(main, ["score", *files])
     assert refused.exit_code == 1
     assert f"{name}.jsonl:1: `retrieved_ids`: '" in refused.stderr
-    assert "' stands twice for query '1oy5tc', first on line" in refused.stderr
+    assert "' occurs twice for query '1oy5tc', first on line" in refused.stderr
     taken = CliRunner().invoke(main, ["score", *files, "--dialect", "autorag"])
     assert taken.exit_code == 0
-    assert taken.stderr.count("stands 5 times") == 10
+    assert taken.stderr.count("occurs 5 times") == 10
     assert "retrieval_precision  0.1000" in taken.stdout

@@ -174,8 +174,8 @@ def test_groups_that_share_all_are_so_many_observations() -> None:
     ("n", "documents", "words"),
     [
         (59, 30, "59 questions, some of which share documents, are fewer than 60"),
-        (80, 4, "so few documents that they weigh like 4; only questions about other"),
-        (80, 1, "all 80 questions share documents, so this says nothing of questions"),
+        (80, 4, "so few documents that they count like 4; only questions on other"),
+        (80, 1, "all 80 questions share documents, so this says nothing about questions"),
     ],
 )
 def test_what_limits_a_claim(n: int, documents: int, words: str) -> None:

@@ -139,8 +139,8 @@ def changed(column: str, value: object) -> pa.Table:
 @pytest.mark.parametrize(
     ("column", "value", "problem"),
     [
-        ("unit_id", "a", "unit 'a' of query 'q' in run 'mine' stands twice, at ranks 1 and 3"),
-        ("rank", 2, "rank 2 of query 'q' in run 'mine' is held by unit 'b' and by unit 'c'"),
+        ("unit_id", "a", "unit 'a' of query 'q' in run 'mine' occurs twice, at ranks 1 and 3"),
+        ("rank", 2, "rank 2 of query 'q' in run 'mine' is given to unit 'b' and to unit 'c'"),
     ],
 )
 def test_what_stands_twice(column: str, value: object, problem: str) -> None:
@@ -223,7 +223,9 @@ def test_the_four_counts_are_all_units_and_names_of_statistics_are_ours() -> Non
     assert row["idcg"] == 2 / log2(2) + 1 / log2(3) + 1 / log2(4)  # at 4, where the row is
     lone = one_query(["a"], [("e", None, 1), ("f", None, 1)] * 12, 1, [parse_metric("tn")])
     assert lone["tn"] == N_UNITS - 3
-    with pytest.raises(UsageError, match="tn: nobody knows how many units r could have returned"):
+    with pytest.raises(
+        UsageError, match="tn: the number of units that r could return is not known"
+    ):
         query_metrics(
             {"r": run_table({"q": ["a"]})},
             {"j": judgment_table([("q", "e", "a", 1)])},

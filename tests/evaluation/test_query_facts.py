@@ -105,7 +105,7 @@ def test_the_split_of_a_query_is_the_same_for_ever() -> None:
 
 def test_an_empty_side_is_refused_in_words() -> None:
     problem = (
-        "no query is in test: dev: 0.99 and seed: 0 put all 2 queries on the other side; choose "
+        "no query is in test: dev: 0.99 and seed: 0 put all 2 queries into the other split; choose "
         "another share or seed"
     )
     with pytest.raises(DataError) as caught:

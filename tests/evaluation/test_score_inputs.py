@@ -64,7 +64,7 @@ def test_lists_keep_their_order(tmp_path: Path) -> None:
             '{"qid": "q", "retrieved_ids": ["a"], "retrieve_scores": []}',
             ":1: `retrieve_scores`: has 0 scores for 1 ids",
         ),
-        (LINE + LINE, ":2: `qid`: query 'q1' stands already on line 1"),
+        (LINE + LINE, ":2: `qid`: query 'q1' is already on line 1"),
     ],
 )
 def test_broken_lists(tmp_path: Path, text: str, problem: str) -> None:
@@ -84,8 +84,8 @@ def test_a_repeated_document_is_refused_with_its_query_and_how_often(tmp_path: P
     with pytest.raises(DataError) as caught:
         read_run_file(path)
     assert str(caught.value) == (
-        f"{path}:2: `retrieved_ids`: 'a' stands twice for query 'q1', first on line 2; a unit is "
-        "retrieved once (`score --dialect autorag` allows repetitions)"
+        f"{path}:2: `retrieved_ids`: 'a' occurs twice for query 'q1', first on line 2; a unit can "
+        "be retrieved only once (`score --dialect autorag` allows repetitions)"
     )
     run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
     data = tool_input(run.hits, run.listed, read_labels(qa_file(tmp_path, {"q1": [["a"]]})))
@@ -140,7 +140,7 @@ def test_judgments_as_json_lines(tmp_path: Path) -> None:
         ),
         (
             {"query_id": "q", "doc_id": "a", "quote": "..."},
-            "`quote`: a quote is found in documents, which are not read here; use `evaluate`",
+            "`quote`: quotes need the documents, which are not read here; use `evaluate`",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_parquet_that_holds_no_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("queries", "truth", "problem"),
     [
-        (["q", "q"], [[["a"]], [["b"]]], ":2: `qid`: query 'q' stands twice"),
+        (["q", "q"], [[["a"]], [["b"]]], ":2: `qid`: query 'q' occurs twice"),
         (["q"], [["a"]], ":1: `retrieval_gt`: must be a list of lists of ids"),
     ],
 )
@@ -212,7 +212,7 @@ def test_autorags_runs_score_what_autorag_recorded(
     if name in {"bm25_top10", "vectordb_top10"}:
         assert len(repeating) == 10
         assert max(count for _, _, count in repetitions(data)) == 5
-        with pytest.raises(DataError, match="stands twice for query"):
+        with pytest.raises(DataError, match="occurs twice for query"):
             read_run_file(path)
     else:
         assert not repeating
@@ -222,5 +222,5 @@ def test_autorags_runs_score_what_autorag_recorded(
 def test_a_run_with_failures_is_not_scored_as_if_nothing_was_found(tmp_path: Path) -> None:
     path = run_file(tmp_path, LINE + '{"qid": "q2", "error": "timed out"}\n')
     assert read_run_rows(path).failures == {"q2": "timed out"}
-    with pytest.raises(DataError, match=r"run.jsonl: `error`: says that query 'q2' failed \(timed"):
+    with pytest.raises(DataError, match=r"run.jsonl: `error`: marks query 'q2' as failed \(timed"):
         read_run_file(path)

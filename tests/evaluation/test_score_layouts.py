@@ -113,7 +113,7 @@ def test_labels_of_every_layout_are_the_same(tmp_path: Path, name: str) -> None:
 
 
 LINE = "q1 Q0 d1 1 2.5 tag\n"
-LINES = "a run line is 'query Q0 document rank score tag', of MS MARCO 'query document rank'"
+LINES = "a run line is 'query Q0 document rank score tag' (MS MARCO: 'query document rank')"
 BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     "a blank in an id": (as_text("r", RUN + "q2 Q0 d 9 3 0.5 t\n"), f":5: has 7 fields; {LINES}"),
     "MS MARCO, then TREC": (
@@ -127,12 +127,12 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
     ),
     "duplicate": (
         as_text("r", f"{LINE}\n{LINE}"),
-        ":3: `document`: 'd1' stands twice for query 'q1', first",
+        ":3: `document`: 'd1' occurs twice for query 'q1', first",
     ),
     "rank 0": (as_text("r", "q1 d1 0\n"), ":1: `rank`: must be an integer from 1"),
     "rank twice": (
         as_text("r", "q1 d1 2\nq1 d2 2\n"),
-        ":2: `rank`: rank 2 of query 'q1' stands already on line 1",
+        ":2: `rank`: rank 2 of query 'q1' is already on line 1",
     ),
     "NaN": (as_text("r", LINE + "q1 Q0 d2 1 nan t\n"), ":2: `score`: must be a finite number"),
 }
@@ -140,7 +140,7 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
     "half a grade": (as_text("q", "# x\nq1 0 d1 .5\n"), ":2: `grade`: is '.5'; must be a grade"),
     "a judgment twice": (
         as_parquet("q.parquet", query__id=["q", "q"], corpus__id=["a", "a"], score=[1, 1]),
-        ":2: query 'q' and document 'a' stand already on line 1",
+        ":2: query 'q' and document 'a' are already on line 1",
     ),
     "of Git LFS": (
         as_text("q", "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n"),
@@ -180,7 +180,7 @@ def test_broken_labels(tmp_path: Path, name: str) -> None:
 
 def test_a_query_that_begins_a_comment_is_not_written_as_trec(tmp_path: Path) -> None:
     run = read_run_file(as_text("r.jsonl", '{"qid": "#q1", "retrieved_ids": ["d1"]}')(tmp_path))
-    with pytest.raises(DataError, match=r"query_id '#q1': .*begins a comment; write .jsonl"):
+    with pytest.raises(DataError, match=r"query_id '#q1': .*starts a comment; write .jsonl"):
         write_run(run, tmp_path / "out.trec", tag="t", failures={})
 
 

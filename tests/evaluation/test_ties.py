@@ -67,14 +67,14 @@ def test_units_of_several_evidences() -> None:
     row = tie_bounds(run, labels, [metric])[metric].to_pylist()[0]
     assert (row["worst"], row["value"], row["best"]) == (0, 0, 1)
     with pytest.raises(
-        DataError, match=r"^recall has no bounds over tied .* unit 'a' and evidence 'e1'"
+        DataError, match=r"^recall cannot be bounded over tied .* unit 'a' and evidence 'e1'"
     ):
         tie_bounds(run, labels, [parse_metric("recall@1")])
 
 
 def test_measures_without_bounds() -> None:
     run, labels = scored_table({"q": {"a": 1.0}}), document_judgments({"q": {"a": 1}})
-    with pytest.raises(UsageError, match="no bounds over ties for 'map'"):
+    with pytest.raises(UsageError, match="cannot bound ties for 'map'"):
         tie_bounds(run, labels, [parse_metric("map@10")])
 
 

@@ -74,7 +74,7 @@ SHAPE = {
     ),
     "k1 of a weighting without": (
         "retrievers: {a: {type: tfidf, weighting: raw, k1: 1}}\n",
-        ":1: `retrievers.a.k1`: k1 belongs to weighting saturated, not to raw",
+        ":1: `retrievers.a.k1`: k1 is only for weighting saturated, not for raw",
     ),
     "candidates are a text": (
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y], candidates: all}}}}\n",
@@ -129,9 +129,9 @@ BETWEEN_KEYS = {
     "fused of fused": (
         f"retrievers: {{{TWO}, f: {{type: rrf, inputs: [x, y]}},\n"
         "  g: {type: rrf, inputs: [x, f]}}\n",
-        ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; three levels: base "
-        "(bm25, embedding, ...) -> fused (rrf, ...) -> reranked (of a base or fused one); what "
-        "is reranked may be fused or reranked once more",
+        ":2: `retrievers.g.inputs.1`: 'f' is itself a fused retriever; there are three "
+        "levels: base (bm25, embedding, ...) -> fused (rrf, ...) -> reranked (of a base or fused "
+        "one); a reranked one may be fused or reranked once more",
     ),
     "unknown chunking": (
         "chunking: {whole: {strategy: none}}\nretrievers:\n  a:\n    type: bm25\n"
@@ -154,8 +154,8 @@ BETWEEN_KEYS = {
     ),
     "primary where lower is better": (
         "primary: fp@3\n",
-        ":1: `primary`: fp@3 is better when lower, but the primary metric places the highest "
-        "first; take tp or recall",
+        ":1: `primary`: fp@3 is better when lower, but the primary metric must be better "
+        "when higher; use tp or recall instead",
     ),
     "primary unknown": (
         "primary: ndgc@3\n",
@@ -168,7 +168,7 @@ BETWEEN_KEYS = {
     ),
     "metric that needs no asking": (
         "metrics: [map, Judged@10]\n",
-        ":1: `metrics.1`: judged is always in the leaderboard; leave it out",
+        ":1: `metrics.1`: judged is always in the leaderboard; remove it",
     ),
     "path with a NUL": (
         'dataset: {path: "a\\0b"}\n',
@@ -177,7 +177,7 @@ BETWEEN_KEYS = {
     "judge chunk over cut documents": (
         "dataset:\n  judge: chunk\nchunking:\n  whole: {strategy: none}\n"
         "  parts: {strategy: recursive}\nretrievers: {a: {type: bm25, chunking: whole}}\n",
-        ":2: `dataset.judge`: chunk: the judged ids are those of whole documents, but chunking "
+        ":2: `dataset.judge`: chunk: the judged ids are ids of whole documents, but chunking "
         "'parts' cuts documents; use strategy none, or judge document or evidence",
     ),
 }
@@ -236,11 +236,11 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
     ),
     "duplicate key": (
         "name: a\ntop_k: [1]\nname: b\n",
-        ":3: `name`: stands twice, first on line 1",
+        ":3: `name`: occurs twice, first on line 1",
     ),
     "number as a key": (
         "retrievers:\n  1: {type: bm25}\n",
-        ":2: the key 1 is read as int; put it in quotes to make it a name",
+        ":2: the key 1 is read as int; quote it to make it a name",
     ),
     "list as a key": ("? [a]\n: b\n", ":1: keys must be plain text"),
 }
@@ -257,11 +257,11 @@ NO_USE = {
     ),
     "tokenizer where characters are counted": (
         "chunking: {a: {strategy: fixed, max_characters: 90, overlap: 0, tokenizer: x}}\n",
-        ":1: `chunking.a.tokenizer`: belongs to max_tokens; max_characters counts no tokens",
+        ":1: `chunking.a.tokenizer`: is only for max_tokens; max_characters counts no tokens",
     ),
     "variants of the original query": (
         "retrievers: {a: {type: bm25, variants: max}}\n",
-        ":1: `retrievers.a`: variants need a query_set; else there is only the original query",
+        ":1: `retrievers.a`: variants need a query_set",
     ),
 }
 """Options that nothing would look at: each was accepted without a word."""
@@ -277,7 +277,7 @@ def test_a_language_that_a_prompt_has_no_place_for(problem: Problem, tmp_path: P
     (tmp_path / "own.txt").write_text(prompt, encoding="utf-8")
     block = f"strategy: rewrite, template: {tmp_path / 'own.txt'}, language: Danish"
     text = f"llm: {{model: m}}\nquery_sets: {{a: {{{block}}}}}\n"
-    told = "the prompt has no place for it; write {language} in "
+    told = "the prompt does not use it; write {language} in "
     assert problem(text) == f":2: `query_sets.a.language`: {told}{tmp_path / 'own.txt'}"
 
 

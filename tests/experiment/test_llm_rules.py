@@ -38,12 +38,11 @@ WRONG = {
     ),
     "no host": (
         "llms:\n  small: {model: a, max_calls: 9}\n",
-        ":2: `llms.small`: names no host; add `base_url: https://api.openai.com/v1`, or another "
-        "one",
+        ":2: `llms.small`: has no host; add `base_url: https://api.openai.com/v1`, or another one",
     ),
     "no limit": (
         "llms:\n  small: {model: a, base_url: 'https://me:secret@e.org:8/v1'}\n",
-        ":2: `llms.small`: is at e.org:8: limit how much may be sent, by `max_calls`, or "
+        ":2: `llms.small`: is at e.org:8: limit what may be sent, by `max_calls`, or "
         "`max_cost` with `prompt_price` and `completion_price`",
     ),
     "no address": (
@@ -116,10 +115,11 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
     ]
     unnamed = (
         "texts are sent to api.openai.com, which the experiment does not name; the next version "
-        f"refuses it: add `base_url: {openai}`"
+        f"will refuse it: add `base_url: {openai}`"
     )
     limit = (
-        "is asked without a limit; the next version refuses it: add `max_calls`, or `max_cost` "
+        "gets requests without a limit; the next version will refuse it: add `max_calls`, or "
+        "`max_cost` "
         "where there is one"
     )
     assert host_notes(clients(experiment)) == [
@@ -175,16 +175,16 @@ WRONG_ANSWERERS = {
         ".top_k`: 5 is not in the experiment's top_k; allowed: 1, 3"
     ),
     "{generator: spans, context: gold, order: edges}": (
-        ".order`: is of the ranks of a retriever; this answerer has gold"
+        ".order`: needs a retriever; this answerer has gold"
     ),
     "{generator: predicted, budget: 100}": (
-        ".budget`: is of a context that has units; this answerer has no retriever"
+        ".budget`: needs a context with units; this answerer has no retriever"
     ),
     "{generator: spans, context: none, top_k: [1]}": (
-        ".top_k`: is of what a retriever returns; this answerer has none"
+        ".top_k`: needs a retriever; this answerer has none"
     ),
     "{generator: spans, retriever: words, seed: 1}": (
-        ".seed`: belongs to context: random; this answerer has no retriever"
+        ".seed`: is only for context: random; this answerer has no retriever"
     ),
     "{generator: spans, context: gold, chunking: half}": (
         ".chunking`: unknown chunking 'half'; allowed: whole"
@@ -212,9 +212,9 @@ def test_generators_need_their_file_model_and_prompt(problem: Problem, folder: P
     text = "llm: {type: transformers, model: m}\ngenerators: {w: {type: llm, prompt: p.txt}}"
     found = problem(text)
     assert found.startswith(":2: `generators.w.prompt`: ")
-    assert "the prompt has no place for it; write {context}" in found
+    assert "the prompt does not use it; write {context}" in found
     text = "generators: {w: {type: extractive, refuse: true}}"
-    assert problem(text) == ":1: `generators.w`: refuse: belongs to model"
+    assert problem(text) == ":1: `generators.w`: refuse: needs model"
     text = "answer_metrics: {metrics: [answer_em, answer_f2]}"
     assert problem(text).startswith(
         ":1: `answer_metrics.metrics.1`: unknown metric of answers 'answer_f2' (did you mean "
@@ -266,7 +266,7 @@ def test_gold_needs_units_and_labels(problem: Problem, load: Load, folder: Path)
         file.unlink()
     text = HEAD.replace("metrics: [ndcg@5]\n", "") + "{generator: spans, context: gold}"
     assert problem(text) == (
-        ":5: `answers.a.context`: gold is the evidence of a question, and the data has no labels"
+        ":5: `answers.a.context`: gold is the evidence of a question, but the data has no labels"
     )
 
 

@@ -100,7 +100,7 @@ def test_options_of_the_other_kind_are_refused(tiny: Tiny) -> None:
     prompt = tiny.folder / "prompt.txt"
     prompt.write_text("version: 1\n[user]\n{question} {passage}\n", encoding="utf-8")
     only = {"type": "llm", "judges": ["correctness"]}
-    with pytest.raises(ConfigError, match="depth`: is of the passages of runs"):
+    with pytest.raises(ConfigError, match="depth`: applies to passages of runs"):
         load_experiment(configured(tiny, **only, depth=2).folder)
     with pytest.raises(ConfigError, match="relevance_prompt`: this judge does not judge relevance"):
         load_experiment(configured(tiny, **only, relevance_prompt="prompt.txt").folder)
@@ -197,7 +197,7 @@ PROBLEMS = {
     ),
     "twice": (
         "retrievers:\n  a: {type: bm25, k1: [1, 1]}\n",
-        ":2: `retrievers.a`: two members of this grid are 'a-k1-1'; every value stands once",
+        ":2: `retrievers.a`: two members of this grid are 'a-k1-1'; give every value only once",
     ),
     "a name that is taken": (
         "retrievers:\n  a-k1-1: {type: bm25}\n  a: {type: bm25, k1: [1, 2]}\n",

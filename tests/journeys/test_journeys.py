@@ -138,7 +138,7 @@ def test_context_precision_without_labels(travel: Travel) -> None:
     journey = travel(Row("judge", "bm25", "none", "more", "10", "empty", "nothing", "python"))
     said = journey.run("evaluate", LAB).stdout
     assert "context_precision@3 by floor (words), 10 questions" in said
-    assert "not calibrated by labels: what the model says, which no gate reads" in said
+    assert "not calibrated with labels: the model's raw output, which no gate uses" in said
     verdicts, run = "verdicts.jsonl", "mine.trec"
     whose = ("--retriever", "mine")
     journey.run("judge", "export", LAB, "--judge", "floor", *whose, "--out", verdicts)
@@ -247,7 +247,7 @@ def test_queries_as_people_mistype_them(travel: Travel) -> None:
     said = journey.run("evaluate", LAB).stdout
     assert "a sample of 20 queries (seed 1)" in said
     board = journey.run("leaderboard", LAB).stdout
-    assert "on perturbed queries minus as they were asked" in board
+    assert "on perturbed queries minus on the original ones" in board
     assert "missing_word" in board
     ranked = rag_assets.leaderboard(LAB).to_arrow()["retriever"].to_pylist()
     assert "mine" in ranked

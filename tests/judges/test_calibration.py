@@ -140,7 +140,7 @@ def test_an_answer_of_a_drawn_question_that_nobody_labelled_stops_the_estimate(
     assert (row["calibrated"], row["low"], row["human"]) == (None, None, None)
     assert "1 answer to a drawn question has no label" in row["reason"]
     none = mean_row("x", JUDGED_CORRECT, table, sample(drawn=set()), 0.95)
-    assert "no label of a drawn question" in none["reason"]
+    assert "no drawn question is labelled" in none["reason"]
     ranking = mean_row("x", "ndcg@5", table, sample(), 0.95)
     assert "`rag-assets judge sheet --passages` asks for it" in ranking["reason"]
 
@@ -159,7 +159,7 @@ def test_labels_of_other_answers_stand_in_and_that_is_said(
     assert (row["calibrated"], row["low"], row["high"]) == expected[:3]
     assert (row["method"], row["human"], row["n_labels"]) == (expected.method, None, N)
     assert "has no label" in row["reason"]
-    assert "as if the judge erred on these as on those" in row["reason"]
+    assert "as if the judge made equal errors on them" in row["reason"]
 
 
 def test_only_answers_with_both_tell_how_a_judge_errs() -> None:
@@ -434,7 +434,7 @@ def test_whole_questions_calibrate_a_ratio() -> None:
 def test_missing_verdicts_are_counted_by_name_where_they_differ() -> None:
     rows = [{"name": name, "n_missing": n} for name, n in (("a", 2), ("B", 0))]
     assert missing_text(rows) == (
-        "questions (a 2) without a verdict, which counts as nothing, not as 0"
+        "questions (a 2) without a verdict, left out and not counted as 0"
     )
     assert missing_text(rows[1:]) is None
 
@@ -525,7 +525,7 @@ def test_a_sheet_comes_back_as_labels_of_the_texts_that_were_answered(tmp_path: 
     ("word", "problem"),
     [
         ("perhaps", "sheet.csv:2: `correct`: is 'perhaps'; must be yes, no or ?"),
-        ("yes", "is of no answer to a drawn question; the answers changed"),
+        ("yes", "matches no answer to a drawn question; the answers have changed"),
     ],
 )
 def test_a_bad_row_names_its_line(tmp_path: Path, word: str, problem: str) -> None:

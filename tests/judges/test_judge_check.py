@@ -194,7 +194,7 @@ def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, 
     file = tiny.pipeline().root / JUDGE_CHECKS_DIR / "floor.json"
     file.unlink(missing_ok=True)
     passed, said = proven(tiny, "floor")
-    assert (passed, "not tried as it is now" in said) == (False, True)
+    assert (passed, "not tested with its current options" in said) == (False, True)
     check_judge(tiny.pipeline(), "floor", RULES)
     passed, said = proven(tiny, "floor")
     assert (passed, said) == (False, "it fails: padding (and 2 more)")
@@ -204,7 +204,7 @@ def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, 
     file.write_text(
         file.read_text("utf-8").replace('"fingerprint": "', '"fingerprint": "0'), "utf-8"
     )
-    assert "not tried as it is now" in proven(tiny, "floor")[1]
+    assert "not tested with its current options" in proven(tiny, "floor")[1]
     checked(evaluated, oracle, "oracle")
     tiny.config["judges"]["oracle"] = {"type": "llm", "depth": 3}
     tiny.write_config()
@@ -234,7 +234,7 @@ def test_requests_are_asked_once_and_kept(
     assert json.loads(printed.stdout)[0]["passed"] is True
     tiny.snapshot()
     page = render(EvaluationResult.current(tiny.pipeline().root))
-    assert "Can the judge be believed?" in page
+    assert "Can the judge be trusted?" in page
     assert "kept: correctness" in page
     result = EvaluationResult.current(tiny.pipeline().root)
     assert [check["judge"] for check in kept_checks(result) if check["judge"] == "kept"] == ["kept"]

@@ -199,7 +199,7 @@ def test_what_cannot_be_exported_is_said(exporting: Tiny) -> None:
     exporting.write_config()
     _, output, code = export(exporting, "late")
     assert code != 0
-    assert "is not up to date; run `rag-assets evaluate` first" in output
+    assert "is out of date; run `rag-assets evaluate` first" in output
 
 
 def test_verdicts_of_a_retriever_are_what_ragas_scores(exporting: Tiny) -> None:

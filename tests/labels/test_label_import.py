@@ -193,7 +193,7 @@ def test_feedback_is_summed_by_unit(folder: MarkdownDataset, tmp_path: Path) -> 
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": "x", "count": 2},
-            "`count`: comes with a `user`, and a user votes once; give one of them",
+            "`count`: cannot be given together with `user`, who votes only once",
         ),
         (
             {"query_id": "q1", "doc_id": "a.md", "vote": "up", "user": ""},
@@ -245,7 +245,7 @@ def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> 
 
 
 def test_labels_that_are_there_stay(folder: MarkdownDataset) -> None:
-    """The quote of the second unit stands twice, so it is found by its start."""
+    """The quote of the second unit occurs twice, so it is found by its start."""
     judged = {"query_id": "q1", "doc_id": "a.md", "quote": "Dogs travel free.", "relevance": 2}
     write_lines(folder.root / "judgments.jsonl", [{**judged, "source": "pool"}])
     down, up = {**DOGS, "vote": "down"}, {**SECOND, "vote": "up"}

@@ -100,19 +100,19 @@ def test_graded_rows_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
         ({"grade": "1", "document_id": "e"}, "`document_id`: unknown document 'e'"),
         (
             {"grade": "1", "end": "99"},
-            "`text`: '- one' is not what stands at characters 0-99 of 'd'; the document changed, "
+            "`text`: '- one' is not the text at characters 0-99 of 'd'; the document changed, "
             "or the sheet was edited",
         ),
         ({"grade": "1", "start": "x"}, "`start`: is 'x'; must be an integer from 0 on"),
         (
             {"grade": "1", "evidence": "two"},
-            "`evidence`: 'two' is not in the text; copy a part of the text that is there once",
+            "`evidence`: 'two' is not in the text; copy a part of the text that occurs only once",
         ),
-        ({"grade": "0", "evidence": "on"}, "`evidence`: belongs to a grade from 1 on, not to 0"),
+        ({"grade": "0", "evidence": "on"}, "`evidence`: needs a grade of 1 or more, not 0"),
         ({"evidence": "on"}, "`grade`: is ''; must be an integer from 0 on"),
         (
             {"grade": "1", "text": "- One"},
-            "`text`: '- One' is not what stands at characters 0-5 of 'd'; the document changed, "
+            "`text`: '- One' is not the text at characters 0-5 of 'd'; the document changed, "
             "or the sheet was edited",
         ),
     ],
@@ -204,7 +204,7 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
         assert [line.item for line, _ in read_sheet(file, corpus, asked)[0]] == [unit]
     row["text"] = row["text"].replace(row["text"][9_000], "x", 1)
     write_sheet(file, [row])
-    with pytest.raises(DataError, match="is not what stands at characters"):
+    with pytest.raises(DataError, match="is not the text at characters"):
         read_sheet(file, corpus, asked)
 
 

@@ -178,7 +178,7 @@ WRONG_ROWS: dict[str, tuple[tuple[Any, ...], type[RagAssetsError], str]] = {
         DataError,
         "documents['a']: no 'text' for text; found: 'doc_id', 'body'",
     ),
-    "an id that stands twice": (
+    "an id that occurs twice": (
         ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], ["x"], None),
         DataError,
         "documents[1]: ",

@@ -91,10 +91,10 @@ def test_every_reply_is_stored_before_another_request_is_sent(
 
 def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Path) -> None:
     stopped = completions(server, tmp_path, Limits(max_calls=6))
-    with pytest.raises(BudgetReached, match="6 answers are there and kept, 4 are missing"):
+    with pytest.raises(BudgetReached, match="6 answers are stored, 4 are missing"):
         stopped.answer(ASKED)
     assert len(server.received) == 6
-    with pytest.raises(BudgetReached, match="6 answers are there and kept, 4 are missing"):
+    with pytest.raises(BudgetReached, match="6 answers are stored, 4 are missing"):
         stopped.answer(ASKED)  # an evaluation has one budget for all that it does
     assert len(server.received) == 6
     resumed = completions(server, tmp_path, Limits(max_calls=6))
@@ -236,5 +236,5 @@ def test_message_says_which_limit() -> None:
     budget.spend(ONE, Completion("a", 1_000, 500, "stop"))
     error = budget.reached(1, 4)
     assert "LLM max_calls 1 would be passed (1 calls, cost 0.007)" in str(error)
-    assert "1 answers are there and kept, 4 are missing" in str(error)
+    assert "1 answers are stored, 4 are missing" in str(error)
     assert error.exit_code == 3

@@ -135,7 +135,7 @@ def test_what_is_drawn_depends_on_the_seed_alone(t5: Path) -> None:
 
 def test_too_long_and_no_model(llama: Path, tmp_path: Path) -> None:
     reason = failure(LocalTransformers(str(llama)).answer(asking("dog", max_tokens=LONGEST))).reason
-    assert reason == "1 tokens and 32 of the answer do not fit into the model's 32"
+    assert reason == "1 tokens and 32 of the answer do not fit in the model's 32"
     with pytest.raises(ModelUnavailable, match=r"language model folder './gone' does not exist"):
         LocalTransformers("./gone")
     broken = tmp_path / "broken"

@@ -252,8 +252,8 @@ def test_prompts_are_read_and_filled_once(tmp_path: Path) -> None:
         ("[user]\n{query}", ":1: the first line must be"),
         ("version: 1\nhello\n[user]\n{query}", ":2: text before the first message"),
         ("version: 1\n[system]\n{query}", "no message .user."),
-        ("version: 1\n[user]\nhello", "`query`: the prompt has no place for it"),
-        ("version: 1\n[user]\n{query} {qurey}", "`qurey`: nothing fills this place; allowed: n, q"),
+        ("version: 1\n[user]\nhello", "`query`: the prompt does not use it"),
+        ("version: 1\n[user]\n{query} {qurey}", "`qurey`: unknown placeholder; allowed: n, q"),
     ],
 )
 def test_broken_prompts(tmp_path: Path, text: str, problem: str) -> None:

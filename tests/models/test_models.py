@@ -340,7 +340,7 @@ def test_the_line_names_retriever_model_and_share(tmp_path: Path) -> None:
     model = files(tmp_path, word_level())
     assert unreadable_warning("queries", 0.431, model) == (
         "43% of the tokens of the queries are unknown to its model 'tiny'; "
-        "take a model that reads their language"
+        "choose a model for their language"
     )
     assert unreadable_warning("queries", 0.05, model) is None
     assert unreadable_warning("queries", None, model) is None

@@ -118,7 +118,10 @@ _VARYING = (
     (r"^( *)\d\d:\d\d\b", r"\1<clock>"),
     (r"^((code_)?seconds|bytes|size): [\d.]+", r"\1: <n>"),
     (r"<time>(\s*(?:\| )?)[0-9a-f]{4}\b", r"<time>\1<id>"),
-    (r"(?<!@)\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per)", "<duration>"),
+    (
+        r"(?<!@)\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per (?!query))",
+        "<duration>",
+    ),
     (r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{12,64}\b", "<hash>"),
     (r"\b\d+\.\d+\.\d+\b", "<version>"),
     (r"[ ]+$", ""),

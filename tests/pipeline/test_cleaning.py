@@ -125,7 +125,7 @@ def test_the_command(edited: Tiny) -> None:
     dry = edited.command("clean", "--older-than", "0")
     assert dry.exit_code == 0
     assert "would be removed" in dry.stdout
-    assert "--yes does it" in dry.stderr
+    assert "add --yes to remove it" in dry.stderr
     assert everything(edited) == before
     rows = json.loads(edited.command("clean", "--older-than", "0", "--format", "json").stdout)
     assert {"experiment": "tiny", "what": "snapshots", "count": 1} in [

@@ -114,7 +114,7 @@ def test_another_schema_version_is_refused(tiny: Tiny) -> None:
     file.write_text(json.dumps(content))
     with pytest.raises(
         StoreError,
-        match=r"schema version 99, this program writes 1\); .*: rag-assets evaluate .*data",
+        match=r"schema version 99, this program uses 1\); .*: rag-assets evaluate .*data",
     ):
         read_current(tiny.artifacts)
 

@@ -122,7 +122,7 @@ def test_a_filter_is_before_the_cut(seasons: Tiny) -> None:
         for query_id, rows in seasons.ranked(name, 100).items():
             assert all(matches(query_id, document(one)) for one in rows)
     notes = seasons.pipeline().artifact(QUERY_FILTERS_KEY).manifest.facts["notes"]
-    assert notes == ["1 query has a filter that no document matches, so it finds nothing: q4"]
+    assert notes == ["1 query has a filter that no document matches, and finds nothing: q4"]
 
 
 def document(row: tuple[str, float]) -> str:

@@ -107,7 +107,7 @@ def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> N
     file.write_text(" ")
     assert "holds no text" in cleaned.command("clean", "--text", str(file)).stderr
     mixed = cleaned.command("clean", "--document", "a", "--caches", "1")
-    assert "--document and --text exclude" in mixed.stderr
+    assert "give --document or --text without" in mixed.stderr
 
 
 def test_the_text_goes_from_all_experiments_and_they_are_named(

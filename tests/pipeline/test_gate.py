@@ -194,8 +194,9 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     assert drop.detectable == pytest.approx((3.372 + 0.870) * error, rel=1e-3)
     needed = float(f"{14 * (drop.detectable / drop.drop) ** 2:.2g}")
     assert reason.endswith(
-        f"; a drop of {drop.detectable:.4f} can be shown (if the difference stays as seen, about "
-        f"{needed:,.0f} questions show it; if it is half of that, four times as many)"
+        f"; a drop of {drop.detectable:.4f} can be shown (if the difference stays this large, "
+        "about "
+        f"{needed:,.0f} questions show it; if it is half as large, four times as many)"
     )
 
 

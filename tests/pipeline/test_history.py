@@ -139,7 +139,7 @@ def test_another_schema_version_is_refused_with_what_helps(tiny: Tiny) -> None:
         path.with_name(f"{path.name.partition('.')[0]}.parquet")
     )  # no digest is compared
     pq.write_table(table.set_column(number, "schema_version", pa.array([99], pa.int32())), path)
-    with pytest.raises(StoreError, match="schema version 99, this program writes 1; move the fold"):
+    with pytest.raises(StoreError, match="schema version 99, this program uses 1; move the fold"):
         history_of(tiny)
     path.rename(tiny.root / "away.parquet")
     assert len(history_of(tiny).ids()) == 1
@@ -199,7 +199,7 @@ def test_a_cleaned_evaluation_is_in_the_history_only(tiny: Tiny) -> None:
     old = names_of(tiny).find("latest")
     tiny.snapshot()
     (tiny.artifacts / "evaluations" / f"{old.evaluation_id}.json").unlink()
-    with pytest.raises(UsageError, match="was cleaned away; its means are in"):
+    with pytest.raises(UsageError, match="was cleaned away; `rag-assets history`"):
         names_of(tiny).find(old.evaluation_id[:20])
     with pytest.raises(NotEvaluated, match="no complete evaluation before"):
         names_of(tiny).find("previous")

@@ -196,7 +196,7 @@ def test_an_unreadable_answer_is_noted(one: Tiny) -> None:
     assert [row["answers"] for row in found.values()] == [["x"], [], ["y"], [], [], []]
     notes = one.pipeline().artifact(QUERY_FACTS_KEY).manifest.facts["notes"]
     assert notes == [
-        "2 queries have an answer that is not a text; their answers do not count: q4, q5"
+        "2 queries have an answer that is not a text; their answers are not used: q4, q5"
     ]
 
 

@@ -143,11 +143,11 @@ def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> Non
 def test_the_budget_stops_before_it_is_passed(asking: Tiny, server: Server) -> None:
     asking.config["llm"]["max_calls"] = 5
     asking.write_config()
-    with pytest.raises(BudgetReached, match=r"max_calls 5 .*5 answers are there"):
+    with pytest.raises(BudgetReached, match=r"max_calls 5 .*5 answers are stored"):
         asking.run()
     contexts = [one for one in server.received if one.body["model"] == "m"]
     assert len(contexts) == 5
-    with pytest.raises(BudgetReached, match="10 answers are there"):
+    with pytest.raises(BudgetReached, match="10 answers are stored"):
         asking.run()
 
 
@@ -159,7 +159,9 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
     facts = artifact.manifest.facts
     n_contexts = n_chunks(asking, "lost.md")  # each is shown with its document
     assert facts["unanswered"] == 1 + n_contexts
-    assert facts["notes"][0].startswith("2 chunks without questions: found by what else is indexed")
+    assert facts["notes"][0].startswith(
+        "2 chunks without questions: found by their other indexed texts"
+    )
     kinds: Mapping[str, list[str]] = defaultdict(list)
     for row in artifact.table().to_pylist():
         kinds[row["chunk_id"]].append(row["kind"])

@@ -234,7 +234,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
         0,
         {
             "fused_runs/hybrid/3": "candidates 3 -> 50; upstream ...",
-            "embedding_runs/dense/1": "its ranking is read 50 deep, and is not stored so deep",
+            "embedding_runs/dense/1": "its ranking is needed to depth 50, but not stored that deep",
         },
     ),
     "fewer candidates": Cost(

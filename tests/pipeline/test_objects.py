@@ -283,7 +283,7 @@ def test_old_entries_go_when_they_are_named(cached: Tiny) -> None:
     assert cached.command("clean", "--caches", "1").stdout == "nothing to remove\n"
     dry = cached.command("clean", "--caches", "0")
     assert "cache/embeddings" in dry.stdout
-    assert "--yes does it" in dry.stderr
+    assert "add --yes to remove it" in dry.stderr
     assert ReplyStore(folder).get(MODEL, [REQUEST]) != [None]
     assert cached.command("clean", "--caches", "0", "--yes").exit_code == 0
     assert ReplyStore(folder).get(MODEL, [REQUEST]) == [None]

@@ -152,7 +152,7 @@ def test_what_is_shown(stored: Tiny) -> None:
     amounts = f"at most: 6 requests, 6 questions, 30 passages, {tokens} tokens"
     assert f"to e.org (retrievers.api), {amounts}; no limit" in done.stdout
     assert f"to e.org (retrievers.fast), {amounts}; max_calls 9" in done.stdout
-    warning = "warning: retrievers.api: e.org is asked without a limit; the next version refuses it"
+    warning = "warning: retrievers.api: e.org gets requests without a limit; the next version will"
     assert warning in done.stderr
     assert "retrievers.fast" not in done.stderr
 

@@ -228,7 +228,7 @@ def test_a_failed_query_is_no_zero_and_the_evaluation_is_not_complete(one: Tiny)
     lines = shown(result)
     assert lines[0] == "tiny: top_k 1, mean over 6 queries"
     assert any(line.split()[1:3] == ["bm25", "!"] for line in lines)
-    assert "bm25 !: failed on 2 of 6 queries, which are in no mean" in lines
+    assert "bm25 !: failed on 2 of 6 queries, which count in no mean" in lines
     assert "a retriever failed on queries" in render(result)
 
 
@@ -245,7 +245,7 @@ def test_a_retriever_that_failed_on_every_query_has_no_value(one: Tiny) -> None:
     (line,) = (line for line in lines if "bm25 !" in line and "failed" not in line)
     assert line.split()[:4] == ["2", "bm25", "!", "-"]
     page = re.sub(r"<[^>]*>", "", render(result))
-    assert "bm25-whole, compared with no other" in page
+    assert "bm25-whole, without a comparison" in page
     assert "its mrr@1 is 1.0000" in page
     assert "the next best" not in page
     assert [row["mrr"] is None for row in result.leaderboard.to_pylist()] == [False, True]

@@ -168,7 +168,7 @@ def test_one_line_for_what_is_wrong(dated: Tiny) -> None:
     [
         (
             {"type": "rrf", "inputs": ["bm25", "far"], "weights": "tuned", "recency": RECENCY},
-            "weights are tuned by the fused scores alone; with recency give numbers",
+            "weights cannot be tuned with recency; give numbers",
         ),
     ],
 )

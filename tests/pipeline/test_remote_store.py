@@ -312,7 +312,9 @@ def test_two_machines_pin_at_the_same_time(
         return write(self, *given)
 
     monkeypatch.setattr(StoreSettings, "write_record", b_comes_first)
-    told = f"tiny: another machine has just made {second.evaluation_id} the anchor; to replace it"
+    told = (
+        f"tiny: another machine has just pinned {second.evaluation_id} as the anchor; to replace it"
+    )
     with pytest.raises(StoreError, match=re.escape(told)) as raised:
         names_a.pin(first.evaluation_id)
     assert raised.value.exit_code == 3
@@ -400,7 +402,7 @@ def test_a_document_is_forgotten_everywhere(unsent: Machines, two: tuple[Machine
     before = set(a.there().listed(""))
     done = command(a, "clean", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
-    assert "other machines that use this store forget the text" in done.output
+    assert "other machines remove the text" in done.output
     removed = before - set(a.there().listed(""))
     gone = {name.removeprefix("tiny/").removeprefix("objects/").split("/")[0] for name in removed}
     assert {"documents", "chunks", "lexical_index"} <= gone

@@ -169,7 +169,7 @@ def test_they_take_no_place_and_no_part_in_other_pairs(
 def test_all_faces_show_it(evaluated: tuple[Tiny, EvaluationTable]) -> None:
     tiny, result = evaluated
     (sheet,) = robustness_sheets(result)
-    assert sheet.title == f"{result.primary} on perturbed queries minus as they were asked"
+    assert sheet.title == f"{result.primary} on perturbed queries minus on the original ones"
     assert sheet.notes == ["lonely: no retriever differs from it in the query set alone"]
     for face in (render(result), str(result), tiny.command("leaderboard", ".").output):
         assert sheet.title in face

@@ -140,9 +140,7 @@ def test_wrong_settings(tmp_path: Path) -> None:
         hypothetical_documents(2)
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("version: 1\n[user]\n{query} {n}")
-    with pytest.raises(
-        ConfigError, match="`n`: nothing fills this place; allowed: language, query"
-    ):
+    with pytest.raises(ConfigError, match="`n`: unknown placeholder; allowed: language, query"):
         RewriteQuerySet(strategy="rewrite", template=wrong).prompted()
     assert paraphrasing(template=wrong).template.label == "wrong/1"
 

@@ -187,7 +187,7 @@ def test_retrievers_obey_what_the_model_wrote(tiny: Tiny, server: Server) -> Non
     answers = pipeline.artifact(answers_key("self"))
     assert answers.manifest.facts["rejected_queries"] == 1
     assert answers.manifest.facts["notes"] == [
-        "1 query stays as it was asked: documents have not what the model wrote: q2"
+        "1 query keeps its original text: no document has what the model wrote: q2"
     ]
     said = {row["query_id"]: row for row in answers.table().to_pylist()}
     assert said["q2"]["failure"] == "no document has 'autumn' under 'season'"

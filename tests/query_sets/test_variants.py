@@ -62,7 +62,7 @@ def test_every_text_is_there_once(original: str, texts: list[str]) -> None:
 QUERIES = queries_of({"1": "Who wrote it?", "2": "Who  WROTE it?", "3": "When?"})
 
 WITHOUT = "queries without a variant in the file keep their original alone"
-OF_OTHERS = "entries of the file are for other queries"
+OF_OTHERS = "entries of the file belong to other queries"
 
 
 def write(folder: Path, name: str, content: object) -> Path:
@@ -132,8 +132,12 @@ def test_by_text(tmp_path: Path) -> None:
         ("a.json", {f"{'w' * 70} A": ["x"], f"{'w' * 70} a": ["y"]}, "is the same query as"),
         ("a.json", '{"When?": [],\n}', ":2: malformed JSON"),
         ("a.json", ["x"], "found a list; must be JSON lines"),
-        ("a.json", {"else": ["x"]}, "fits no query: it names 1, such as 'else'; query ids are '1'"),
-        ("a.json", {}, "fits no query: it names 0; query ids"),
+        (
+            "a.json",
+            {"else": ["x"]},
+            "matches no query: it names 1, such as 'else'; query ids are '1'",
+        ),
+        ("a.json", {}, "matches no query: it names 0; query ids"),
     ],
 )
 def test_broken_files(tmp_path: Path, name: str, content: object, problem: str) -> None:

@@ -158,7 +158,7 @@ def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
     text = write_report(done, has_explorer=True).read_text(encoding="utf-8")
     page = Page(text)
     assert "<h1>No labels yet</h1>" in text
-    assert "To get one, grade what was found: <code>rag-assets label</code>." in text
+    assert "To get metrics, grade what was found: <code>rag-assets label</code>." in text
     headings = [t[0][0] for t in page.tables]
     assert headings[:2] == ["retrievers", "retriever"]
     (data,) = (json.loads(text) for a, text in page.scripts if a.get("id") == "data-explorer")

@@ -95,7 +95,10 @@ def test_what_a_change_recomputes(bm25_only: Tiny, static_model: Path) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "hnsw of a flat index": ({"hnsw": {"m": 4}}, "retrievers.own.hnsw`: hnsw belongs to index: hn"),
+    "hnsw of a flat index": (
+        {"hnsw": {"m": 4}},
+        "retrievers.own.hnsw`: hnsw is only for index: hn",
+    ),
     "too few links": (
         {"index": "hnsw", "hnsw": {"m": 1}},
         "retrievers.own.hnsw.m`: should be greater than or equal to 2; found 1",

@@ -117,21 +117,21 @@ def test_an_experiment_uses_the_server_once(bm25_only: Tiny, server: Server) -> 
 
 NOT_AVAILABLE = {
     "key": (error(401, f"bad key {KEY}"), "the API key is not accepted (HTTP 401: bad key [key])"),
-    "model": (error(404, "no model"), "there is no such address or model (HTTP 404: no model)"),
+    "model": (error(404, "no model"), "no such address or model (HTTP 404: no model)"),
     "too long": (error(400, "too long"), "HTTP 400: too long"),
     "server": (error(500, f"{KEY} broke"), "HTTP 500: [key] broke"),
-    "no JSON": (broken_json(), "the answer is not what the protocol says: "),
+    "no JSON": (broken_json(), "the answer does not follow the protocol: "),
     "one too few": (
         json_reply({"data": [{"index": 0, "embedding": [1.0]}]}),
-        "the answer is not what the protocol says: 1 vectors for 2 texts",
+        "the answer does not follow the protocol: 1 vectors for 2 texts",
     ),
     "an index twice": (
         json_reply({"data": [{"index": 0, "embedding": [1.0]}] * 2}),
-        "the answer is not what the protocol says: 2 vectors for 2 texts",
+        "the answer does not follow the protocol: 2 vectors for 2 texts",
     ),
     "uneven": (
         json_reply({"data": [{"index": i, "embedding": [1.0] * (i + 1)} for i in range(2)]}),
-        "the answer is not what the protocol says: ",
+        "the answer does not follow the protocol: ",
     ),
 }
 

@@ -215,7 +215,9 @@ def test_a_store_on_s3_leads_nowhere_else(keys: None, tmp_path: Path) -> None:
             server.answer = partial(_redirect, status, headers)
             for name in S3:
                 found = s3_outcome(name, server.root, tmp_path)
-                named = f"({ENDPOINT_VARIABLES[-1]}) names another place, which is not asked"
+                named = (
+                    f"({ENDPOINT_VARIABLES[-1]}) redirects to another place, which is not followed"
+                )
                 assert named in found, (status, name)
     assert len(server.received) >= 30
     assert other.received == []

@@ -65,11 +65,11 @@ BEIR_CASES = [
 ]
 
 NEEDED = (
-    "no such file; besides its documents the folder needs queries.jsonl, and judgments.jsonl "
+    "no such file; besides documents, the folder needs queries.jsonl, and judgments.jsonl "
     "where there are labels"
 )
 EXAMPLE = (
-    "is still the example that `rag-assets init` wrote; put your own question in its place, or "
+    "is still an example from `rag-assets init`; put your own question in its place, or "
     "delete the line"
 )
 MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
@@ -199,7 +199,8 @@ TREC_CASES: list[tuple[str, str | bytes | None, str]] = [
     (
         "topics.txt",
         "\n<top><num>1<title>t\n",
-        "/topics.txt:2: is SGML or XML, which is not read; write topics as lines 'id<TAB>text'",
+        "/topics.txt:2: is SGML or XML, which is not supported; write topics as lines "
+        "'id<TAB>text'",
     ),
     (
         "corpus.tsv",

@@ -90,13 +90,13 @@ NEAR = {
         {"a.json": '{"name": "x", "queries": {}, "corpus": {}, "relevant_docs": {}}'},
         "a.json",
         "a file of no known format; nearest: a .json file with the keys queries, corpus, "
-        "relevant_docs (llamaindex), but it begins otherwise; say `format: llamaindex`",
+        "relevant_docs (llamaindex), but its content looks different; set `format: llamaindex`",
     ),
     "one file of a folder": (
         {"my.csv": "id,text"},
         "my.csv",
-        "a file of no known format; nearest: a folder with documents.csv (csv); a folder is read, "
-        "not one file of it",
+        "a file of no known format; nearest: a folder with documents.csv (csv); give the folder, "
+        "not one of its files",
     ),
 }
 
@@ -245,7 +245,7 @@ def test_mixed_folder_with_csv_labels(write: Any, read_all: Any) -> None:
     assert unread_files(dataset, []) == ["1 file of a type that cannot be read is left out: d.docx"]
     assert queries.table.column("tags").to_pylist() == [["a", "b"], []]
     assert queries.table.column("metadata").to_pylist() == ['{"who":"me"}', '{"who":""}']
-    assert qrels.notes == ["1 key is not understood and ignored: by"]
+    assert qrels.notes == ["1 unknown key is ignored: by"]
     assert [tuple(row.values()) for row in qrels.table.to_pylist()] == [
         ("q1", "a.pdf#8-13", "a.pdf", 8, 13, 2),
         ("q2", "e", "c.md", None, None, 1),

@@ -196,7 +196,7 @@ def test_a_subset_of_ms_marco(write: Write, read_all: ReadAll) -> None:
 def test_bombs_are_not_unpacked(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_files, "FREE_BYTES", 100_000)
     bomb = b'{"_id": "d", "text": "' + b"a" * 2_000_000 + b'"}\n'
-    rule = "100,000 or 200 times the size of the file are allowed; unpack it yourself where you"
+    rule = "100,000 or 200 times the size of the file are allowed; if you trust it, unpack"
     packed_folder = write({**BEIR, "corpus.jsonl": b"", "corpus.jsonl.gz": gzip.compress(bomb)})
     (packed_folder / "corpus.jsonl").unlink()
     with pytest.raises(DataError, match=rf"corpus\.jsonl\.gz: unpacks to more than .*; {rule}"):

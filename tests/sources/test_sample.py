@@ -35,7 +35,7 @@ def test_a_larger_sample_holds_the_smaller_one() -> None:
     assert set(names[1]) < set(names[50]) < set(names[100])
     assert names[300] == names[999] == ids
     assert set(drawn(read, 100, 2).table["query_id"].to_pylist()) != set(names[100])
-    assert samples[50].notes == ["before", "50 of 300 queries are asked, drawn by seed 1"]
+    assert samples[50].notes == ["before", "50 of 300 queries are used, drawn by seed 1"]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_only_the_sample_is_asked_and_judged(evaluated: tuple[Tiny, EvaluationTa
     asked = {row["query_id"] for row in tiny.rows(QUERIES_KEY)}
     assert asked == set(by_hash(everything, 1)[:3])
     assert {row["query_id"] for row in tiny.rows(QRELS_KEY)} == asked  # other labels are no error
-    assert tiny.facts(QUERIES_KEY)["notes"] == ["3 of 6 queries are asked, drawn by seed 1"]
+    assert tiny.facts(QUERIES_KEY)["notes"] == ["3 of 6 queries are used, drawn by seed 1"]
     assert {row["n_attempted"] for row in result.rows} == {3}
     assert "0 errors" in tiny.command("validate", ".").output
     assert tiny.command("evaluate", ".").exit_code == 0

@@ -104,7 +104,7 @@ def test_a_corpus_in_sgml_is_refused(write: Any, read_all: Any) -> None:
     with pytest.raises(DataError) as caught:
         read_all(open_dataset(folder))
     assert str(caught.value) == (
-        f"{folder}/docs/1: a corpus is a file .jsonl or .tsv; TREC's SGML is not read: "
+        f"{folder}/docs/1: a corpus is a file .jsonl or .tsv; TREC's SGML is not supported: "
         "write its documents as JSON lines"
     )
 

@@ -166,9 +166,9 @@ LOSSY = tables(
     ],
 )
 PAIR_NOTES = [
-    "spans, written as their whole documents: 2",
-    "judgments of a document that is judged already; the highest grade counts: 1",
-    "groups of alternatives, written as judgments of their own: 1",
+    "spans, written as whole documents: 2",
+    "judgments of a document that is judged already; the highest grade is kept: 1",
+    "groups of alternatives, written as separate judgments: 1",
     "evidence ids, left out: 2",
 ]
 NO_GRADES = ["judgments of grades below 1, left out: 1", "grades above 1, written as 1: 1"]
@@ -178,14 +178,14 @@ NO_GRADES = ["judgments of grades below 1, left out: 1", "grades above 1, writte
     ("form", "notes"),
     [
         ("jsonl", []),
-        ("beir", [*PAIR_NOTES, "metadata fields `tags` that give way to the tags: 2"]),
+        ("beir", [*PAIR_NOTES, "metadata fields `tags`, replaced by the tags: 2"]),
         (
             "trec",
             [
                 *PAIR_NOTES,
                 "queries of several lines, written as one line each: 1",
-                "queries that lose their tags: 1",
-                "queries that lose their metadata: 2",
+                "queries without their tags: 1",
+                "queries without their metadata: 2",
             ],
         ),
         (
@@ -193,10 +193,10 @@ NO_GRADES = ["judgments of grades below 1, left out: 1", "grades above 1, writte
             [
                 *PAIR_NOTES,
                 *NO_GRADES,
-                "documents that lose their title: 2",
-                "documents that lose their metadata: 3",
-                "queries that lose their tags: 1",
-                "queries that lose their metadata: 2",
+                "documents without their title: 2",
+                "documents without their metadata: 3",
+                "queries without their tags: 1",
+                "queries without their metadata: 2",
             ],
         ),
     ],
@@ -214,8 +214,8 @@ def test_what_jsonl_cannot_hold(tmp_path: Path) -> None:
     )
     read, said = written("jsonl", blank, tmp_path / "out")
     assert sorted(said) == [
-        "queries that lose an empty tag: 1",
-        "spans of blanks, written as their whole documents: 1",
+        "queries whose empty tag is dropped: 1",
+        "blank spans, written as whole documents: 1",
     ]
     assert read.qrels["start"].null_count == 1
     assert read.queries["tags"].to_pylist() == [["x"]]

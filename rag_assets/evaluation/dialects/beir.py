@@ -117,7 +117,7 @@ class Beir(Dialect):
                 return Outcome(_mean(numbers, len(numbers)), values)
             for query in data.strangers:
                 if measure != "Hole":
-                    what = "stands in the run but not in the qrels, BEIR raises KeyError"
+                    what = "is in the run but not in the qrels, BEIR raises KeyError"
                     raise NoNumber(f"query '{query.query_id}' {what}")
                 numbers.append(value(query) or 0.0)
             return Outcome(_mean(numbers, len(data.judged)), values)

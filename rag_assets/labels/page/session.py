@@ -252,7 +252,7 @@ class LabelSession:
             UsageError: it is not said who asks, or when.
         """
         if not by or not at:
-            raise UsageError("a request says by whom it is, and at what time")
+            raise UsageError("a request must name its user and time")
         with self._lock, locked(lock_file(self.log)):
             self._follow()
             is_done = (by, at) in self._undone or any(

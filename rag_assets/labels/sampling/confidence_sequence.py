@@ -114,7 +114,7 @@ def decisions(
     contrasts = contrasts_of(sample, metric, chosen)
     course = _course(sample, metric, contrasts, 1 - level)
     estimates = Estimator(sample, metric).differences("items", level, chosen).values()
-    values, errors = np.array([one[:2] for one in estimates]).reshape(-1, 2).T
+    values, errors = np.array([estimate[:2] for estimate in estimates]).reshape(-1, 2).T
     sizes = np.abs(values) + errors, np.maximum(np.abs(values) - errors, 0.0)
     more = zip(*(_forecast(sample, contrasts, course, s, 1 - level) for s in sizes), strict=True)
     is_exact = course.is_known

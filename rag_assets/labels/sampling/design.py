@@ -127,7 +127,7 @@ class Design:
         """
         n_old = len(self.items)
         if tuple(items[:n_old]) != self.items:
-            raise ValueError("the items of a design stay, in their order")
+            raise ValueError("the items of a design must stay, in their order")
         rates = np.zeros((len(self.rates) + 1, len(items)))
         rates[:-1, :n_old] = self.rates
         rates[-1] = disagreement(weights)

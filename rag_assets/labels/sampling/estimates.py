@@ -166,11 +166,11 @@ def no_interval_text(n: int) -> str:
         n: how many passages that it reads had no chance to be asked yet.
     """
     if n == 0:
-        return "one question, or one cluster of questions, shows no spread; two are needed"
+        return "one question or cluster has no spread; at least two are needed"
     had = "1 passage" if n == 1 else f"{n} passages"
     return (
-        f"{had} had no chance to be asked yet, because a retriever came after the sample was "
-        f"drawn; `rag-assets label` asks for {'it' if n == 1 else 'them'}"
+        f"{had} could not be drawn yet, because a retriever was added after the "
+        f"sample was drawn; `rag-assets label` asks for {'it' if n == 1 else 'them'}"
     )
 
 
@@ -280,7 +280,7 @@ class Estimator:
             np.minimum(np.clip(middle - radius, least, most), value),
             np.maximum(np.clip(middle + radius, least, most), value),
         )
-        low, high = (np.clip(one, lowest, highest) for one in self._bounds(contrasts))
+        low, high = (np.clip(bound, lowest, highest) for bound in self._bounds(contrasts))
         columns = (
             *(value, error, *bounds, low, high),
             read.sum(axis=1) + certain,

@@ -259,11 +259,11 @@ def stored_sample(
     """
     rows, items = table.to_pylist(), units_in(table)
     pool = label_pool(passages, question_ids, depth, items)
-    hazards, asked = np.zeros(len(pool.items)), np.zeros(len(pool.items), np.bool_)
+    hazards, was_asked = np.zeros(len(pool.items)), np.zeros(len(pool.items), np.bool_)
     hazards[: len(items)] = [row["hazard"] for row in rows]
-    asked[: len(items)] = [row["state"] not in (CERTAIN, OPEN) for row in rows]
+    was_asked[: len(items)] = [row["state"] not in (CERTAIN, OPEN) for row in rows]
     # A clock that stands at 1: what was asked came before, the rest comes then.
-    numbers = np.where(hazards > 0, np.where(asked, hazards / 2, hazards), _NO_CHANCE)
+    numbers = np.where(hazards > 0, np.where(was_asked, hazards / 2, hazards), _NO_CHANCE)
     design = Design(pool.items, numbers, np.stack([hazards, np.ones_like(hazards)]), (1.0,))
     lines: list[LoggedJudgment] = []
     earlier = earlier_labels(passages)

@@ -68,7 +68,7 @@ class _Sampled(Stage):
 
 
 class SampledPassages(_Sampled):
-    """The passages of which a sample is drawn for people to label."""
+    """The pool of passages from which a sample is drawn for people to label."""
 
     name = "sampled_passages"
     schema = SAMPLED_PASSAGES
@@ -78,12 +78,12 @@ class SampledPassages(_Sampled):
         names, k = list(experiment.retrievers), _cutoff(experiment, sampled_depth(experiment))
         read = [Input(f"run_{n}", run_key(experiment, name, k)) for n, name in enumerate(names)]
         if experiment.judge == "evidence":
-            chunks = dict.fromkeys(one for name in names for one in chunk_keys(experiment, name))
-            read += [Input(f"chunks_{n}", one, "spans") for n, one in enumerate(chunks)]
+            chunks = dict.fromkeys(key for name in names for key in chunk_keys(experiment, name))
+            read += [Input(f"chunks_{n}", key, "spans") for n, key in enumerate(chunks)]
         else:
             read.append(Input("documents", DOCUMENTS_KEY, "text"))
         if _has_earlier_labels(experiment):
-            read += [Input(f"labels_{n}", relevant_units_key(one)) for n, one in enumerate(names)]
+            read += [Input(f"labels_{n}", relevant_units_key(name)) for n, name in enumerate(names)]
         return read
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -98,11 +98,11 @@ class SampledPassages(_Sampled):
 
 
 class SampledLabels(_Sampled):
-    """What people said of the drawn passages."""
+    """Labels of the drawn passages, from people."""
 
     name = "sampled_labels"
     schema = SAMPLED_LABELS
-    row = "A passage of the pool: whether people were asked, what they said, and its chance."
+    row = "A passage of the pool: whether it was shown to people, their label, and its probability."
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"depth": sampled_depth(context.experiment)}
@@ -183,7 +183,7 @@ def _cutoff(experiment: Experiment, depth: int) -> int:
 
 def question_ids(artifact: Artifacts) -> list[str]:
     """Return the ids of all questions, in their order."""
-    return [str(one) for one in artifact(QUERIES_KEY).table()["query_id"].to_pylist()]
+    return [str(query_id) for query_id in artifact(QUERIES_KEY).table()["query_id"].to_pylist()]
 
 
 def passages_of(table: pa.Table, retrievers: Iterable[str]) -> dict[str, pa.Table]:
@@ -251,13 +251,13 @@ def clusters_of(
         return None
     counting = counting_of(lambda key: artifact(key).table())
     names = {row["query_id"]: row["cluster"] for row in counting}
-    return [names.get(one, one) for one in ids]
+    return [names.get(query_id, query_id) for query_id in ids]
 
 
 ITEMS, QUESTIONS = "these questions and this pool", "questions like these"
 
 PRICE = (
-    "A decision holds however often one looks. The price: at 8 judgments a question 66 % of the "
+    "A decision holds however often you look. The price: at 8 judgments a question 66 % of the "
     "pairs more than 5 % apart were decided in a trial on Cranfield"
 )
 
@@ -335,18 +335,18 @@ def estimate_rows(
         {
             "metric": str(metric),
             "retriever": name,
-            "value": one.value,
-            "items_low": finite(one.low),
-            "items_high": finite(one.high),
+            "value": estimate.value,
+            "items_low": finite(estimate.low),
+            "items_high": finite(estimate.high),
             "questions_low": finite(of_questions[name].low),
             "questions_high": finite(of_questions[name].high),
-            "lowest": one.lowest,
-            "highest": one.highest,
-            "n_labels": one.n_labels,
-            "effective_labels": one.effective_labels,
-            "n_no_chance": one.n_no_chance,
+            "lowest": estimate.lowest,
+            "highest": estimate.highest,
+            "n_labels": estimate.n_labels,
+            "effective_labels": estimate.effective_labels,
+            "n_no_chance": estimate.n_no_chance,
         }
-        for name, one in sorted(of_items, key=lambda pair: (-pair[1].value, pair[0]))
+        for name, estimate in sorted(of_items, key=lambda pair: (-pair[1].value, pair[0]))
     ]
 
 

@@ -108,7 +108,7 @@ def explorer(result: EvaluationResult) -> Row | None:
             "u": int(result.answerable[query_id] is False),
         }
         if answerers:
-            right = [text for one in golds.get(query_id, []) for text in one["answers"]]
+            right = [text for answer in golds.get(query_id, []) for text in answer["answers"]]
             row["o"] = [shortened(text, ANSWER_CHARACTERS) for text in right[:GOLDS]]
             row["a"] = [answers[name].get(query_id) for name in answerers]
         rows.append(row)
@@ -123,7 +123,7 @@ def explorer(result: EvaluationResult) -> Row | None:
         [tables.documents[unit.document_id], unit.start, unit.end, *texts.get(unit, ())]
         for unit in tables.units
     ]
-    titles = [documents.get(one, ("", ""))[0] for one in tables.documents]
+    titles = [documents.get(document, ("", ""))[0] for document in tables.documents]
     listed = zip(tables.documents, titles, strict=True)
     return {
         "n_queries": len(_query_ids(result)),
@@ -196,7 +196,7 @@ def _queries(view: EvaluationResult, names: Sequence[str], most: int) -> list[Ro
         pairs_of(cells[name], "query_id", view.primary.column) if name in cells else {}
         for name in names
     ]
-    values = {one: [of.get(one) for of in columns] for one in _query_ids(view)}
+    values = {query: [of.get(query) for of in columns] for query in _query_ids(view)}
 
     def spread(query_id: str) -> float:
         numbers = [value for value in values[query_id] if value is not None]
@@ -204,7 +204,7 @@ def _queries(view: EvaluationResult, names: Sequence[str], most: int) -> list[Ro
 
     chosen = sorted(values, key=lambda query_id: (-spread(query_id), query_id))[:most]
     rows = {row["query_id"]: row for row in view.queries.to_pylist()}
-    return [{**rows[one], "values": [rounded(v, 4) for v in values[one]]} for one in chosen]
+    return [{**rows[query], "values": [rounded(v, 4) for v in values[query]]} for query in chosen]
 
 
 def _query_ids(view: EvaluationResult) -> list[str]:
@@ -303,8 +303,8 @@ def _evidence(
     evidence: dict[str, list[Row]] = {}
     for key, alternatives in spans.items():
         outcomes = [of.get(key, (None, UNKNOWN)) for of in places]
-        one = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in outcomes]}
-        evidence.setdefault(key[0], []).append({**one, "l": [place for _, place in outcomes]})
+        outcome = {"s": alternatives[:ALTERNATIVES], "k": [rank for rank, _ in outcomes]}
+        evidence.setdefault(key[0], []).append({**outcome, "l": [place for _, place in outcomes]})
     return evidence, starts
 
 

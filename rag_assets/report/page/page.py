@@ -54,9 +54,7 @@ SCRIPTS = (
 )
 
 
-TOKENS = (
-    "how much text the results are for a language model; a token is about three quarters of a word"
-)
+TOKENS = "how much text the results add to a prompt; a token is about three quarters of a word"
 
 
 def headline(result: EvaluationResult) -> Row:
@@ -93,7 +91,7 @@ def _facts(result: EvaluationResult, winner: Row) -> list[Row]:
     value = f"{winner[result.primary.column]:.4f}"
     facts = [_fact(result.evaluation.primary, value, bounds, meaning(result.primary.column))]
     if name in result.speed:
-        note = "median of single queries, with all that they need"
+        note = "median time of a single query, with every step included"
         facts.append(_fact("a query", milliseconds(result.speed[name]), note))
     if "tokens" in winner:
         note = f"mean of the {result.cutoff} texts returned"
@@ -204,7 +202,7 @@ EXPLORED = frozenset({"charts", "explorer"})
 SECTIONS = {
     "Answer": (
         Part("leaderboard", "Leaderboard", leaderboard),
-        Part("sampled", "What a sample of labels says", sampled, decisive_sheets),
+        Part("sampled", "Estimates from a sample of labels", sampled, decisive_sheets),
         Part("charts", "Charts", charts),
     ),
     "Comparison": (
@@ -217,13 +215,13 @@ SECTIONS = {
     "By kind of question": (
         Part("slices", "By query tag", tag_slices),
         Part("stages", "Where evidence is lost", stages),
-        Part("answerability", "Can scores tell what has no answer?", answerability),
+        Part("answerability", "Can scores detect questions without an answer?", answerability),
         Part("explorer", "Queries", explorer),
     ),
     "Answers": (
         Part("answers", "Answers", answers, answer_sheets),
         Part("refusals", "When to refuse", alone(threshold_sheets), threshold_sheets),
-        Part("judged", "Can the judge be believed?", judged, headline_sheets),
+        Part("judged", "Can the judge be trusted?", judged, headline_sheets),
     ),
     "What changed": (Part("history", "Over evaluations", history),),
     "How it was made": (

@@ -156,7 +156,7 @@ class BiEncoder(DenseRetriever):
         if info.data.get("index", "hnsw") == "hnsw":
             return HnswOptions() if hnsw is None else hnsw
         if hnsw is not None:
-            raise ValueError("hnsw belongs to index: hnsw")
+            raise ValueError("hnsw is only for index: hnsw")
         return None
 
     def index_options(self) -> Mapping[str, Any]:

@@ -76,9 +76,9 @@ class Qdrant(DenseRetriever):
     @model_validator(mode="after")
     def _belongs_to_a_server(self) -> Self:
         if self.document_prompt is not None:
-            raise ValueError("document_prompt: the chunks of a server are embedded already")
+            raise ValueError("document_prompt: the chunks on the server are embedded already")
         if self.exact and self.ef_search is not None:
-            raise ValueError("ef_search belongs to a search by the graph, not to exact: true")
+            raise ValueError("ef_search is only for approximate search, not for exact: true")
         return self
 
     def most_results(self) -> tuple[str, int] | None:
@@ -178,13 +178,13 @@ class PointIndex(Searcher[pa.Table]):
         limit = min(self.candidates or k + MARGIN, self.facts["points"])
         hits = []
         for query, points in zip(queries, self._points(queries, limit), strict=True):
-            asked, found = limit, self._chunks(points)
-            while self.candidates is None and not self._is_complete(found, len(points), k, asked):
-                asked = min(4 * asked, self.facts["points"])
-                (points,) = self._points(query[None], asked)
-                found = self._chunks(points)
-            best = top_k(found.scores, self._ids_rank[found.positions], k)
-            hits.append(Hits(found.positions[best], found.scores[best]))
+            depth, ranked = limit, self._chunks(points)
+            while self.candidates is None and not self._is_complete(ranked, len(points), k, depth):
+                depth = min(4 * depth, self.facts["points"])
+                (points,) = self._points(query[None], depth)
+                ranked = self._chunks(points)
+            best = top_k(ranked.scores, self._ids_rank[ranked.positions], k)
+            hits.append(Hits(ranked.positions[best], ranked.scores[best]))
         return hits
 
     def _is_complete(self, found: Hits, n_found: int, k: int, asked: int) -> bool:
@@ -209,7 +209,7 @@ class PointIndex(Searcher[pa.Table]):
 
         collection = self.options.collection
         params = models.SearchParams(hnsw_ef=self.candidates, exact=self.candidates is None)
-        asked = [
+        requests = [
             models.QueryRequest(
                 query=query.tolist(),
                 limit=limit,
@@ -221,12 +221,12 @@ class PointIndex(Searcher[pa.Table]):
         ]
 
         def ask() -> list[list[Any]]:
-            found = [one.points for one in self.client.query_batch_points(collection, asked)]
-            if len(found) != len(queries):
-                raise ValueError(f"{len(found)} lists of points for {len(queries)} queries")
-            if not all(math.isfinite(point.score) for points in found for point in points):
+            replies = [part.points for part in self.client.query_batch_points(collection, requests)]
+            if len(replies) != len(queries):
+                raise ValueError(f"{len(replies)} lists of points for {len(queries)} queries")
+            if not all(math.isfinite(point.score) for points in replies for point in points):
                 raise ValueError("a score is not a finite number")
-            return found
+            return replies
 
         return answer_of(ask, collection, self.secrets)
 
@@ -273,17 +273,17 @@ def described(
     secrets: Secrets,
 ) -> dict[str, Any]:
     """Return ``points``, ``dimension``, ``distance`` and ``ef_construct`` of a collection."""
-    found = answer_of(lambda: client.get_collection(name), name, secrets)
-    vectors = found.config.params.vectors
+    collection = answer_of(lambda: client.get_collection(name), name, secrets)
+    vectors = collection.config.params.vectors
     params = vectors.get(vector or "") if isinstance(vectors, dict) else vectors
     if params is None or (vector and not isinstance(vectors, dict)):
-        known = ", ".join(sorted(vectors)) if isinstance(vectors, dict) else "one without a name"
-        raise DataError(f"collection '{name}' of Qdrant has no vector '{vector}'; it has {known}")
+        names = ", ".join(sorted(vectors)) if isinstance(vectors, dict) else "one without a name"
+        raise DataError(f"collection '{name}' of Qdrant has no vector '{vector}'; it has {names}")
     return {
-        "points": int(found.points_count or 0),
+        "points": int(collection.points_count or 0),
         "dimension": int(params.size),
         "distance": str(params.distance.value),
-        "ef_construct": int(found.config.hnsw_config.ef_construct),
+        "ef_construct": int(collection.config.hnsw_config.ef_construct),
     }
 
 

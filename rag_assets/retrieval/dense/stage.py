@@ -129,7 +129,7 @@ class EmbeddingQueries(FamilyStage):
         variants = artifact.table()
         workspace = context.workspace(retriever, key)
         if config.asks_server:
-            table = _asked(context, key, config, variants, workspace)
+            table = _ask_server(context, key, config, variants, workspace)
         else:
             table = config.encode(variants, workspace)
             _timed_alone(context, key, config, variants)
@@ -160,10 +160,10 @@ def _embedding_work(
     if line is None or (line.is_local and not config.asks_server):
         return ExpectedWork(amounts)
     line = replace(line, questions=0) if kind == "document" else replace(line, passages=0)
-    asked = texts() if config.asks_server else None
-    needs = config.expected_requests(asked, kind) if asked is not None else None
-    if asked is not None and needs is not None:
-        n_texts = len(asked)
+    sent = texts() if config.asks_server else None
+    needs = config.expected_requests(sent, kind) if sent is not None else None
+    if sent is not None and needs is not None:
+        n_texts = len(sent)
         questions, passages = (0, n_texts) if kind == "document" else (n_texts, 0)
         line = line.needing(needs, questions=questions, passages=passages)
         if kind == "query":  # those of the sample go alone, before the batches of the others
@@ -184,7 +184,7 @@ class EmbeddingRuns(BaseRuns):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return _config(context, key["retriever"]).search_versions()
 
-    def asked(self, queries: pa.Table) -> pa.Table:
+    def search_inputs(self, queries: pa.Table) -> pa.Table:
         return queries
 
     def sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
@@ -197,7 +197,7 @@ class EmbeddingRuns(BaseRuns):
 
 
 def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:
-    return EmbeddingRetriever.named(retriever, context.experiment.retrievers)
+    return EmbeddingRetriever.lookup(retriever, context.experiment.retrievers)
 
 
 def _timed_alone(
@@ -211,7 +211,7 @@ def _timed_alone(
         _keep_times(context, key, config, part)
 
 
-def _asked(
+def _ask_server(
     context: StageContext,
     key: ArtifactKey,
     config: EmbeddingRetriever,
@@ -243,8 +243,8 @@ def _asked(
         table = config.encode(variants, replace(workspace, measure=usages.append))
     finally:
         workspace.measure(total_usage(usages, cached=False))
-    known = total_usage(usages, cached=True)
-    workspace.measure(replace(known, amount=max(known.amount - n_new, 0)))
+    cached = total_usage(usages, cached=True)
+    workspace.measure(replace(cached, amount=max(cached.amount - n_new, 0)))
     return table
 
 

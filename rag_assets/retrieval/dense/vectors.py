@@ -57,7 +57,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
     @model_validator(mode="after")
     def _original_queries(self) -> Self:
         if self.query_set != ORIGINAL:
-            raise ValueError("has vectors of queries, not of their variants: no query_set applies")
+            raise ValueError("has vectors of queries but not of variants, so it takes no query_set")
         return self
 
     @property
@@ -115,17 +115,17 @@ class FileVectors(NamedTuple):
 
 def read_vectors(path: Path, ids: Path) -> FileVectors:
     """Read a ``.npy`` file with its ids."""
-    found = FileVectors(path, _ids(ids), _npy(path))
-    if len(found.ids) != len(found.vectors):
-        problem = f"has {len(found.ids)} ids for the {len(found.vectors)} vectors of {path}"
+    vectors = FileVectors(path, _ids(ids), _npy(path))
+    if len(vectors.ids) != len(vectors.vectors):
+        problem = f"has {len(vectors.ids)} ids for the {len(vectors.vectors)} vectors of {path}"
         raise DataError(problem, file=ids)
     rows: dict[str, int] = {}
-    for row, name in enumerate(found.ids, 1):
+    for row, name in enumerate(vectors.ids, 1):
         if not name or name in rows:
             problem = f"'{name}' is already in row {rows[name]}" if name else EMPTY_ID
             raise DataError(problem, file=ids, line=row)
         rows[name] = row
-    return found
+    return vectors
 
 
 def _npy(path: Path) -> Vectors:
@@ -143,9 +143,9 @@ def _npy(path: Path) -> Vectors:
 def _ids(path: Path) -> list[str]:
     try:
         text = read_bytes(path).decode("utf-8-sig")
-        found = json.loads(text) if suffix(path) == ".json" else text.splitlines()
+        ids = json.loads(text) if suffix(path) == ".json" else text.splitlines()
     except (ValueError, RecursionError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+    if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
         raise DataError("must be a list of texts", file=path)
-    return found
+    return ids

@@ -109,7 +109,7 @@ def _by_run(target: Any) -> Search:  # noqa: ANN401
     parameters = inspect.signature(target.run).parameters
     if "query" not in parameters:
         names = ", ".join(parameters) or "nothing"
-        problem = f"its `run` takes no `query` but {names}"
+        problem = f"its `run` has no parameter `query`, only {names}"
         raise Rejected(f"{problem}; write a function of (query, k) that runs it")
     if "top_k" in parameters:
         return lambda query, k: target.run(query=query, top_k=k)

@@ -61,7 +61,7 @@ class _SearchStage(Stage):
 
 
 class ExternalRankings(_SearchStage):
-    """What a search of your own returned for each query, as it came."""
+    """The raw results of your own search for each query."""
 
     name = "external_rankings"
     schema = EXTERNAL_RANKINGS
@@ -116,7 +116,7 @@ class ExternalRankings(_SearchStage):
         if isinstance(config, AnsweredRetriever):
             return _own_contexts(context, key, config)
         if not isinstance(config, ImportedRetriever):
-            search = ExternalRetriever.named(key["retriever"], context.experiment.retrievers)
+            search = ExternalRetriever.lookup(key["retriever"], context.experiment.retrievers)
             return _ask(context, key, search)
         queries = context.artifact(QUERIES_KEY).table()
         results = config.read(queries)
@@ -237,9 +237,9 @@ def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) 
     if config.revision == ALWAYS:
         return f"{when}; asked again in each evaluation"
     if revision is None:
-        return f"{when}; believed until the code, the documents or the queries change"
+        return f"{when}; reused until the code, the documents or the queries change"
     at = f"{when} at revision {shortened(revision, 40)}"
-    return f"{at}; believed until that or the queries change"
+    return f"{at}; reused until that or the queries change"
 
 
 def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> TableProduct:
@@ -261,7 +261,7 @@ def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
 
 
 class ExternalHits(_SearchStage):
-    """The hits of a search of your own, located in the documents."""
+    """The hits of your own search, located in the documents."""
 
     name = "external_hits"
     schema = EXTERNAL_HITS
@@ -299,7 +299,7 @@ class ExternalHits(_SearchStage):
 
 
 class ExternalRuns(RunsStage):
-    """Runs of a search of your own: the top_k results of each query."""
+    """Runs of your own search: the top_k results of each query."""
 
     name = "external_runs"
     family = "external"

@@ -218,7 +218,7 @@ def notes(counts: Mapping[str, int]) -> Iterator[str]:
     n_texts = n_exact + n_alike + counts.get(AMBIGUOUS, 0) + counts.get(MISSING, 0)
     if n_texts:
         share = f"{(n_exact + n_alike) / n_texts:.1%} of {n_texts} returned texts were located"
-        alike = f", {n_alike} of them by white space and Unicode made alike" if n_alike else ""
+        alike = f", {n_alike} of them after normalising white space and Unicode" if n_alike else ""
         yield f"{share} in the documents{alike}"
     for how, problem in _NOT_LOCATED.items():
         if counts.get(how):
@@ -226,6 +226,6 @@ def notes(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 _NOT_LOCATED = {
-    AMBIGUOUS: "stand at several places and are judged by document only",
-    MISSING: "stand in no document; their document, where known, is judged",
+    AMBIGUOUS: "occur at several places and are judged by document only",
+    MISSING: "are in no document; their document, where known, is judged",
 }

@@ -49,7 +49,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from rag_assets.options import Number
 from rag_assets.retrieval.fusion.base import FusedRetriever, Weight
 from rag_assets.schemas import RUNS
-from rag_assets.store.canonical import taken
+from rag_assets.store.canonical import take_rows
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -139,7 +139,7 @@ class SumFusion(FusedRetriever, ABC):
         highest = np.lexsort((held.ranks, items))[firsts]  # of equal ranks, that of the first input
         rows = held.rows[highest[top]]
         texts = {
-            name: taken(stacked[name], rows)
+            name: take_rows(stacked[name], rows)
             for name in ("query_id", "unit_id", "chunk_id", "document_id")
         }
         columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}

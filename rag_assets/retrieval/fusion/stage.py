@@ -84,7 +84,7 @@ def search_weights(n_inputs: int, grid: int, values_of: ValuesOf) -> Search:
     if n_vectors > MAX_VECTORS:
         raise UsageError(
             f"tune: {n_inputs} inputs on a grid of {grid} are {n_vectors:,} weight vectors, at "
-            f"most {MAX_VECTORS:,} are tried; take a smaller grid"
+            f"most {MAX_VECTORS:,} are allowed; choose a smaller grid"
         )
     vectors = [equal]
     # Stars and bars: n - 1 bars among steps + n - 1 places leave the parts between them.
@@ -140,7 +140,7 @@ class Tuning(RankingsStage):
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment, retriever = context.experiment, key["retriever"]
-        fusion = FusedRetriever.named(retriever, experiment.retrievers)
+        fusion = FusedRetriever.lookup(retriever, experiment.retrievers)
         return {
             "fusion": fusion.described(exclude=frozenset({"weights", "candidates"})),
             "depth": experiment.tuning_depth(retriever),
@@ -157,7 +157,7 @@ class Tuning(RankingsStage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, retriever = context.experiment, key["retriever"]
-        tune = FusedRetriever.named(retriever, experiment.retrievers).tune
+        tune = FusedRetriever.lookup(retriever, experiment.retrievers).tune
         if tune is None:
             raise TypeError(f"{retriever} has no weights to choose")
         metric, failed = str(experiment.tuning_metric(retriever)), set[str]()
@@ -210,7 +210,7 @@ class _Trials:
 
     def _batch(self, vectors: Sequence[Weights]) -> list[float]:
         experiment, retriever = self.context.experiment, self.retriever
-        fusion = FusedRetriever.named(retriever, experiment.retrievers)
+        fusion = FusedRetriever.lookup(retriever, experiment.retrievers)
         metric, depth = experiment.tuning_metric(retriever), experiment.tuning_depth(retriever)
         cutoff = metric.cutoff or depth
         runs = {
@@ -259,7 +259,7 @@ class FusedRuns(DerivedRuns):
         tuned = [tuning_key(experiment, retriever)] if experiment.tune(retriever) else []
         return [
             *super().inputs(experiment, key),
-            *[Input("tuning", one) for one in tuned],
+            *[Input("tuning", key_read) for key_read in tuned],
             *step_inputs(experiment, self.family),
         ]
 
@@ -321,7 +321,7 @@ def _fusion(
 
 def _config(context: StageContext, retriever: str) -> FusedRetriever:
     """Return the options of a fusion, with its chosen weights if they are tuned."""
-    config = FusedRetriever.named(retriever, context.experiment.retrievers)
+    config = FusedRetriever.lookup(retriever, context.experiment.retrievers)
     weights = _chosen(context, retriever)
     return config if weights is None else config.weighted(weights)
 

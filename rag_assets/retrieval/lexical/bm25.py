@@ -99,7 +99,7 @@ class BM25(AnalysedRetriever):
     def _delta_of_the_variant(self) -> Self:
         if self.delta is not None and self.variant not in DEFAULT_DELTA:
             owners = " and ".join(DEFAULT_DELTA)
-            problem = f"delta belongs to the variants {owners}, not to {self.variant}"
+            problem = f"delta is only for the variants {owners}, not for {self.variant}"
             raise KeyProblem(("delta",), problem)
         return self
 

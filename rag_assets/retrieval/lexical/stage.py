@@ -126,7 +126,7 @@ class LexicalIndexes(IndexStage):
         return super().inputs(experiment, key)
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
-        config = LexicalRetriever.named(key["retriever"], context.experiment.retrievers)
+        config = LexicalRetriever.lookup(key["retriever"], context.experiment.retrievers)
         counted = term_counts_key(context.experiment, key["retriever"])
         if counted is not None and isinstance(config, AnalysedRetriever):
             return FolderProduct(partial(_index_counts, config, context.artifact(counted)))
@@ -177,6 +177,6 @@ class LexicalRuns(BaseRuns):
     name = "lexical_runs"
     family = FAMILY
 
-    def asked(self, queries: pa.Table) -> list[str]:
+    def search_inputs(self, queries: pa.Table) -> list[str]:
         texts: list[str] = queries.column("text").to_pylist()
         return texts

@@ -57,7 +57,7 @@ class TfIdf(AnalysedRetriever):
         if weighting == "saturated":
             return DEFAULT_K1 if k1 is None else k1
         if k1 is not None:
-            raise ValueError(f"k1 belongs to weighting saturated, not to {weighting}")
+            raise ValueError(f"k1 is only for weighting saturated, not for {weighting}")
         return k1
 
     def weighted(self, analysed: AnalysedTexts) -> WordIndex:

@@ -152,8 +152,8 @@ class AnalysedTexts:
         for end in block_ends(ids, map(len, ordered)):
             contents = [text.encode() for text in ordered[start:end]]
             blocks.append(Block(records_digest(contents, "texts"), end - start))
-            known = stored.get(blocks[-1].digest)
-            tokens.append(known or _analysed(resolved, ordered[start:end]))
+            counts = stored.get(blocks[-1].digest)
+            tokens.append(counts or _analysed(resolved, ordered[start:end]))
             start = end
         return cls(ids, resolved, ChunkTokens.joined(tokens), blocks)
 

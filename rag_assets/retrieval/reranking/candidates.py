@@ -90,7 +90,8 @@ class RerankedRetriever(DerivedRetriever, ABC):
     def _all_by_pairs(cls, candidates: int | str) -> int | str:
         if candidates == ALL and not cls.scores_pairs:
             raise ValueError(
-                "all is for local models that score each text alone, such as cross_encoder and "
+                "all is only for local models that score each text by itself, such as "
+                "cross_encoder and "
                 "maxsim; give a number or top_k"
             )
         return candidates
@@ -163,8 +164,8 @@ def candidate_lists(
     lists, start = [], 0
     for query_id, rows in groupby(names):
         end = start + sum(1 for _ in rows)
-        shown = [texts[chunk] for chunk in chunks[start:end]]
-        of_query = text_of[query_id], units[start:end], shown, scores[start:end]
+        passages = [texts[chunk] for chunk in chunks[start:end]]
+        of_query = text_of[query_id], units[start:end], passages, scores[start:end]
         lists.append(Candidates(query_id, *of_query))
         start = end
     return lists

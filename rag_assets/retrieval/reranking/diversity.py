@@ -165,10 +165,10 @@ class Keep(ByLikeness):
     @model_validator(mode="after")
     def _drops_something(self) -> Self:
         if self.min_score is None and self.max_similarity is None:
-            raise ValueError("keep drops nothing; give min_score, max_similarity or both")
+            raise ValueError("keep would drop nothing; give min_score, max_similarity or both")
         unread = {"model", "document_prompt"} & self.model_fields_set
         if self.max_similarity is None and unread:
-            raise ValueError(f"{sorted(unread)[0]} belongs to max_similarity")
+            raise ValueError(f"{sorted(unread)[0]} is only for max_similarity")
         return self
 
     def versions(self) -> Mapping[str, str]:
@@ -212,6 +212,6 @@ def novel(vectors: Vectors, max_similarity: float) -> np.ndarray[tuple[int], np.
 
 def _vectors_by_query(texts: Sequence[Sequence[str]], encoder: Encoder) -> list[Vectors]:
     """Return the vectors of each query's texts; equal ones are embedded once."""
-    rows = {text: row for row, text in enumerate(dict.fromkeys(t for own in texts for t in own))}
+    rows = {text: row for row, text in enumerate(dict.fromkeys(t for part in texts for t in part))}
     vectors = encoder.encode(list(rows), kind="document")
-    return [vectors[[rows[text] for text in own]] for own in texts]
+    return [vectors[[rows[text] for text in part]] for part in texts]

@@ -44,7 +44,7 @@ from rag_assets.llm.completions import (
     Completions,
     Limits,
     prompt_tokens_at_most,
-    taken,
+    times_and_cost,
 )
 from rag_assets.llm.models import OpenAICompatible
 from rag_assets.llm.replies import ReplyStore
@@ -136,7 +136,7 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
             completions = Completions(OpenAICompatible(self), store, budget)
             while todo := [order for order in orders if order.is_open]:
                 advance(len(orders) - len(todo), len(orders))
-                requests = [self._request(template, order.query, order.shown) for order in todo]
+                requests = [self._request(template, order.query, order.in_window) for order in todo]
                 for order, answer in zip(todo, completions.answer(requests), strict=True):
                     order.take(answer)
             advance(len(orders), len(orders))
@@ -148,7 +148,7 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
         scores = [order.scores(query.texts) for query, order in pairs]
         failures = {q.query_id: order.failure for q, order in pairs if order.failure is not None}
         answers = {q.query_id: order.answers for q, order in pairs if order.failure is None}
-        return Reranked(scores, failures, *taken(answers, self))
+        return Reranked(scores, failures, *times_and_cost(answers, self))
 
     def passages_by_request(self, depth: int) -> list[int]:
         return [end - start for start, end in windows(depth, self.window, self.step)]
@@ -156,11 +156,11 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
     def tokens_at_most(
         self, n_queries: int, query_bytes: int, sizes: Sequence[int], depth: int
     ) -> tuple[int, float | None]:
-        shown = self.passages_by_request(depth)
+        n_passages = self.passages_by_request(depth)
         around = prompt_tokens_at_most(self._request(self._template(), "", []))
-        passages = sum(sum(sizes[:size]) + size * MESSAGE_TOKENS for size in shown)
-        prompts = n_queries * (passages + len(shown) * around) + query_bytes * len(shown)
-        answers = n_queries * len(shown) * self.max_tokens
+        passages = sum(sum(sizes[:size]) + size * MESSAGE_TOKENS for size in n_passages)
+        prompts = n_queries * (passages + len(n_passages) * around) + query_bytes * len(n_passages)
+        answers = n_queries * len(n_passages) * self.max_tokens
         return prompts + answers, self.cost(prompts, answers) if self.priced else None
 
     def _template(self) -> Template:
@@ -171,8 +171,8 @@ class Listwise(ServedModelOptions, Limits, RerankedRetriever):
     def _request(self, template: Template, query: str, passages: Sequence[str]) -> ChatRequest:
         """Return what is asked about the passages of one window."""
         words = [" ".join(text.split()[: self.max_words]) for text in passages]
-        shown = "\n".join(f"[{number}] {text}" for number, text in enumerate(words, start=1))
-        values = {"query": " ".join(query.split()), "n": len(passages), "passages": shown}
+        listed = "\n".join(f"[{number}] {text}" for number, text in enumerate(words, start=1))
+        values = {"query": " ".join(query.split()), "n": len(passages), "passages": listed}
         messages = template.filled(values)
         return ChatRequest(messages, self.temperature, self.seed, self.max_tokens, template.label)
 
@@ -210,14 +210,14 @@ class _Order:
         return self.failure is None and self.done < len(self.windows)
 
     @property
-    def shown(self) -> list[str]:
+    def in_window(self) -> list[str]:
         start, end = self.windows[self.done]
         return self.texts[start:end]
 
     def take(self, answer: Answer) -> None:
         """Put the texts of the window into the order of an answer."""
-        shown = self.shown
-        order = read_permutation(answer, len(shown))
+        passages = self.in_window
+        order = read_permutation(answer, len(passages))
         if isinstance(answer, Completion):
             self.answers.append(answer)
         if isinstance(order, Failed):
@@ -226,7 +226,7 @@ class _Order:
             self.failure = f"{where}{order.reason}"
             return
         start, end = self.windows[self.done]
-        self.texts[start:end] = [shown[number] for number in order]
+        self.texts[start:end] = [passages[number] for number in order]
         self.done += 1
 
     def scores(self, texts: Sequence[str]) -> Scores:

@@ -179,7 +179,7 @@ class CrossEncoderScorer(ModelByHash):
         if scores.shape != (len(pairs),):
             raise ModelUnavailable(
                 f"{KIND} '{files.name}' gives {scores.shape[-1]} numbers for each pair; a reranker "
-                "gives one: take a model that was trained with one label"
+                "gives one: choose a model trained with one label"
             )
         for row in np.flatnonzero(~np.isfinite(scores))[:1].tolist():
             query, document = pairs[row]

@@ -76,17 +76,17 @@ class RerankApi(ServedModelOptions, RerankedRetriever):
             BudgetReached: ``max_calls`` allow no more; likewise.
         """
         with closing(RerankEndpoint(self, self.dialect)) as endpoint:
-            asked = _Asked(self, candidates, endpoint)
-            keys = pair_keys(fingerprint(self.describe()), asked.pairs)
+            calls = _Requests(self, candidates, endpoint)
+            keys = pair_keys(fingerprint(self.describe()), calls.pairs)
             tokens = partial(getattr, endpoint, "tokens")
-            scores = scores_by_query(candidates, keys, asked.scores, workspace, tokens)
+            scores = scores_by_query(candidates, keys, calls.scores, workspace, tokens)
         pairs = [(query.query_id, query.query) for query in candidates]
-        failures = {name: asked.failures[text] for name, text in pairs if text in asked.failures}
-        seconds = {name: asked.seconds[text] for name, text in pairs if text in asked.seconds}
+        failures = {name: calls.failures[text] for name, text in pairs if text in calls.failures}
+        seconds = {name: calls.seconds[text] for name, text in pairs if text in calls.seconds}
         return Reranked(scores, failures, seconds)
 
 
-class _Asked:
+class _Requests:
     """The pairs of one ranking; by text of the query why it failed, and what its requests took.
 
     Queries of the same text are asked together. A time is kept where no score was known before.

@@ -163,7 +163,7 @@ class SecondRerankedRuns(RerankedRuns):
 
 
 def _reranker(context: StageContext, retriever: str) -> RerankedRetriever:
-    return RerankedRetriever.named(retriever, context.experiment.retrievers)
+    return RerankedRetriever.lookup(retriever, context.experiment.retrievers)
 
 
 def _counted(context: StageContext, key: ArtifactKey, line: Outgoing) -> Outgoing:

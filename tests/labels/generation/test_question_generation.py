@@ -133,8 +133,8 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
         ({"question": " "}, ":3: `question`: is blank"),
         ({"document_id": "e"}, ":3: `document_id`: 'e' is not one of the documents"),
         ({"start": "1e3"}, ":3: `start`: is '1e3'; must be an integer from 0 on"),
-        ({"end": "42"}, ":3: `quote`: is not what 'd' says from 41 to 42"),
-        ({"quote": "SUM"}, ":3: `quote`: is not what 'd' says from 41 to 60"),
+        ({"end": "42"}, ":3: `quote`: is not the text of 'd' from 41 to 42"),
+        ({"quote": "SUM"}, ":3: `quote`: is not the text of 'd' from 41 to 60"),
         ({"query_id": ""}, ":3: `query_id`: is ''; must be an id"),
     ],
 )
@@ -156,7 +156,7 @@ def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path) -> None:
         read_review(file, documents())
     rows = sheet_rows(review_sheet(found.questions, documents()))
     write_sheet(file, [rows[0] | {"keep": "yes"}, rows[1], rows[0] | {"keep": "no"}])
-    with pytest.raises(DataError, match=r":4: `keep`: says something else than line 2"):
+    with pytest.raises(DataError, match=r":4: `keep`: contradicts line 2"):
         read_review(file, documents())
 
 

@@ -282,8 +282,9 @@ def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server
     tiny.write_config()
     experiment = load_experiment(tiny.folder)
     circle = (
-        "m writes the questions, and (as org/m) writes the queries of guess: what uses it may look "
-        "better than it is"
+        "m writes the questions, and (as org/m) writes the queries of guess: so retrievers that "
+        "use "
+        "it may look better than they are"
     )
     assert question_circles(experiment) == [circle]
     pipeline = tiny.pipeline()
@@ -309,8 +310,8 @@ def test_texts_by_the_model_that_wrote_the_questions_are_named(tiny: Tiny) -> No
     tiny.config["chunking"]["parts"]["index_texts"] = ["text", "questions"]
     tiny.write_config()
     assert question_circles(load_experiment(tiny.folder)) == [
-        "m writes the questions, and writes the questions by which parts is found: what uses it "
-        "may look better than it is"
+        "m writes the questions, and writes the questions by which parts is found: so retrievers "
+        "that use it may look better than they are"
     ]
 
 
@@ -351,7 +352,7 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
         (
             {"chunking": "parts", "template": "text.txt", "language": "German"},
             "questions.language",
-            "the prompt has no place for it; write {language} in text.txt",
+            "the prompt does not use it; write {language} in text.txt",
         ),
     ],
 )
@@ -388,7 +389,7 @@ def test_validate_asks_nothing(tiny: Tiny, server: Server) -> None:
     before = Validation(tiny.pipeline())
     assert not server.received
     assert before.rows == {"documents": len(DOCUMENTS), "queries": 0, "qrels": 0}
-    assert "labels: a language model has not written the questions yet" in before.skipped
+    assert "labels: the questions are not generated yet" in before.skipped
     assert before.n_errors == 0
     tiny.run()
     n = len(questions_of(tiny))

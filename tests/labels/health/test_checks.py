@@ -172,7 +172,7 @@ def found(*, used: bool) -> list[tuple[str, str | None, str]]:
 
 def test_fields_values_and_combinations_that_no_document_has() -> None:
     field = "no document has the field 'yaer' (did you mean 'year'?); allowed: lang, year"
-    value, together = "no document has 'fr' under 'lang'", "no document has all that the filter"
+    value, together = "no document has 'fr' under 'lang'", "no document matches the whole filter"
     unused = [(severity, name) for severity, name, _ in found(used=False)]
     assert unused == [(WARNING, "field"), (WARNING, "together"), (WARNING, "value")]
     used = found(used=True)

@@ -120,7 +120,7 @@ def test_it_serves_its_own_origin_on_loopback_alone(client: Client) -> None:
     ("path", "body", "problem"),
     [
         ("next", b"", "the request is wrong"),
-        ("undo", b'{"by": "", "at": "2026"}', "a request says by whom it is, and at what time"),
+        ("undo", b'{"by": "", "at": "2026"}', "a request must name its user and time"),
         ("next", b'{"file": "/etc/passwd"}', "unknown field `file`"),
         ("next", b'{"by": "' + b"a" * 200_000 + b'"}', "at most 100000 bytes"),
         ("text", b'{"document_id":"x","start":0,"end":9}', "no document 'x'"),

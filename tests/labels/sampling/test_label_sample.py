@@ -167,7 +167,7 @@ def test_a_passage_that_had_no_chance_leaves_nothing_known() -> None:
         assert np.isfinite(found["s1", "s2"].high)
         assert [found[pair].n_no_chance for pair in (("s0", "s1"), ("s1", "s2"))] == [1, 0]
     note = sampled_notes(estimate_rows(sample, DCG, None, 0.95))[0]
-    assert note.startswith("s0 has no interval: 1 passage had no chance to be asked yet, because a")
+    assert note.startswith("s0 has no interval: 1 passage could not be drawn yet, because a")
 
 
 def test_a_label_of_the_dataset_fills_it() -> None:

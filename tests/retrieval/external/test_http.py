@@ -131,7 +131,7 @@ GOOD = {"hits": [{"id": "a"}]}
             "HTTP 422: Field required",
         ),
         (always({"error": [{"message": "no class Manual"}]}, 422), {}, "HTTP 422: no class Manual"),
-        (always(b"<html>Welcome</html>"), {}, "it is no JSON"),
+        (always(b"<html>Welcome</html>"), {}, "it is not JSON"),
         (
             always({"took": 3, "results": []}),
             {},
@@ -319,7 +319,7 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"revision": None}, "needs `revision`, since we cannot see what is searched"),
+        ({"revision": None}, "needs `revision`, because changes of what is searched"),
         ({"hits": "hits.["}, "'hits.[' is not a JMESPath"),
         ({"id": ""}, "String should have at least 1 character"),
         ({"id": None}, "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"),

@@ -262,7 +262,7 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
         (
             "class C:\n    def run(self, query_embedding, top_k):\n        pass\nf = C()",
             {},
-            "its `run` takes no `query` but query_embedding, top_k; write a function",
+            "its `run` has no parameter `query`, only query_embedding, top_k; write a function",
         ),
     ],
 )

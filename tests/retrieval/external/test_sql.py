@@ -363,7 +363,7 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"revision": None}, "needs `revision`, since we cannot see what is searched"),
+        ({"revision": None}, "needs `revision`, because changes of what is searched"),
         ({"query": "SELECT 1; SELECT 2"}, "must be one statement"),
         ({"query": "SELECT 1 AS id LIMIT :k"}, "has neither the parameter :query nor its :vector"),
         ({"query": "SELECT :vector AS id"}, "`embedding` and a :vector in the query belong toget"),

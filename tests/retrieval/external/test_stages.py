@@ -156,7 +156,7 @@ def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) ->
     assert "external_rankings/mine" in searched.run()
     (line, *_) = searched.facts(rankings_key("mine"))["notes"]
     assert line.startswith("asked on ")
-    assert line.endswith(" UTC at revision v2; believed until that or the queries change")
+    assert line.endswith(" UTC at revision v2; reused until that or the queries change")
 
 
 def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: Searched) -> None:
@@ -177,7 +177,7 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
     step = steps["external_rankings[retriever=mine]"]
     assert (step.action, step.reasons[0].text) == (
         "compute",
-        "asked in each evaluation (revision: always)",
+        "requested in each evaluation (revision: always)",
     )
     assert steps["external_hits[retriever=mine]"].action == "check"
     assert searched.log == []
@@ -287,18 +287,18 @@ def test_a_file_of_another_form_is_said(
 def test_texts_without_the_word_own_are_said(searched: Searched) -> None:
     searched.write_rows("../run.jsonl", [{"query_id": "q1", "hits": [{"text": "t"}]}])
     searched.configure("theirs", type="run_file", path="../run.jsonl", chunking="parts")
-    with pytest.raises(DataError, match="which a retriever reads with `chunking: own`"):
+    with pytest.raises(DataError, match="which need a retriever with `chunking: own`"):
         searched.run()
 
 
 def test_what_an_experiment_cannot_ask_for_is_said(searched: Searched) -> None:
     searched.configure("mine", expand={"type": "window"})
-    with pytest.raises(ConfigError, match="around a chunk is known of our chunkings only"):
+    with pytest.raises(ConfigError, match="neighbours are known only for chunkings of this"):
         searched.pipeline()
     del searched.config["retrievers"]["mine"]["expand"]
     searched.config["chunking"]["own"] = {"strategy": "none"}
     searched.write_config()
-    with pytest.raises(ConfigError, match="is the name for the chunks of a search that is not"):
+    with pytest.raises(ConfigError, match="is reserved for the chunks of an external search"):
         searched.pipeline()
     del searched.config["chunking"]["own"]
     searched.configure("mine", call="nowhere.py:retrieve")
@@ -315,7 +315,9 @@ def test_code_of_a_fork_is_run_only_when_it_is_allowed(
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
     monkeypatch.setenv("GITHUB_REPOSITORY", "mine/app")
-    with pytest.raises(UsageError, match="a pull request from stranger/app; read it, then allow"):
+    with pytest.raises(
+        UsageError, match="a pull request from stranger/app; read the code, then allow"
+    ):
         searched.run()
     assert searched.log == []
     monkeypatch.setenv("RAG_ASSETS_ALLOW_CODE", "1")

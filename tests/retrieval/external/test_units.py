@@ -161,9 +161,9 @@ def test_people_read_how_many_texts_were_located() -> None:
 
     lines = lines_of(of(q=hits))
     assert lines == [
-        "60.0% of 5 returned texts were located in the documents, 1 of them by white space and "
-        "Unicode made alike",
-        "1 returned texts stand at several places and are judged by document only",
-        "1 returned texts stand in no document; their document, where known, is judged",
+        "60.0% of 5 returned texts were located in the documents, 1 of them after normalising "
+        "white space and Unicode",
+        "1 returned texts occur at several places and are judged by document only",
+        "1 returned texts are in no document; their document, where known, is judged",
     ]
     assert lines_of(of(q=[Hit("a.md")])) == []

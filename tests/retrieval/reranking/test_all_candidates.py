@@ -150,7 +150,7 @@ def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
     [
         (
             {"full": {"type": "mmr", "input": "bm25", "candidates": "all"}},
-            "all is for local models that score each text alone",
+            "all is only for local models that score each text by itself",
         ),
         (
             {"bm25": {"type": "bm25", "chunking": "parts", "filters": True}},
@@ -167,7 +167,7 @@ def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
                     "revision": "1",
                 }
             },
-            "all chunks are not known: 'bm25' has no chunking; give a number",
+            "the chunks of 'bm25' are not known, as it has no chunking; give a number",
         ),
     ],
 )

@@ -129,8 +129,8 @@ def test_texts_are_compared_by_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "keep drops nothing; give min_score, max_similarity or both"),
-        ({"min_score": 1, "model": "m"}, "model belongs to max_similarity"),
+        ({}, "keep would drop nothing; give min_score, max_similarity or both"),
+        ({"min_score": 1, "model": "m"}, "model is only for max_similarity"),
         ({"max_similarity": 1.5}, "less than or equal to 1"),
     ],
 )
@@ -229,11 +229,11 @@ def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
         ),
         (
             {"deep": {"type": "maxsim", "input": "joined"}},
-            "'joined' is fused or reranked 3 times, which is the most; it cannot",
+            "'joined' is fused or reranked 3 times, the maximum; it cannot",
         ),
         (
             {"joined": {"type": "convex", "inputs": ["bm25", "late"], "weights": "tuned"}},
-            "weights are tuned of base retrievers; of reranked ones give numbers",
+            "only base retrievers can have tuned weights; give numbers for reranked ones",
         ),
     ],
 )

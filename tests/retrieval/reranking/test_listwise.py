@@ -156,7 +156,7 @@ def test_a_prompt_of_ones_own(server: Server, tmp_path: Path) -> None:
     assert server.received[0].text == "Sort 2 for wind:\n[1] passage 1\n[2] passage 2"
     assert chosen.describe()["template"] == "mine/4"
     file.write_text("version: 4\n[user]\nSort for {query}\n")
-    with pytest.raises(ConfigError, match=r"`passages`: the prompt has no place for it"):
+    with pytest.raises(ConfigError, match=r"`passages`: the prompt does not use it"):
         chosen.describe()
 
 

@@ -95,7 +95,7 @@ def test_what_came_before_a_failure_is_kept(server: Server, tmp_path: Path) -> N
 def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Path) -> None:
     server.on("storm", error(503, "down"))
     queries = ["wind", *(f"storm {number}" for number in range(100))]
-    with pytest.raises(ModelUnavailable, match=r"8 requests in a row were not served.*HTTP 503"):
+    with pytest.raises(ModelUnavailable, match=r"8 requests in a row failed.*HTTP 503"):
         rerank(config(server), queries, tmp_path)
     assert len(server.received) < 40
     server.received.clear()
@@ -282,6 +282,6 @@ def test_what_the_protocol_does_not_say_fails_this_query_only(
     failed = reranker().score(QUERY, SENT)
     assert isinstance(failed, Failed)
     assert not failed.retryable
-    assert failed.reason.startswith("the answer is not what the protocol says")
+    assert failed.reason.startswith("the answer does not follow the protocol")
     assert len(failed.reason) < 300
     assert len(server.received) == 1

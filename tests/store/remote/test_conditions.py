@@ -45,7 +45,7 @@ def test_a_write_expects_what_was_read(here: LocalCopy) -> None:
 def test_a_server_that_knows_no_conditions_is_refused(here: LocalCopy, s3_url: str) -> None:
     with (
         refusing_conditions(s3_url),
-        pytest.raises(StoreError, match=f"{s3_url} .* knows no conditional writes"),
+        pytest.raises(StoreError, match=f"{s3_url} .* does not support conditional writes"),
     ):
         here.objects.write("current", b"1", ABSENT)
     assert here.objects.read("current") is None
@@ -109,7 +109,7 @@ def test_who_never_comes_through_says_so(here: LocalCopy, monkeypatch: pytest.Mo
         return write(self, name, content, expected)
 
     monkeypatch.setattr(Objects, "write", first)
-    with pytest.raises(StoreError, match="current is changed by other machines all the time; run"):
+    with pytest.raises(StoreError, match="current is being changed by other machines; run"):
         here.merge(here.folder / "current", lambda there: b"ours")
     assert here.objects.read("current") == str(number).encode()
 

@@ -245,9 +245,9 @@ def test_what_changes_is_fetched_again_and_other_files_are_not(
 
 def test_no_name_leads_out_of_a_local_copy(here: LocalCopy, tmp_path: Path) -> None:
     here.objects.write("objects/chunks/12/manifest.json", b'{"files": {"/etc/passwd": ""}}')
-    with pytest.raises(StoreError, match="holds a name that leads out of it"):
+    with pytest.raises(StoreError, match="contains a name that leads out of it"):
         here.fetch_artifact(here.folder / "objects" / "chunks" / "12")
-    with pytest.raises(StoreError, match="holds a name that leads out of it"):
+    with pytest.raises(StoreError, match="contains a name that leads out of it"):
         here.name(here.folder / "ferry" / ".." / ".." / "other.txt")
 
 

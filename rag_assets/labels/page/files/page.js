@@ -25,7 +25,7 @@ async function ask(path, body) {
   const reply = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
   const said = await reply.json().catch(() => null);
   if (reply.ok) return said;
-  if (reply.status === 404) throw Object.assign(new Error("The server was started anew. Open the address that it printed; what was not confirmed was not saved."), { final: true });
+  if (reply.status === 404) throw Object.assign(new Error("The server was restarted. Open the address that it printed. Anything not confirmed was not saved."), { final: true });
   throw Object.assign(new Error(said?.problem ?? `the server answered ${reply.status}`), { final: reply.status < 500 });
 }
 
@@ -108,7 +108,7 @@ const undo = () => send("undo", { by: by(), at: at() }, (reply) => {
   arrive(reply);
   const was = reply.undone;
   const what = was && (was.status === "judged" ? was.grade : was.status.replace("_", " "));
-  say(was ? `Taken back: ${what}. Judge it again.` : "Taken back.");
+  say(was ? `Undone: ${what}. Judge it again.` : "Undone.");
 });
 
 function mark(name) {
@@ -117,8 +117,8 @@ function mark(name) {
   return send("mark", { by: by(), at: at(), query_id: task.query_id, mark: pressed, of }, () => {
     task.mark = pressed;
     for (const button of document.querySelectorAll("[data-mark]")) button.setAttribute("aria-pressed", String(button.dataset.mark === pressed));
-    const rest = pressed === "unanswerable" ? "The passage still wants an answer." : "Its passages are not asked any more: skip this one, or press again to take the mark back.";
-    say(pressed ? `Question marked as ${pressed}. ${rest}` : "Mark taken back.");
+    const rest = pressed === "unanswerable" ? "The passage still needs a grade." : "No more of its passages will be shown: skip this one, or press again to remove the mark.";
+    say(pressed ? `Question marked as ${pressed}. ${rest}` : "Mark removed.");
   });
 }
 
@@ -240,7 +240,7 @@ async function standing() {
     const pairs = now.differences, open = pairs.filter((one) => !one.decided).length;
     $("standing-text").textContent = now.estimates.length === 0 ? "There is no judgment of the sample yet." :
       `${now.n_labels} labels. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open ?
-      `The rest takes about ${range(now, "more_judgments")} more judgments${now.more_minutes_low === null ? "" : ` (${range(now, "more_minutes")} min at the pace so far)`}. ` : "") +
+      `The rest need about ${range(now, "more_judgments")} more judgments${now.more_minutes_low === null ? "" : ` (${range(now, "more_minutes")} min at the pace so far)`}. ` : "") +
       `Decisions are about ${now.targets.items}; intervals hold with ${100 * now.level} %.`;
     rows("systems", now.estimates.map((one) => [one.retriever, number(one.value), interval(one.items_low, one.items_high), interval(one.questions_low, one.questions_high)]));
     rows("pairs", pairs.map((one) => [`${one.retriever_a} − ${one.retriever_b}`, number(one.value) + (one.outside ? " (outside)" : ""),

@@ -104,7 +104,7 @@ function showMark(one) {
 function showQuery(data, query, left, right) {
   const article = byId("query");
   if (!query) {
-    article.replaceChildren(element("p", { class: "empty", text: "No query fits these filters." }));
+    article.replaceChildren(element("p", { class: "empty", text: "No query matches these filters." }));
     return;
   }
   const tags = element("ul", { class: "tags", "aria-label": "Tags" }, ...query.g.map((n) => element("li", { class: "text", text: data.tags[n] })));

@@ -210,14 +210,14 @@ def detect_analyzer(texts: Sequence[str]) -> str:
 def _by_language(sample: Iterable[str], script: str) -> str:
     """Return the stemmer of the language that leads, else ``standard``."""
     counts = Counter(word for text in sample for word in words(text))
-    own = {word: n for word, n in counts.items() if _script(word[0]) == script}
-    language = max(FUNCTION_WORDS, key=lambda name: _occurrences(own, FUNCTION_WORDS[name]))
+    here = {word: n for word, n in counts.items() if _script(word[0]) == script}
+    language = max(FUNCTION_WORDS, key=lambda name: _occurrences(here, FUNCTION_WORDS[name]))
     listed = FUNCTION_WORDS[language]
-    if _occurrences(own, listed) < MIN_FUNCTION_WORDS * sum(own.values()) or not own:
+    if _occurrences(here, listed) < MIN_FUNCTION_WORDS * sum(here.values()) or not here:
         return STANDARD.name
     for other in FUNCTION_WORDS.values():
-        lead = _occurrences(own, listed - other)
-        if other != listed and lead < max(1, MIN_LEAD * _occurrences(own, other - listed)):
+        lead = _occurrences(here, listed - other)
+        if other != listed and lead < max(1, MIN_LEAD * _occurrences(here, other - listed)):
             return STANDARD.name
     return language if language in CHOICES else STANDARD.name
 
@@ -285,7 +285,7 @@ def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
 def analyzer_code(name: str) -> list[Root]:
     """Return the roots of the code that a name stands for; ``auto`` for all that it may choose."""
     chosen = CHOICES if name == AUTO else (name,)
-    entries = ["**SNOWBALL" if one in SNOWBALL else one for one in chosen]
+    entries = ["**SNOWBALL" if name in SNOWBALL else name for name in chosen]
     roots = [f"ANALYZERS[{entry}]" for entry in dict.fromkeys(entries)]
     roots += ["_CHOOSERS[auto]" if name == AUTO else "_CHOOSERS[]"]
     return [f"{__name__}:{root}" for root in roots]
@@ -297,8 +297,8 @@ def analyzer_versions(name: str) -> dict[str, str]:
     ``auto`` names those of every analyzer that it may choose.
     """
     chosen = map(_analyzer, CHOICES if name == AUTO else (name,))
-    packages = sorted({package for one in chosen for package in one.distributions})
-    return {"unicode": unicodedata.unidata_version, **{one: version(one) for one in packages}}
+    packages = sorted({package for analyzer in chosen for package in analyzer.distributions})
+    return {"unicode": unicodedata.unidata_version, **{name: version(name) for name in packages}}
 
 
 def check_analyzer(name: str) -> None:

@@ -162,10 +162,10 @@ def _by_runs(runs: re.Pattern[str], tokens_of: Callable[[str], Tokens]) -> Calla
 
 def standard_tokens(text: str) -> Tokens:
     """Return the words of ``text``, with every Chinese, Japanese or Korean character alone."""
-    found = words(text)
+    tokens = words(text)
     if text.isascii():
-        return found
-    return [token for word in found for token in split_cjk(word)]
+        return tokens
+    return [token for word in tokens for token in split_cjk(word)]
 
 
 STANDARD = Analyzer("standard", of_each(standard_tokens))
@@ -289,10 +289,10 @@ ENGLISH = Analyzer("english", _english_tokens, distributions=("PyStemmer",))
 def _analyze_all(language: str) -> Callable[[Sequence[str]], list[Tokens]]:
     def analyze_all(texts: Sequence[str]) -> list[Tokens]:
         """Return the stemmed tokens of each text."""
-        found = [standard_tokens(text) for text in texts]
-        stems = _stems(language, sorted({token for tokens in found for token in tokens}))
+        split = [standard_tokens(text) for text in texts]
+        stems = _stems(language, sorted({token for tokens in split for token in tokens}))
         # a stemmer may leave nothing of a token
-        return [[stems[token] or token for token in tokens] for tokens in found]
+        return [[stems[token] or token for token in tokens] for tokens in split]
 
     return analyze_all
 
