@@ -51,4 +51,4 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
     later = (REQUEST_TOKENS * 2.0 + WORDS * 50.0) / 1_000_000
     assert values == pytest.approx([price, later], rel=1e-12)
     refused = small.command("compare", ".", "--metric", "answer_cost")
-    assert "is told of all answers together" in refused.output
+    assert "exists only for all answers together" in refused.output
