@@ -20,7 +20,7 @@ from pydantic import model_validator
 from rag_assets.answers.generators import Generator, GeneratorAnswer, Question
 from rag_assets.answers.own_answers import OwnAnswer, answer_of, own_answer, reply_of
 from rag_assets.called.asked import AskedOptions, Asker, Connection
-from rag_assets.called.code import Call, NamedCode, load
+from rag_assets.called.code import NamedCode
 from rag_assets.called.hits import Rejected, described
 from rag_assets.called.http import HttpOptions, JmesPath, value_at
 from rag_assets.called.threads import Ask, CalledCode, is_factory, loaded, takes
@@ -144,7 +144,7 @@ class PythonGenerator(NamedCode, OwnGenerator):
 
     def identity(self, revision: str | None) -> Mapping[str, str]:
         """Return the same with the version of the source, where no revision stands for it."""
-        return {**super().identity(revision), **self.source_versions()}
+        return {**super().identity(revision), **self.versions()}
 
     def connect(self) -> Connection:
         """Load the code, in a thread."""
@@ -159,7 +159,7 @@ class PythonGenerator(NamedCode, OwnGenerator):
 
     def _asking(self) -> Ask:
         """Return how it is asked; raises Rejected if it cannot be."""
-        target: Any = load(Call.of(self.call))
+        target: Any = self.load()
         options = self.options
         if inspect.isclass(target) or is_factory(target, options):
             target, options = target(**options), {}

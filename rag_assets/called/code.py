@@ -231,7 +231,11 @@ class NamedCode(AskedOptions, FileOptions):
         call = Call.of(self.call)
         return str(call._replace(place=Path(call.place).name) if call.in_file else call)
 
-    def source_versions(self) -> Mapping[str, str]:
+    def load(self) -> object:
+        """Return the function, the class or the object; raises whatever its code raises."""
+        return load(Call.of(self.call))
+
+    def versions(self) -> Mapping[str, str]:
         """Return the version of the called source, where no revision stands for it.
 
         ``always`` stands for nothing: an evaluation of other code is one of another system.

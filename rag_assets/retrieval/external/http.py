@@ -23,9 +23,7 @@ class HttpRetriever(HttpOptions, ServedRetriever):
     In ``body`` and behind the ``?`` of ``url``, ``{query}`` and ``{k}`` stand for what is asked,
     ``{vector}`` for the query's vector by ``embedding``. ``hits`` is a JMESPath to the list of hits
     in an answer; ``id``, ``text``, ``document_id``, ``start``, ``end``, ``score`` and ``source``
-    lead on from one hit. What ``error`` leads to says why a search failed, whatever its status.
-    ``${NAME}`` in ``headers`` is a variable of the environment; its value is never stored, shown or
-    part of a fingerprint.
+    lead on from one hit.
     """
 
     type: Literal["http"]

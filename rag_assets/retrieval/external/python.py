@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rag_assets.called.code import Call, NamedCode, load
+from rag_assets.called.code import NamedCode
 from rag_assets.called.hits import Rejected, hits_of
 from rag_assets.called.threads import Ask, CalledCode, is_factory, loaded, takes
 from rag_assets.retrieval.external.base import ExternalRetriever, QueryResult
@@ -61,12 +61,6 @@ class PythonRetriever(NamedCode, CodeRetriever):
 
     def ranking_config(self) -> Mapping[str, Any]:
         return {**super().ranking_config(), "call": self.named_call}
-
-    def versions(self) -> Mapping[str, str]:
-        return self.source_versions()
-
-    def load(self) -> object:
-        return load(Call.of(self.call))
 
 
 def _asking(target: Any, options: Mapping[str, Any]) -> Search:  # noqa: ANN401 (a user's object)
