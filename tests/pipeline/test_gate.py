@@ -12,6 +12,7 @@ from statistics import stdev
 
 import dagster as dg
 import pytest
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from scipy import stats
 
 import rag_assets
@@ -25,6 +26,7 @@ from rag_assets.assets.instance import open_instance
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject
 from rag_assets.pipeline.selection import Selection
+from tests.dagster_state import run_as_ui
 from tests.tiny_experiment import Tiny
 
 N = 14
@@ -528,3 +530,8 @@ def test_floors_change_no_fingerprint_and_are_checks_in_dagster(known: Known) ->
         before = len(instance.get_runs())
         evaluate(pipeline, Selection.of(pipeline.experiment), instance=instance)
         assert len(instance.get_runs()) == before
+        known.config["floors"] = {"mrr": 0.7}
+        known.write_config()
+        assert run_as_ui(known, ["leaderboard"]).success  # a check stops nothing
+        (record,) = instance.event_log_storage.get_asset_check_execution_history(key, 1)
+        assert record.status is AssetCheckExecutionRecordStatus.FAILED
