@@ -304,7 +304,7 @@ GATE = Command(
     Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, a floor that cannot be read, or the
     queries or labels differ.
 
-    Example: rag-assets gate data/handbook --against anchor --at-least hit_rate@10=0.8
+    Example: rag-assets gate data/handbook --against anchor
     """,
     PATH,
     STORE,

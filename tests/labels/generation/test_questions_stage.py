@@ -338,7 +338,7 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
         ({"chunking": "parts", "llm": "x"}, "questions.llm", "unknown model 'x'"),
         ({"chunking": "parts", "chunk": 3}, "questions.chunk", "unknown key 'chunk' (did you mean"),
         ({"chunking": "parts", "chunks": 0}, "questions.chunks", "greater than or equal to 1"),
-        ({"chunking": "parts", "spread": "heading"}, "questions", "say how many"),
+        ({"chunking": "parts", "spread": "heading"}, "questions", "give their number"),
         (
             {"chunking": "parts", "min_characters": 9, "max_characters": 8},
             "questions",
