@@ -21,7 +21,7 @@ TOP_KEYS = (
     "answer_metrics, judges, answer_labels, nuggets, passage_labels, judgments_log, online, "
     "top_k, metrics, "
     "primary, baseline, "
-    "split, weight, statistics, measurements, context, checks, filters, "
+    "split, weight, statistics, measurements, context, checks, floors, filters, "
     "schedule, deps, compute"
 )
 TYPES = ", ".join(RETRIEVER_TYPES)
