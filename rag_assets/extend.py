@@ -14,12 +14,8 @@ from rag_assets.retrieval.base import EmbeddingRetriever, LexicalRetriever, Sear
 from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
 from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.fusion.methods import SumFusion
-from rag_assets.retrieval.reranking.candidates import (
-    Candidates,
-    Reranked,
-    RerankedRetriever,
-    Scores,
-)
+from rag_assets.retrieval.reranking.candidates import Candidates, Reranked, RerankedRetriever
+from rag_assets.retrieval.unit_ranking import Scores
 from rag_assets.retrieval.workspace import Workspace
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read
 from rag_assets.sources.fields import Place

@@ -78,6 +78,7 @@ COMMANDS = {
     "how_to/from_autorag.md": "evaluate export-run score validate",
     "how_to/from_llamaindex.md": "evaluate score validate",
     "how_to/from_ragas.md": "evaluate export-run judge leaderboard score",
+    "how_to/kubernetes.md": "",
     "how_to/nightly.md": "anchor diff evaluate gate history",
     "how_to/online.md": "evaluate interleave leaderboard",
     "how_to/own_answers.md": "evaluate leaderboard plan",
@@ -100,6 +101,7 @@ COMMANDS = {
 
 PACKAGES = {
     "data.md": ("pypdfium2",),
+    "how_to/kubernetes.md": ("dagster_k8s",),
     "how_to/search_libraries.md": ("tantivy",),
     "notebook.md": ("pandas", "polars"),
 }

@@ -40,7 +40,9 @@ def identity(result: EvaluationResult, *, has_explorer: bool = False) -> str:
         {f"{name} {k}": repr(value) for (name, k), value in result.cost_times.items()},
         has_explorer,
     ]
-    return fingerprint([*parts, version("rag-assets"), version("plotly"), _code()])
+    return fingerprint(
+        [*parts, version("rag-assets"), version("plotly") if has_explorer else "", _code()]
+    )
 
 
 def is_at(path: Path, page_identity: str) -> bool:
