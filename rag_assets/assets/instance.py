@@ -15,9 +15,9 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import dagster as dg
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
@@ -85,10 +85,6 @@ class SqliteEventLog(SqliteEventLogStorage):
             with engine.connect() as connection, connection.begin():
                 yield connection
 
-    def _initdb(self, engine: Engine, for_index_shard: bool = False) -> None:
-        if not _has_revision(str(engine.url.database)):
-            super()._initdb(engine, for_index_shard)
-
     def has_table(self, table_name: str) -> bool:
         """Return whether the index has a table; one that is there stays."""
         if table_name not in self._tables and super().has_table(table_name):
@@ -140,12 +136,12 @@ class SqliteStorage(DagsterSqliteStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         """Open the storage; it is created when it is not there."""
-        history, schedules = Path(base_dir) / "history", Path(base_dir) / "schedules"
+        history = Path(base_dir) / "history"
         self.base_dir = base_dir
         self._inst_data = inst_data
-        self._run_storage = _opened(SqliteRuns, history / "runs.db")
+        self._run_storage = SqliteRuns.from_local(str(history))
         self._event_log_storage = SqliteEventLog(str(history / "runs"))
-        self._schedule_storage = _opened(SqliteScheduleStorage, schedules / "schedules.db")
+        self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
         # Not the parent's own, which opens the databases as Dagster does.
         super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
 
@@ -155,29 +151,6 @@ class SqliteStorage(DagsterSqliteStorage):
     ) -> SqliteStorage:
         """Return the storage that an instance's configuration asks for."""
         return cls(inst_data=inst_data, **config_value)
-
-
-_Storage = TypeVar("_Storage", SqliteRuns, SqliteScheduleStorage)
-
-
-def _opened(storage: type[_Storage], database: Path) -> _Storage:
-    """Open a database; it is created when it is not there."""
-    if _has_revision(str(database)):
-        return storage(f"sqlite:///{database.absolute()}")
-    return storage.from_local(str(database.parent))
-
-
-def _has_revision(database: str) -> bool:
-    """Whether a database was created before.
-
-    Dagster leaves such a one as it is, but reads all revisions of its tables to find that out.
-    """
-    if not Path(database).exists():
-        return False
-    with closing(sqlite3.connect(database, timeout=BUSY_SECONDS)) as connection:
-        named = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")
-        revisions = "SELECT 1 FROM alembic_version"
-        return bool(named.fetchone()) and bool(connection.execute(revisions).fetchone())
 
 
 def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None]:
