@@ -20,7 +20,7 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
     small = Tiny(tmp_path).write()
     with serving() as server:
         server.on("", says("beside the bridge"))
-        llm = {"model": "m", "base_url": server.base_url, "api_key_env": None}
+        llm: dict[str, object] = {"model": "m", "base_url": server.base_url, "api_key_env": None}
         llm |= {"prompt_price": 2.0, "completion_price": 5.0}
         with_answers(
             small,
