@@ -236,6 +236,38 @@ def test_a_search_in_use(travel: Travel) -> None:
     assert "What users did" in explorer_of(journey)
 
 
+def test_what_answers_cost_and_what_people_say_of_them(travel: Travel) -> None:
+    """Votes and money beside the means, over time too; neither is a metric that a gate reads."""
+    journey = travel(
+        Row("complete", "bm25", "llm", "more", "10", "empty", "nothing", "leaderboard")
+    )
+    folder = journey.folder
+    folder.config["llms"]["small"] |= {"prompt_price": 1.0, "completion_price": 2.0}
+    folder.config["metrics"] = [*folder.config["metrics"], "idcg@3", "tn@3"]
+    folder.config["online"] = {"feedback": "feedback.jsonl"}
+    folder.write_config()
+    vote = {"query_id": folder.asked[0].query_id, "answer": "read@3", "at": "2026-03-02"}
+    folder._write_lines("feedback.jsonl", [{**vote, "vote": "maybe", "user": "ada"}])
+    assert "lab/feedback.jsonl:1: `vote`" in journey.run("evaluate", LAB, fails=True).stderr
+    votes = [
+        {**vote, "vote": said, "user": user} for said, user in (("up", "ada"), ("down", "bob"))
+    ]
+    folder._write_lines("feedback.jsonl", votes)
+    journey.run("evaluate", LAB)
+    answers = json.loads(journey.run("leaderboard", LAB, "--answers", "--format", "json").stdout)
+    (row,) = (row for row in answers if (row["answerer"], row["top_k"]) == ("read", 3))
+    assert min(row["answer_tokens"], row["answer_cost"], row["answer_seconds"]) > 0
+    for name in ("answer_length", "answer_tokens", "answer_cost", "answer_seconds"):
+        over_time = journey.run("history", LAB, "--metric", name, "--format", "json").stdout
+        assert row[name] in [one["value"] for one in json.loads(over_time)]
+    journey.run("gate", LAB, "--against", "previous", "--metric", "answer_cost", fails=True)
+    online = json.loads(journey.run("leaderboard", LAB, "--online", "--format", "json").stdout)
+    assert [row["up"] for row in online if row.get("on") == "answer"] == [0.5]
+    board = json.loads(journey.run("leaderboard", LAB, "--format", "json").stdout)
+    at_three = [row for row in board if row["top_k"] == 3]
+    assert all(row["idcg"] >= row["ndcg"] and row["tn"] > 0 for row in at_three)
+
+
 def test_queries_as_people_mistype_them(travel: Travel) -> None:
     """A sample of the questions, each beside itself with typos: who falls, and by how much."""
     journey = travel(Row("complete", "bm25", "none", "more", "60", "empty", "label", "python"))
