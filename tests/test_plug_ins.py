@@ -142,7 +142,7 @@ BROKEN = {
         "Keywords",
         "(ComputedQuerySet)",
         "",
-        "is no class of a family, which are ComputedQuerySet, PromptedQuerySet",
+        "is not a class of a family, which are ComputedQuerySet, PromptedQuerySet",
     ),
     "rag_assets.formats": (
         "FaqDataset",

@@ -88,7 +88,7 @@ def test_no_byte_of_the_text_is_left(cleaned: Tiny) -> None:
     done = cleaned.command("clean", "--document", "fares.md", "--yes")
     assert done.exit_code == 0, done.output
     assert "Dagster instance" in done.stdout
-    assert "the dataset itself" in done.stderr
+    assert "the dataset, and files made from it outside the store, are not touched" in done.stderr
     assert holding(store, SECRET) == set()
     again = cleaned.command("clean", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
@@ -107,7 +107,7 @@ def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> N
     file.write_text(" ")
     assert "holds no text" in cleaned.command("clean", "--text", str(file)).stderr
     mixed = cleaned.command("clean", "--document", "a", "--caches", "1")
-    assert "give --document or --text without" in mixed.stderr
+    assert "--document and --text cannot be combined with the other options" in mixed.stderr
 
 
 def test_the_text_goes_from_all_experiments_and_they_are_named(

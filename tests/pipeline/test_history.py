@@ -189,7 +189,7 @@ def test_previous_and_anchor_are_complete(tiny: Tiny) -> None:
     complete = names_of(tiny).find("latest")
     tiny.configure("bm25", k1=0.4)
     tiny.snapshot()
-    with pytest.raises(UsageError, match="is not complete"):
+    with pytest.raises(UsageError, match="is incomplete"):
         names_of(tiny).pin("latest")
     tiny.snapshot()
     assert names_of(tiny).find("previous") == complete

@@ -249,9 +249,9 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "a function": (
         "def SharedNgrams() -> None: ...",
         "shared_ngrams",
-        "is no class of a family, which are LexicalRetriever, EmbeddingRetriever, ",
+        "is not a class of a family, which are LexicalRetriever, EmbeddingRetriever, ",
     ),
-    "another class": ("class SharedNgrams: ...", "shared_ngrams", "is no class of a family, "),
+    "another class": ("class SharedNgrams: ...", "shared_ngrams", "is not a class of a family, "),
     "half a class": (
         FINE.replace("def open(", "def opened("),
         "shared_ngrams",

@@ -163,7 +163,7 @@ def test_chunks_that_the_model_does_not_read_to_the_end(tmp_path: Path) -> None:
     facts = pipeline.artifact(index_key("embedding", "minilm")).manifest.facts
     assert facts["n_truncated"] == 1
     (note,) = facts["notes"]
-    assert note.startswith("1 of 9 chunks are longer than the model reads")
+    assert note.startswith("1 of 9 chunks are longer than the model's limit")
 
 
 def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:

@@ -149,7 +149,7 @@ SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
     [
         ({"url": "http://127.0.0.1:6333"}, "collection\n  Field required"),
         ({"collection": "manuals"}, "url\n  Field required"),
-        ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks of a server"),
+        ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks on the server"),
         ({**SERVED, "exact": True, "ef_search": 9}, "ef_search is only for approximate search"),
         ({"url": "http://a:b@127.0.0.1", "collection": "manuals"}, "no user, password or query"),
     ],

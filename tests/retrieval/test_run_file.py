@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "error and list": (
         "r.jsonl",
         '{"query_id": "q1", "retrieved_ids": ["a#0"], "error": "x"}',
-        "r.jsonl:1: `error`: stands beside `retrieved_ids`",
+        "r.jsonl:1: `error`: cannot be given together with `retrieved_ids`",
     ),
     "error of no text": ("r.jsonl", '{"query_id": "q1", "error": 5}', "r.jsonl:1: `error`: must"),
 }
@@ -235,7 +235,7 @@ def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:
             "document_id": [item],
         }
     )
-    with pytest.raises(DataError, match=r"unit_id 'my file': white space parts"):
+    with pytest.raises(DataError, match=r"unit_id 'my file': TREC separates fields by white space"):
         write_run(make("my file"), tmp_path / "r.trec", tag="t", failures={})
     zipped = tmp_path / "r.trec.gz"
     notes = write_run(make("x"), zipped, tag="t", failures={"q2": "late"})

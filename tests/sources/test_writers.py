@@ -214,8 +214,8 @@ def test_what_jsonl_cannot_hold(tmp_path: Path) -> None:
     )
     read, said = written("jsonl", blank, tmp_path / "out")
     assert sorted(said) == [
-        "queries whose empty tag is dropped: 1",
         "blank spans, written as whole documents: 1",
+        "queries whose empty tag is dropped: 1",
     ]
     assert read.qrels["start"].null_count == 1
     assert read.queries["tags"].to_pylist() == [["x"]]

@@ -147,7 +147,7 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
         file.unlink()  # another machine took it for ended
         time.sleep(0.1)
         assert held(tmp_path) == []
-        with pytest.raises(StoreError, match="an evaluation of ferry was asleep"):
+        with pytest.raises(StoreError, match="an evaluation of ferry was suspended"):
             check_lease(local(tmp_path))
 
 

@@ -191,7 +191,7 @@ def test_marks_act_on_the_questions_of_an_evaluation(tmp_path: Path) -> None:
     told = "3 left out, as labelling.jsonl says: 1 refused, 1 unclear, 1 duplicate"
     assert read.notes == ["odd", told]
     everything = {name: QuestionMark(name, "refused") for name in ids}
-    with pytest.raises(DataError, match="leaves every question out"):
+    with pytest.raises(DataError, match="leaves out every question"):
         marked_queries(Read(table, []), everything, log)
     nothing = marked_queries(Read(table, []), {"x": QuestionMark("x", "refused")}, log)
     assert (nothing.table, nothing.notes) == (table, [])

@@ -234,7 +234,7 @@ def test_what_was_asked_stays_asked_when_systems_join() -> None:
     assert design.hazards(now)[:4] == pytest.approx(first.hazards(now))
     assert (design.arrivals()[4:] > now).all()
     assert design.hazards(now + 2) == pytest.approx(design.hazards(now) + 2 * design.rates[1])
-    with pytest.raises(ValueError, match="items of a design stay"):
+    with pytest.raises(ValueError, match="items of a design must stay"):
         first.extended(ITEMS[1:], more[:, 1:], [])
 
 

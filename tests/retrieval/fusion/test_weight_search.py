@@ -62,6 +62,6 @@ def test_the_chosen_is_the_best_and_no_worse_than_equal_weights(
 
 
 def test_too_many_vectors_are_refused() -> None:
-    problem = "8 inputs on a grid of 11 are 19,448 weight vectors, at most 10,000 are tried"
+    problem = "8 inputs on a grid of 11 are 19,448 weight vectors, at most 10,000 are allowed"
     with pytest.raises(UsageError, match=problem):
         search_weights(8, 11, lambda vectors: [0.0] * len(vectors))

@@ -221,11 +221,11 @@ def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
     [
         (
             {"third": {"type": "maxsim", "input": "again"}},
-            "'again' is itself a reranked retriever; three levels",
+            "'again' is itself a reranked retriever; there are three levels",
         ),
         (
             {"wide": {"type": "rrf", "inputs": ["bm25", "joined"]}},
-            "'joined' is itself a fused retriever; three levels",
+            "'joined' is itself a fused retriever; there are three levels",
         ),
         (
             {"deep": {"type": "maxsim", "input": "joined"}},
