@@ -34,7 +34,7 @@ from rag_assets.engine.measurements import (
 from rag_assets.errors import UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import clients, host_notes
-from rag_assets.experiment.load import EXPERIMENT_FILE, default_experiment
+from rag_assets.experiment.load import EXPERIMENT_FILE, YAML_SUFFIXES, default_experiment
 from rag_assets.experiment.starter import DataSummary, starter_yaml
 from rag_assets.labels.duplicates import near_duplicates
 from rag_assets.models.encoder import Encoder
@@ -74,6 +74,8 @@ MAX_PAIRS = 3
 
 def init(path: Path, out: Path | None, store: Path | None) -> None:
     """Write a commented experiment.yaml for the data at PATH."""
+    if out is not None and out.suffix not in YAML_SUFFIXES:
+        raise UsageError(f"--out {out}: must end in .yaml, such as {out / EXPERIMENT_FILE}")
     experiment = default_experiment(path.absolute())
     file = (out or (path if path.is_dir() else path.parent) / EXPERIMENT_FILE).absolute()
     if file.exists():

@@ -154,6 +154,11 @@ def test_a_file_that_is_there_is_left_alone(invoke: Invoke, tmp_path: Path) -> N
         f"error: {data / 'experiment.yaml'}: already exists; name another with --out\n"
     )
     assert (data / "experiment.yaml").read_text() == "top_k: [1]\n"
+    other = tmp_path / "other"
+    refused = invoke("init", data, "--out", other)
+    assert (refused.exit_code, other.exists()) == (2, False)
+    problem = f"must end in .yaml, such as {other / 'experiment.yaml'}"
+    assert refused.output == f"error: --out {other}: {problem}\n"
     assert invoke("init", data, "--out", tmp_path / "other.yaml").exit_code == 0
     assert load_experiment(tmp_path / "other.yaml").dataset.root == data
 
