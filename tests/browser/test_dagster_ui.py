@@ -111,12 +111,6 @@ def test_who_wins_stands_above_the_columns(ui: DagsterPage) -> None:
     assert ui.wrong == []
 
 
-def test_the_ui_links_to_the_report(ui: DagsterPage) -> None:
-    page = ui.open("/assets/ferry/leaderboard")
-    link = page.get_by_role("link", name="Open the report")
-    assert link.get_attribute("href") == "http://127.0.0.1:9/ferry/report.html"
-
-
 def test_a_check(ui: DagsterPage) -> None:
     page = ui.open("/assets/ferry/lexical_runs", view="checks", checkDetail="drift")
     ui.sees("drift", "psi", "far_share", "Failed")
