@@ -51,7 +51,7 @@ from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
 SECONDS = "answer_seconds"
-"""A fact of answers: what asking for one of them took, when it was asked for."""
+"""What is measured: seconds of asking for an answer, when it was asked for."""
 
 
 class Answers(Stage):
@@ -120,8 +120,11 @@ class Answers(Stage):
         unanswered = sum(answer.unanswered for answer in answers.values())
         facts = {"n_failed": len(failures), "notes": session.notes}
         facts |= asked_facts(unanswered, session.served_models)
-        if (seconds := mean_seconds(answers.values())) is not None:
-            facts[SECONDS] = seconds  # no column: content must be the same whenever it is computed
+        times = [answer.seconds for answer in answers.values() if answer.seconds is not None]
+        recipe = context.recipe(key) if times else None
+        if recipe is not None:
+            mean = sum(times) / len(times)
+            context.measurements.add(SECONDS, recipe.fingerprint, mean, asset=key.asset)
         return TableProduct(_table(answers), facts, failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -219,12 +222,6 @@ def _numbered(
         problem = "cite texts of which several are one unit of the context, or that are cut"
         session.notes.append(f"{len(other)} answers {problem}; these citations do not count")
     return {n: one._replace(cited=None) if n in other else one for n, one in answers.items()}
-
-
-def mean_seconds(answers: Iterable[GeneratorAnswer]) -> float | None:
-    """Return what asking for an answer took; None where nothing was asked."""
-    times = [answer.seconds for answer in answers if answer.seconds is not None]
-    return round(sum(times) / len(times), 6) if times else None
 
 
 def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rag_assets.answers.stage import SECONDS, answers_key
+from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.llm.client import LENGTH
@@ -25,6 +26,8 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
     Seconds are of all answers, whatever the split.
     """
     weights, manifest = stored.weights(split), stored.manifest(answers_key(key))
+    measurements = Measurements(stored.root.parent / MEASUREMENTS)
+    measured = measurements.find(SECONDS, manifest.fingerprint) if manifest is not None else None
     golds = pairs_of(stored.table(QUERY_FACTS_KEY), "query_id", "answers")
     rows = [r for r in stored.table(answers_key(key)).to_pylist() if r["query_id"] in weights]
     given = [(r["answer"], golds.get(r["query_id"])) for r in rows if r["answer"]]
@@ -43,7 +46,7 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
         "length_of_gold": sum(length for length, _ in pairs) / longest if longest else None,
         "answer_tokens": mean([sum(pair) for pair in counts if None not in pair]),
         "answer_cost": mean([cost for cost in costs if cost is not None]),
-        SECONDS: manifest.facts.get(SECONDS) if manifest is not None else None,
+        SECONDS: measured["seconds"] if measured is not None else None,
         "n_cut": sum(r["finish_reason"] == LENGTH for r in rows),
     }
 

@@ -31,15 +31,13 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
         assert small.command("evaluate", ".").exit_code == 0
         n_asked = len(server.received)
         rows = small.rows(answers_key("plain@3"))
-        seconds = small.facts(answers_key("plain@3"))["answer_seconds"]
         assert len(rows) == n_asked == 7
-        assert seconds > 0
         board = small.command("leaderboard", ".", "--answers", "--format", "json").stdout
         row = next(one for one in json.loads(board) if one["answerer"] == "plain")
         assert row["answer_tokens"] == REQUEST_TOKENS + WORDS
         price = (REQUEST_TOKENS * 2.0 + WORDS * 5.0) / 1_000_000
         assert row["answer_cost"] == pytest.approx(price, rel=1e-12)
-        assert row["answer_seconds"] == seconds
+        assert row["answer_seconds"] > 0
         shown = small.command("leaderboard", ".", "--answers", columns=160).stdout.split()
         assert {"money", "seconds"} <= {*shown}
         llm["completion_price"] = 50.0  # counts from the next evaluation on, and asks nothing again
