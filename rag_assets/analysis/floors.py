@@ -43,6 +43,11 @@ class FloorCheck(NamedTuple):
     n: int
 
     @property
+    def problem(self) -> str | None:
+        """In a line, whose floor is not reached, and why; None: it is."""
+        return f"{self.name}: {self.floor}: {self.reason}" if self.reason else None
+
+    @property
     def row(self) -> Row:
         """It as a mapping."""
         return {"answer": "fail" if self.reason else "pass", **self._asdict()}
@@ -127,5 +132,5 @@ def floors_sheet(checks: Sequence[FloorCheck], title: str, notes: Sequence[str] 
         Column("value", "value", bounds=("low", "high"), interval="interval", is_required=True),
         Column("n", "questions", "d"),
     )
-    failed = [f"failed: {one.name}: {one.floor}: {one.reason}" for one in checks if one.reason]
+    failed = [f"failed: {check.problem}" for check in checks if check.problem]
     return Sheet(title, columns, [check.row for check in checks], notes=[*notes, *failed])

@@ -58,5 +58,5 @@ def _floors(at: Partition) -> CheckOutcome | None:
         checks = list(floor_checks(result, floors))
     except UsageError as error:
         return CheckOutcome(not_checked=str(error))
-    failed = [f"{one.name}: {one.floor}: {one.reason}" for one in checks if one.reason]
+    failed = [check.problem for check in checks if check.problem]
     return CheckOutcome(failed, numbers={"below_floor": len(failed)})

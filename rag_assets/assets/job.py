@@ -150,8 +150,7 @@ def _evaluate(
             if trigger != "sensor":  # it saw files change, and asks nobody
                 ask_revisions(pipeline, selection.retrievers)
             wanted = begin(pipeline, selection)
-            has_policy = pipeline.experiment.config.schedule is not None
-            always = DATED if has_policy else ""
+            always = DATED if pipeline.experiment.config.schedule else ""
             stages = stale_stages(pipeline, wanted, upstream, always)
             yield from stages_brought_up_to_date(context, pipeline, stages, upstream)
             work = finish(
