@@ -56,8 +56,8 @@ def main() -> None:
     result = EvaluationResult.current(Path("store") / "sample")
     cells = result.query_metrics(result.primary.cutoff or 0)
     means = {name: sum(t["recall"].to_pylist()) / t.num_rows for name, t in cells.items()}
-    explore = [command, "report", folder, "--store", "store", "--explorer", "--out", "page.html"]
-    subprocess.run(explore, check=True)
+    explorer: list[str | Path] = ["--explorer", "--out", "page.html"]
+    subprocess.run([command, "report", folder, "--store", "store", *explorer], check=True)
     page = Path("page.html").read_text(encoding="utf-8")
     is_page = "Plotly" in page and "<style" in page
     shown = {"package": rag_assets.__file__, "recall": means, "report": is_page}
