@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -76,6 +77,7 @@ TOPICS: Mapping[str, str] = {
 OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
     "complete": {
         "score": "--run {root}/run.trec --qrels {path}/judgments.jsonl",
+        "leaderboard online": "{path} --online",
         "gate floors": "{path} --against previous --at-least mrr@5=0.99 --at-most hit_rate@3=0.5",
     },
     "drawn": {
@@ -133,7 +135,7 @@ def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
         experiments = {}
         for name in names:
             tiny = build(EXPERIMENTS[name], root / name, made, is_labelled=name != "drawn")
-            _change(name, tiny.config)
+            _change(name, tiny)
             for k1 in (2.0, 1.2):
                 tiny.configure("bm25", k1=k1)
                 done = invoke(tiny, "evaluate", [str(tiny.folder)])
@@ -145,15 +147,34 @@ def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
         yield experiments
 
 
-def _change(name: str, config: dict[str, Any]) -> None:
+def _change(name: str, tiny: Tiny) -> None:
     """Let all be timed, and leave out what would show the same again."""
+    config = tiny.config
     config["measurements"] = {"latency_sample": 2}
     for alike in ("near", "convex", "sum", "mnz", "borda"):
         config["retrievers"].pop(alike, None)
     if name == "complete":
         config["top_k"] = [3, 5]
+        tiny.write_rows("clicks.jsonl", _clicks())
+        votes = [{"query_id": "q1", "doc_id": "lost.md", "vote": vote} for vote in ("up", "down")]
+        tiny.write_rows("votes.jsonl", votes)
+        config["online"] = {"clicks": "clicks.jsonl", "feedback": "votes.jsonl", "by": "week"}
     if name == "answers_with_judges":
         config["top_k"] = config["answers"]["random"]["top_k"] = [5]
+
+
+def _clicks() -> Iterator[Mapping[str, object]]:
+    """Yield searches of three users in two weeks, by two retrievers alone and interleaved."""
+    results = ["lost.md", "engines.md"]
+    teams = {"retrievers": ["bm25", "rrf"], "teams": [0, 1]}
+    makers: list[dict[str, object]] = [{"retriever": "bm25"}, {"retriever": "rrf"}, teams]
+    for number, (user, maker) in enumerate(product(("ada", "bob", "eve"), makers)):
+        search = {"query_id": f"s{number}", "query_response_hit_ids": results}
+        at = f"2026-01-{10 + number:02}T09:00:00Z"
+        yield search | {"client_id": user, "timestamp": at, "query_attributes": maker}
+        clicked = {"object": {"object_id": results[number % 2]}}
+        if number % 4:
+            yield {"action_name": "click", "query_id": f"s{number}", "event_attributes": clicked}
 
 
 @contextmanager
