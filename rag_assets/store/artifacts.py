@@ -227,7 +227,7 @@ class ArtifactStore:
         remove(path)  # one that is damaged
         manifest = read_manifest(path)
         if manifest is None or TABLE in manifest.files:
-            remote.fetch_entry(path)
+            remote.fetch_artifact(path, whole=False)
             manifest = read_manifest(path)
         if manifest is not None and TABLE not in manifest.files:
             return Artifact(path, manifest, remote.fetch_artifact)

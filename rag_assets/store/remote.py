@@ -14,17 +14,16 @@ requests go by the transport of all our clients, which bounds their time and fol
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -70,8 +69,8 @@ OBJECTS_DIR, LEASES_DIR = "objects", "_leases"
 SHARED_DIRS = (OBJECTS_DIR, "measurements", "cache", LEASES_DIR)
 """Folders that belong to no experiment; none of them is fetched as a whole."""
 
-POINTERS = ("current", "anchor")
-"""In the folder of an experiment: the ids of two evaluations."""
+POINTERS, IMMUTABLE_DIRS = ("current", "anchor"), ("evaluations", "history")
+"""In the folder of an experiment: ids of two evaluations, and folders of what never changes."""
 
 _NEEDED = {
     "get_object": "ETag",
@@ -157,11 +156,10 @@ class Refused(StoreError):
 
 
 class Listed(NamedTuple):
-    """An object: its bytes, when it was written (nanoseconds since 1970), its tag."""
+    """An object: its bytes, and when it was written (nanoseconds since 1970)."""
 
     size: int
     modified: int
-    tag: str = ""
 
 
 class StoredObject(NamedTuple):
@@ -185,19 +183,17 @@ class Objects:
     def listed(self, folder: str) -> dict[str, Listed]:
         """Return name -> what is known of every object below a folder."""
         first = len(self._key(""))
-        objects: dict[str, Listed] = {}
-        for page in self._pages(folder):
-            for item in page.get("Contents", ()):
-                name, written = item["Key"][first:], int(item["LastModified"].timestamp() * 1e9)
-                if _is_name(name):  # others are somebody else's
-                    objects[name] = Listed(item["Size"], written, item["ETag"])
+        objects = {}
+        for item in self._list(folder).get("Contents", ()):
+            name, written = item["Key"][first:], int(item["LastModified"].timestamp() * 1e9)
+            if _is_name(name):  # others are somebody else's
+                objects[name] = Listed(item["Size"], written)
         return objects
 
     def folders(self, folder: str = "") -> list[str]:
         """Return the names of the folders in a folder."""
-        pages = self._pages(folder, Delimiter="/")
-        prefixes = (item["Prefix"] for page in pages for item in page.get("CommonPrefixes", ()))
-        return [prefix.split("/")[-2] for prefix in prefixes]
+        items = self._list(folder, Delimiter="/").get("CommonPrefixes", ())
+        return [item["Prefix"].split("/")[-2] for item in items]
 
     def read(self, name: str) -> bytes | None:
         """Return a small object; None: there is none."""
@@ -216,13 +212,23 @@ class Objects:
 
     def fetch(self, name: str, path: Path) -> bool:
         """Write an object to a file, whole or not at all; return whether there is one."""
-        blocks = self._blocks(name)
-        first = next(blocks, None)
-        if first is None:
-            return False
-        with atomic_file(path, durable=False) as temporary, temporary.open("wb") as file:
-            file.write(first)
-            file.writelines(blocks)
+        start, end = 0, 1
+        condition: dict[str, str] = {}  # all blocks are of one object
+        try:
+            with atomic_file(path, durable=False) as temporary, temporary.open("wb") as file:
+                while start < end:
+                    wanted = f"bytes={start}-{start + _PART - 1}"
+                    answer = self._ask("get_object", name, Range=wanted, **condition)
+                    file.write(answer["Body"])
+                    end = answer["Whole"]
+                    start += max(len(answer["Body"]), 1)
+                    condition = {"IfMatch": answer["ETag"]}
+        except Refused as error:
+            if error.is_missing:
+                return False
+            if error.status != 416 or condition:
+                raise
+            path.write_bytes(b"")  # a block of an empty one is refused
         return True
 
     def write(self, name: str, content: bytes, expected: str = ANY) -> str | None:
@@ -230,20 +236,14 @@ class Objects:
 
         It replaces :data:`ANY`, :data:`ABSENT`, or what has a tag.
         """
-        for number in range(_TRIES):
-            try:
-                return str(self._ask("put_object", name, expected, Body=content)["ETag"])
-            except Refused as error:
-                if expected == ANY:
-                    raise
-                if error.status == 412 or error.is_missing:
-                    # Of a request that was repeated, the first may have come through.
-                    there = self.find(name)
-                    return there.tag if there is not None and there.content == content else None
-                if error.status != 409 or number == _TRIES - 1:
-                    raise
-                time.sleep(0.1 * 2**number)  # another one is writing it just now
-        return None
+        try:
+            return str(self._ask("put_object", name, expected, Body=content)["ETag"])
+        except Refused as error:
+            if expected == ANY or not (error.status == 412 or error.is_missing):
+                raise
+        # Of a request that was repeated, the first may have come through.
+        there = self.find(name)
+        return there.tag if there is not None and there.content == content else None
 
     def send(self, path: Path, name: str, expected: str = ANY) -> bool:
         """Write a file as an object over :data:`ANY` or :data:`ABSENT`; return whether that was."""
@@ -271,33 +271,9 @@ class Objects:
         """Delete an object; to S3, one that is gone is no failure."""
         self._ask("delete_object", name)
 
-    def _blocks(self, name: str) -> Iterator[bytes]:
-        """Yield the content of one object as of one moment; nothing: there is none."""
-        start, end = 0, 1
-        condition: dict[str, str] = {}
-        while start < end:
-            wanted = f"bytes={start}-{start + _PART - 1}"
-            try:
-                answer = self._ask("get_object", name, Range=wanted, **condition)
-            except Refused as error:
-                if error.status == 416 and not condition:  # it is empty
-                    yield b""
-                elif not error.is_missing or condition:
-                    raise
-                return
-            yield answer["Body"]
-            end = answer["Whole"]
-            start += max(len(answer["Body"]), 1)
-            condition = {"IfMatch": answer["ETag"]}
-
-    def _pages(self, folder: str, **within: str) -> Iterator[Answer]:
-        within["Prefix"] = f"{self._key(folder).rstrip('/')}/".lstrip("/")
-        more: str | None = ""
-        while more is not None:
-            within |= {"ContinuationToken": more} if more else {}
-            page = self._ask("list_objects_v2", **within)
-            more = page["NextContinuationToken"] if page.get("IsTruncated") else None
-            yield page
+    def _list(self, folder: str, **within: str) -> Answer:
+        prefix = f"{self._key(folder).rstrip('/')}/".lstrip("/")
+        return self._ask("list_objects_v2", Prefix=prefix, **within)
 
     def _key(self, name: str) -> str:
         return f"{self.address.prefix}/{name}".lstrip("/")
@@ -305,7 +281,7 @@ class Objects:
     def _ask(
         self, operation: str, name: str | None = None, expected: str = ANY, **parameters: object
     ) -> Answer:
-        """Return the answer to one request, its body read."""
+        """Return the answer to one request, its body read; of a list, the answer to all of it."""
         if name is not None:
             parameters["Key"] = self._key(name)
         if expected != ANY:
@@ -313,7 +289,12 @@ class Objects:
         variables = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
         try:
             client = _client(self.address.endpoint, *self._bounds, variables)
-            answer = getattr(client, operation)(Bucket=self.address.bucket, **parameters)
+            parameters["Bucket"] = self.address.bucket
+            if client.can_paginate(operation):
+                return dict(
+                    client.get_paginator(operation).paginate(**parameters).build_full_result()
+                )
+            answer = getattr(client, operation)(**parameters)
             if operation in _NEEDED and _NEEDED[operation] not in answer:
                 raise KeyError(_NEEDED[operation])
             if operation == "get_object":
@@ -368,13 +349,13 @@ class LocalCopy:
         parts_listed = each(self.objects.listed, folders)
         self.listing = {name: entry for part in parts_listed for name, entry in part.items()}
         removed = _removed_names(self.objects.read(REMOVED))
-        gone = {name: at for name, at in removed.items() if not self._is_there(name)}
+        gone = {name: at for name, at in removed.items() if not self.has(self.folder / name)}
         obeyed = self._obeyed()
         new = (self.folder / name for name, at in gone.items() if obeyed.get(name) != at)
         remove_below(self.folder, (path for path in new if path.exists()))
         self._obey(gone)
         for file in (self.folder / MANIFESTS_DIR).glob("*/*.json"):
-            if not self._is_there(f"{OBJECTS_DIR}/{file.parent.name}/{file.stem}"):
+            if not self.has(self.folder / OBJECTS_DIR / file.parent.name / file.stem):
                 remove(file)
 
     def _obeyed(self) -> dict[str, float]:
@@ -386,10 +367,6 @@ class LocalCopy:
         if removed != self._obeyed():
             write_text(self.folder / REMOVED, json.dumps(removed), durable=False)
 
-    def _is_there(self, name: str) -> bool:
-        """Return whether a file or an artifact was listed."""
-        return name in self.listing or f"{name}/{MANIFEST}" in self.listing
-
     def pull(self, experiments: Collection[str] = ()) -> list[str]:
         """Refresh, fetch all that is in the folders of experiments (empty: all), return these."""
         chosen = list(experiments) or sorted({*self.objects.folders()} - {*SHARED_DIRS})
@@ -399,9 +376,9 @@ class LocalCopy:
         self.refresh()
         new = [
             name
-            for name, listed in self.listing.items()
+            for name in self.listing
             if name.partition("/")[0] in chosen and name not in pointers
-            if not _is_same(self.folder / name, listed)
+            if not (name.split("/")[1] in IMMUTABLE_DIRS and (self.folder / name).exists())
         ]
         each(lambda name: self.objects.fetch(name, self.folder / name), new)
         for name, stored in pointers.items():
@@ -424,21 +401,15 @@ class LocalCopy:
         ]
         each(lambda name: self.objects.fetch(name, self.folder / name), missing)
 
-    def fetch_entry(self, path: Path) -> None:
-        """Fetch an artifact: a table, or of a folder the manifest alone."""
-        if f"{self.name(path)}/{TABLE}" in self.listing:
-            self.fetch_artifact(path)
-        elif (content := self._manifest(path)) is not None:
-            write_text(manifest_file(path), content.decode("utf-8", "replace"), durable=False)
-
     def fetch_entries(self, paths: Iterable[Path]) -> None:
-        """Fetch artifacts, as :meth:`fetch_entry` does, which are not here yet."""
-        new = [path for path in dict.fromkeys(paths) if not (path / MANIFEST).is_file()]
-        each(self.fetch_entry, new)
+        """Fetch tables that are not here yet, and of folders, such as indexes, the manifests."""
+        each(partial(self.fetch_artifact, whole=False), dict.fromkeys(paths))
 
     def has(self, path: Path) -> bool:
-        """Return whether an artifact is there, and not known to be damaged."""
-        return path not in self.damaged and f"{self.name(path)}/{MANIFEST}" in self.listing
+        """Return whether a file or an artifact was listed, and is not known to be damaged."""
+        name = self.name(path)
+        is_listed = name in self.listing or f"{name}/{MANIFEST}" in self.listing
+        return is_listed and path not in self.damaged
 
     def names(self, folder: Path) -> set[str]:
         """Return the names of what is there in a folder."""
@@ -449,14 +420,20 @@ class LocalCopy:
         """Return the manifest of an artifact that is there; None: it is not."""
         return self.objects.read(f"{self.name(path)}/{MANIFEST}")
 
-    def fetch_artifact(self, path: Path) -> bool:
-        """Fetch an artifact with all its files; return whether it is here then."""
+    def fetch_artifact(self, path: Path, *, whole: bool = True) -> bool:
+        """Fetch an artifact, if it is a table or ``whole``; return whether it is here then.
+
+        Of another folder, such as an index, the manifest alone is fetched.
+        """
         if (path / MANIFEST).is_file():
             return True
         manifest = self._manifest(path) or b""
         try:
             files = [str(file) for file in json.loads(manifest)["files"]]
         except (ValueError, TypeError, KeyError):
+            return False
+        if not whole and TABLE not in files:
+            write_text(manifest_file(path), manifest.decode("utf-8", "replace"), durable=False)
             return False
         remove(path)  # the rest of one
         with atomic_directory(path) as temporary:
@@ -472,14 +449,13 @@ class LocalCopy:
 
         Nothing refers to any of it yet, so the order does not matter.
         """
-        paths = [path for path in {*artifacts, *self.written} if path.exists()]
-        files = [file for name in ("cache", "measurements") for file in _files(self.folder / name)]
-        self.send([*(p for p in paths if not self.has(p)), *files])
+        paths = {path for path in {*artifacts, *self.written} if path.exists()}
+        self.send(paths.union(*(_files(self.folder / name) for name in ("cache", "measurements"))))
         self.written.clear()
 
     def send(self, paths: Iterable[Path]) -> None:
         """Send artifacts and immutable files that are not there; all keep what was sent first."""
-        new = [path for path in paths if self.name(path) not in self.listing]
+        new = [path for path in paths if not self.has(path)]
         for path, is_first in zip(new, each(self._send, new), strict=True):
             self.damaged.discard(path)
             if path.is_dir() and not is_first:
@@ -525,7 +501,7 @@ class LocalCopy:
                 return there
             tag = self.objects.write(name, content, ABSENT if present is None else present.tag)
             if tag is not None:
-                self.listing[name] = Listed(len(content), time.time_ns(), tag)
+                self.listing[name] = Listed(len(content), time.time_ns())
                 return content
         raise StoreError(
             f"{self.objects.address.url}/{name} is being changed by other machines; "
@@ -555,19 +531,6 @@ class LocalCopy:
             del self.listing[name]
 
 
-def _is_same(path: Path, listed: Listed) -> bool:
-    """Return whether a file of an experiment is here as it is there.
-
-    Of what never changes, the name tells; of records the tag, which mostly is their MD5.
-    """
-    if not path.exists():
-        return False
-    if path.parent.name in ("evaluations", "history"):
-        return True
-    md5 = hashlib.md5(path.read_bytes(), usedforsecurity=False)
-    return md5.hexdigest() == listed.tag.strip('"')
-
-
 def _removed_names(content: bytes | None) -> dict[str, float]:
     """Return the names that were removed, and when; what is damaged counts as empty."""
     try:
@@ -591,13 +554,6 @@ def _places(name: str) -> set[str]:
     """Return the name of a file, and those of its folders."""
     parts = name.split("/")
     return {"/".join(parts[: n + 1]) for n in range(len(parts))}
-
-
-class _Content(BytesIO):
-    """The content of an answer, as botocore reads it."""
-
-    def stream(self) -> Iterator[bytes]:
-        yield self.read()
 
 
 @cache
@@ -630,13 +586,21 @@ def _client(endpoint: str | None, seconds: float, silence: float, _: object) -> 
     # It names AWS's own host otherwise, which depends on the bucket and its region.
     server = Server(endpoint or "https://s3.amazonaws.com", timeout=seconds, silence=silence)
     client.meta.events.register("before-send.s3", _carrier(server))
+    client.meta.events.register("needs-retry.s3", _wait_after_conflict)
     return client
+
+
+def _wait_after_conflict(response: Any, attempts: int, **_: object) -> float | None:  # noqa: ANN401
+    """Return the seconds until a write is sent again, because another machine was writing there."""
+    is_conflict = response is not None and response[0].status_code == 409
+    return 0.1 * 2**attempts if is_conflict and attempts < _TRIES else None
 
 
 def _carrier(server: Server) -> Callable[..., Any]:
     """Return what sends a signed request: our transport in the place of botocore's own."""
     import httpx2
     from botocore import awsrequest, exceptions
+    from urllib3 import HTTPResponse
 
     from rag_assets.servers.failures import ServerFailure
     from rag_assets.servers.transport import Transport
@@ -649,7 +613,8 @@ def _carrier(server: Server) -> Callable[..., Any]:
         try:
             answer = transport.exchange(request.method, request.url, headers, request.body or b"")
             status, received, content = answer
-            return awsrequest.AWSResponse(request.url, status, received, _Content(content))
+            raw = HTTPResponse(BytesIO(content), preload_content=False)
+            return awsrequest.AWSResponse(request.url, status, received, raw)
         except ServerFailure as failed:
             failure = failed
         raise exceptions.HTTPClientError(error=failure)  # of this kind, so that it is tried again
@@ -664,42 +629,37 @@ def _failure(address: Address, error: Exception) -> StoreError:
     """
     from botocore import exceptions
 
+    from rag_assets.servers.secrets import Secrets
+
+    hide = Secrets(os.environ.get(name, "") for name in _CREDENTIALS).hide
     variable = ENDPOINT_VARIABLES[-1]
     at = f"at {address.endpoint} ({variable})"
     if address.endpoint is None:
         at = f"at AWS ({variable} names another server)"
+    problem, status, code = f"what answers {at} does not speak S3", 0, ""
     if isinstance(error, exceptions.ClientError):
-        return _refusal(address, at, error.response)
-    problem = f"what answers {at} does not speak S3"
-    if isinstance(error, exceptions.NoCredentialsError):
+        status = int(error.response["ResponseMetadata"].get("HTTPStatusCode", 0))
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        problem = _refusal(address, at, status, hide(code) if _CODE.fullmatch(code) else "")
+    elif isinstance(error, exceptions.NoCredentialsError):
         problem = f"there are no credentials; {_SOUGHT}"
     elif isinstance(error, exceptions.HTTPClientError):  # of `_carrier`
         kind = getattr(error.kwargs.get("error"), "kind", "")
         unserved = {"late": f"no answer in time {at}", "unconnected": f"nothing answers {at}"}
         problem = unserved.get(kind, problem)
     elif isinstance(error, exceptions.BotoCoreError):
-        problem = _hidden(" ".join(str(error).split()))
-    return StoreError(f"the store {address.url} cannot be used: {problem[:300]}")
+        problem = hide(" ".join(str(error).split()))
+    message = f"the store {address.url} cannot be used: {problem[:300]}"
+    return Refused(message, status, code) if status else StoreError(message)
 
 
-def _refusal(address: Address, at: str, answer: Answer) -> Refused:
-    status = int(answer["ResponseMetadata"].get("HTTPStatusCode", 0))
-    code = str(answer.get("Error", {}).get("Code", ""))
-    code = _hidden(code) if _CODE.fullmatch(code) else ""
+def _refusal(address: Address, at: str, status: int, code: str) -> str:
     if code == "NoSuchBucket":
-        problem = f"there is no bucket '{address.bucket}' {at}; create it first"
-    elif status in (401, 403) or code in ("ExpiredToken", "InvalidToken"):
-        problem = f"access was denied {at} ({code or status}); {_SOUGHT}"
-    elif 300 <= status < 400:
-        problem = f"what answers {at} redirects to another place, which is not followed"
-    elif status == 501:
-        problem = f"what answers {at} does not support conditional writes (If-None-Match)"
-    else:
-        problem = f"what answers {at} says {status} {code}".strip()
-    return Refused(f"the store {address.url} cannot be used: {problem[:300]}", status, code)
-
-
-def _hidden(text: str) -> str:
-    from rag_assets.servers.secrets import Secrets
-
-    return Secrets(os.environ.get(name, "") for name in _CREDENTIALS).hide(text)
+        return f"there is no bucket '{address.bucket}' {at}; create it first"
+    if status in (401, 403) or code in ("ExpiredToken", "InvalidToken"):
+        return f"access was denied {at} ({code or status}); {_SOUGHT}"
+    if 300 <= status < 400:
+        return f"what answers {at} redirects to another place, which is not followed"
+    if status == 501:
+        return f"what answers {at} does not support conditional writes (If-None-Match)"
+    return f"what answers {at} says {status} {code}".strip()
