@@ -363,7 +363,7 @@ def to_forget(
     if files or replies:
         files += _vectors(settings.store, contents)
     files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
-    touched = {name for item in files for name in item.experiment.split(", ")}
+    touched = set().union(*(owners[item.path] for item in files))
     in_kept = (item.path for item in contents if item.kind in (SNAPSHOTS, HISTORY_DIR))
     return Forgotten(
         (*_dagster(settings), *files),
@@ -399,17 +399,14 @@ def _holds(item: Item, fragments: tuple[str, ...]) -> bool:
 
 def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None]) -> set[Path]:
     """Return artifacts, and all that was made from them through any others."""
-    made = level = set(paths)
-    while level:
-        below = (manifest for path in level if (manifest := manifests[path]))
-        digests = {digest for manifest in below for digest in manifest.digests.values()}
-        level = {
-            path
-            for path, manifest in manifests.items()
-            if path not in made and manifest and not digests.isdisjoint(manifest.inputs.values())
-        }
-        made = made | level
-    return made
+    made = set(paths)
+    while True:
+        manifests_made = (manifests[path] for path in made)
+        digests = {d for m in manifests_made if m is not None for d in m.digests.values()}
+        below = {p for p, m in manifests.items() if m and not digests.isdisjoint(m.inputs.values())}
+        if below <= made:
+            return made
+        made |= below
 
 
 def _replies(

@@ -202,9 +202,9 @@ def _behind(experiment: Experiment, ends: list[ArtifactKey]) -> Partitions:
             required.add(key)
             inputs = STAGES[key.asset].inputs(experiment, key)
             ends += [item.key for item in inputs if not item.optional]
-    stages = stages_in_order(experiment).items()
-    chosen = {name: [k for k in stage.keys(experiment) if k in required] for name, stage in stages}
-    return {name: keys for name, keys in chosen.items() if keys}
+    assets = {key.asset for key in required}
+    stages = {n: of for n, of in stages_in_order(experiment).items() if n in assets}
+    return {n: [k for k in of.keys(experiment) if k in required] for n, of in stages.items()}
 
 
 def _answered(
