@@ -140,7 +140,9 @@ def _run(place: Place, *arguments: str) -> None:
             cli.main(list(arguments[1:]), prog_name="dagster")
         elif arguments[0] == "python":
             sys.argv[:], sys.path[0] = arguments[1:], place.folder
-            runpy.run_path(arguments[1], run_name="__main__")
+            # What Python removes when a process ends is not removed after a fork.
+            with tempfile.TemporaryDirectory() as tempfile.tempdir:
+                runpy.run_path(arguments[1], run_name="__main__")
             code = 0
         else:
             from rag_assets.cli import progress_bars

@@ -174,7 +174,7 @@ class Gate(Tabular):
         return self.sheets()
 
     def as_json(self) -> Row:
-        """Return everything as a mapping."""
+        """Return everything as a mapping, without what this gate lacks: an anchor, floors."""
         left_out = {"subject", "floors"}
         content = {n: x for n, x in asdict(self).items() if n not in left_out and x != ""}
         floors = {"floors": [floor.row for floor in self.floors]} if self.floors else {}
@@ -352,8 +352,10 @@ def _looked(
     spent = f"{LOOKS} looks at {anchor} are used up"
     text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
     return look, [
-        replace(one, answer=CANNOT_TELL, reason=text, p_adjusted=None) if one in tested else one
-        for one in checks
+        replace(check, answer=CANNOT_TELL, reason=text, p_adjusted=None)
+        if check in tested
+        else check
+        for check in checks
     ]
 
 
@@ -384,7 +386,7 @@ def _check(
         return Check(name, PASS, None, drop, p)
     causes = causes_of(pair, name, corpus) if pair.source.needs_labels else None
     unjudged = causes.unjudged if causes is not None else 0.0
-    allowed, level = f"{rules.max_drop:g} are allowed", look_level(rules.alpha)
+    allowed, level = f"{rules.max_drop:g} is allowed", look_level(rules.alpha)
     is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
     can_show = ""
     if drop.detectable is not None:
@@ -393,9 +395,9 @@ def _check(
         more = needed_text(*sizes, "questions", fewest_falls(rules.alpha)) if helps else ""
         can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
     if drop.low is None:
-        reason = f"nothing is shown: {drop.reason or f'{drop.n} query is too few for an interval'}"
+        reason = f"no conclusion: {drop.reason or f'{drop.n} query is too few for an interval'}"
     elif not is_too_much:
-        reason = f"a drop of {-drop.low:.4f} is not ruled out; {allowed}{can_show}"
+        reason = f"a drop of {-drop.low:.4f} cannot be ruled out; {allowed}{can_show}"
     elif p is None or p >= level:
         chance = f"may be chance (p = {four_places(p or 1.0)}, below {level:g} is needed)"
         reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}{can_show}"
@@ -404,7 +406,7 @@ def _check(
         if drop.drop - unjudged > rules.max_drop + SAME:
             answer, reason = FAIL, f"{reason}; {allowed}"
         else:
-            reason += f", but {unjudged:.4f} of it is by documents that nobody has judged"
+            reason += f", but {unjudged:.4f} of it comes from documents that nobody has judged"
     return Check(name, answer, reason, drop, p, causes)
 
 
@@ -416,9 +418,9 @@ def _broken(pair: EvaluationPair, check: Check) -> Check | None:
     is_labelled, cutoff = pair.source.needs_labels, pair.metric.cutoff or 0
     ids = [row["query_id"] for row in pair.counting] if is_labelled else pair.queries
     answered = [
-        set(ids) & set(one.table(keys[cutoff])["query_id"].to_pylist())
-        for one in (pair.old, pair.new)
-        if cutoff in (keys := one.run_keys(check.retriever))
+        set(ids) & set(result.table(keys[cutoff])["query_id"].to_pylist())
+        for result in (pair.old, pair.new)
+        if cutoff in (keys := result.run_keys(check.retriever))
     ]
     silent = len(answered[0] - answered[1]) if len(answered) == 2 else 0
     if silent < MIN_SILENT:
@@ -436,14 +438,16 @@ def _notes(pair: EvaluationPair, names: Collection[str], checks: Sequence[Check]
         yield f"changed since: {'; '.join(reasons[:MAX_CHANGES]) or 'nothing'}{more}"
     old, new = pair.old_cells, pair.new_cells
     if not names:
-        yield from (f"{n} is new and has nothing to be compared with" for n in new if n not in old)
+        yield from (
+            f"{n} is new, so there is nothing to compare it with" for n in new if n not in old
+        )
         yield from (f"{name} is gone" for name in old if name not in new)
     yield from pair.source.change_notes(pair)
     count = len(set(pair.queries))
     asset = "qrels" if pair.source.needs_labels else "queries"
     labelled = len(set(pair.new.table_of(asset)["query_id"].to_pylist()))
     if count < labelled:
-        yield f"only the {count} of {labelled} labelled queries that are the same in both count"
+        yield f"only the {count} of {labelled} labelled queries that both have are compared"
 
 
 NUMBERS = ("n", "old", "new", "change", "low", "high")
@@ -472,5 +476,5 @@ def _look_line(gate: Gate) -> str:
         level = look_level(gate.rules.alpha)
         return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
     line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
-    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must fall"
+    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must get worse"
     return f"{line}; this state was looked at before" if look.repeated else line

@@ -62,7 +62,7 @@ class Evidence:
 
 def evidence_ids_in(evidence: Iterable[Evidence], passages: Sequence[Passage]) -> set[str]:
     """Return the ids of the evidences that any of some passages satisfies."""
-    return {one.evidence_id for one in evidence if any(one.is_in(passage) for passage in passages)}
+    return {item.evidence_id for item in evidence if any(map(item.is_in, passages))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class AnswerContexts(Stage):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         options, _ = answerer_of(experiment, key)
         # An edge of the graph exists for all partitions or for none.
-        gold = any(one.context == GOLD for one in experiment.answerers.values())
+        gold = any(options.context == GOLD for options in experiment.answerers.values())
         is_gold, labels = options.context == GOLD, list[Input]()
         if gold:
             labels.append(Input("qrels", QRELS_KEY, is_read=is_gold))

@@ -112,7 +112,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int, set[str]]]:
         tokens = [token for _, token in group]
         for first in range(0, len(tokens), MAX_SENTENCE_TOKENS):
             part = tokens[first : first + MAX_SENTENCE_TOKENS]
-            yield part[0].start(), part[-1].end(), {_stem(one.group()) for one in part}
+            yield part[0].start(), part[-1].end(), {_stem(word.group()) for word in part}
 
 
 @lru_cache(maxsize=2**16)  # a passage is read once for each question that it may answer
@@ -210,7 +210,7 @@ def _windows(
         ends = output.end_logits.float().cpu().numpy()
         for row in range(len(starts)):
             window = first + row
-            in_passage = np.array([one == 1 for one in read.sequence_ids(window)])
+            in_passage = np.array([text == 1 for text in read.sequence_ids(window)])
             span = _best_span(starts[row], ends[row], in_passage, offsets[window])
             yield of_passage[window], float(starts[row][0] + ends[row][0]), span
 
@@ -232,7 +232,7 @@ def _best_span(
 
 def _window_length(tokenizer: Any, model: Any) -> int:  # noqa: ANN401 (transformers)
     declared = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    return min([int(one) for one in declared if one and one < 1_000_000], default=DEFAULT_LENGTH)
+    return min([int(n) for n in declared if n and n < 1_000_000], default=DEFAULT_LENGTH)
 
 
 def _cut(tokenizer: Any, question: str, limit: int) -> str:  # noqa: ANN401 (transformers)

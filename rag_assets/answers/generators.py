@@ -139,11 +139,11 @@ class LlmGenerator(Generator):
 
     def requests(self, questions: Sequence[Question]) -> list[ChatRequest]:
         """Return what is asked, question by question."""
-        template = self.template(alone=any(one.context is None for one in questions))
+        template = self.template(alone=any(question.context is None for question in questions))
         options = (self.temperature, self.seed, self.max_tokens, template.label)
         values = (
-            {"question": one.text, "context": passages_block(one.context or (), one.text)}
-            for one in questions
+            {"question": q.text, "context": passages_block(q.context or (), q.text)}
+            for q in questions
         )
         return [ChatRequest(template.filled(each), *options) for each in values]
 
@@ -154,7 +154,7 @@ class LlmGenerator(Generator):
         with session.completions(len(questions), self.llm) as completions:
             replies = completions.answer(self.requests(questions))
             session.served_models.extend(completions.served_models)
-        longer = sum(one.n_tokens + self.max_tokens > (self.window or inf) for one in questions)
+        longer = sum(q.n_tokens + self.max_tokens > (self.window or inf) for q in questions)
         if longer:
             session.notes.append(
                 f"{longer} of {len(questions)} contexts and their answers are longer than the "

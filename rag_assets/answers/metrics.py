@@ -132,7 +132,7 @@ def _precision(case: Case) -> float:
 def _recall(case: Case) -> float:
     evidence = case.question.evidence
     places = [place for place in case.cited if place is not None]
-    return len(evidence_ids_in(evidence, places)) / len({one.evidence_id for one in evidence})
+    return len(evidence_ids_in(evidence, places)) / len({item.evidence_id for item in evidence})
 
 
 # fmt: off
@@ -188,7 +188,9 @@ def _supports(case: Case, texts: Iterable[tuple[str, Sequence[Passage] | None]])
                 return None
             by_place = float(nugget.evidence_id in held)
             best[number] = max(best[number], nugget.verdicts.get(text, by_place))
-    return [(one.vital, support) for one, support in zip(case.question.nuggets, best, strict=True)]
+    return [
+        (nugget.vital, support) for nugget, support in zip(case.question.nuggets, best, strict=True)
+    ]
 
 
 def _nuggets(form: str, supports_of: Callable[[Case], _Supports]) -> AnswerMetric:

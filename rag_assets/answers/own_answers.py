@@ -74,7 +74,7 @@ def own_answer(value: object, *, as_texts: bool = False) -> OwnAnswer:
     fields = _fields(value)
     if "answer" not in fields:
         raise Rejected(f"returned {described(value)}, not an answer; it must be {FORMS}")
-    given = {name: one for name, one in fields.items() if one is not None}
+    given = {name: value for name, value in fields.items() if value is not None}
     text = checked_value("`answer`", _text_of(given.get("answer", "")), TEXT)
     checked: dict[str, Any] = {
         name: checked_value(f"`{name}`", given[name], kind)
@@ -91,7 +91,7 @@ def own_answer(value: object, *, as_texts: bool = False) -> OwnAnswer:
         checked["contexts"] = hits_of(given["contexts"], MAX_CONTEXTS, as_texts=as_texts)
     if "cited" in given:
         cited = _as_is(given, "cited", list | tuple | set, "a list of numbers of contexts, or ids")
-        checked["cited"] = [_number(one, checked.get("contexts", ())) for one in cited]
+        checked["cited"] = [_number(place, checked.get("contexts", ())) for place in cited]
     else:
         checked["cited"] = cited_units(text) or None
     return OwnAnswer(text, **checked)

@@ -51,6 +51,10 @@ class OwnGenerator(AskedOptions, Generator):
         chosen = options_of(self, Role.INDEX)
         return {name: value for name, value in chosen.items() if name not in self.file_options}
 
+    def asked_as(self) -> Mapping[str, Any]:
+        """Return the same, by which a revision is kept."""
+        return self.described()
+
     def identity(self, revision: str | None) -> Mapping[str, str]:
         """Return what stands for it in fingerprints, and where its answers are stored."""
         return {"generator": canonical_json(dict(self.described())), "revision": revision or ""}
@@ -61,9 +65,9 @@ class OwnGenerator(AskedOptions, Generator):
 
     def requests(self, questions: Sequence[Question]) -> list[ChatRequest]:
         """Return what is asked: each question, and the texts of its context."""
-        values = ({"question": one.text, "contexts": one.context} for one in questions)
+        values = ({"question": q.text, "contexts": q.context} for q in questions)
         contents = (Message("user", canonical_json(each)) for each in values)
-        return [ChatRequest((one,), None, None, 1, "own answer") for one in contents]
+        return [ChatRequest((message,), None, None, 1, "own answer") for message in contents]
 
     def own_answers(
         self, questions: Sequence[Question], session: ModelSession
@@ -73,8 +77,8 @@ class OwnGenerator(AskedOptions, Generator):
         with closing(model), session.completions(len(questions), model) as completions:
             replies = completions.answer(self.requests(questions))
         return [
-            (one, None) if isinstance(one, Failed) else (answer_of(one.text), one.seconds)
-            for one in replies
+            (reply, None) if isinstance(reply, Failed) else (answer_of(reply.text), reply.seconds)
+            for reply in replies
         ]
 
     def answers(

@@ -24,7 +24,7 @@ from rag_assets.answers.generators import Generator, GeneratorAnswer, LlmGenerat
 from rag_assets.answers.metrics import METRICS, metric_code
 from rag_assets.answers.nuggets import read_nuggets
 from rag_assets.answers.own_generators import OwnGenerator
-from rag_assets.called.asked import ALWAYS, AskedOptions
+from rag_assets.called.asked import AskedOptions
 from rag_assets.called.code import require_allowed
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -93,7 +93,7 @@ class Answers(Stage):
         experiment, failed = context.experiment, _failed_before(context, key)
         generator = generator_of(experiment, key)
         if isinstance(generator, OwnGenerator):
-            asked = dict(generator.identity(revision_of(context, generator)))
+            asked = dict(generator.identity(context.revisions.of(generator)))
             return {"asked": asked, **({"failed": dict(failed)} if failed else {})}
         llm = next(map(experiment.language_model, self.models(experiment, key)), None)
         return {
@@ -115,8 +115,8 @@ class Answers(Stage):
         given = generator.answers(questions, session)
         ids = [question.query_id for question in questions]
         answers = _numbered(context, key, dict(zip(ids, given, strict=True)), session)
-        answers |= {one: GeneratorAnswer(None, error=why) for one, why in failed.items()}
-        failures = {one: answer.error for one, answer in answers.items() if answer.error}
+        answers |= {query: GeneratorAnswer(None, error=why) for query, why in failed.items()}
+        failures = {query: answer.error for query, answer in answers.items() if answer.error}
         unanswered = sum(answer.unanswered for answer in answers.values())
         facts = {"n_failed": len(failures), "notes": session.notes}
         facts |= asked_facts(unanswered, session.served_models)
@@ -166,13 +166,7 @@ def session_of(context: StageContext, label: str, generator: Generator) -> Model
         return session
     if generator.runs_code:
         require_allowed(context.experiment.source, allowed=context.allow_code)
-    return replace(session, revision=revision_of(context, generator))
-
-
-def revision_of(context: StageContext, generator: Generator) -> str | None:
-    """Return what is known of the state in which it is asked; nobody is asked for it."""
-    revision = generator.revision if isinstance(generator, AskedOptions) else None
-    return context.revisions.of(generator.described()) if revision == ALWAYS else revision
+    return replace(session, revision=context.revisions.of(generator))
 
 
 def own_work(
@@ -192,7 +186,7 @@ def own_work(
         return ExpectedWork(requests=(line,) if line is not None else ())
     calls, n_queries = queries.manifest.rows, queries.manifest.rows
     if questions is not None:
-        identity = generator.identity(revision_of(context, generator))
+        identity = generator.identity(context.revisions.of(generator))
         calls = estimate(generator.requests(questions), identity, context.replies, Limits()).calls
     passages = calls * (top_k or 0)
     line = replace(line, questions=min(calls, n_queries), requests=calls, passages=passages)
@@ -221,7 +215,9 @@ def _numbered(
     if other:
         problem = "cite texts of which several are one unit of the context, or that are cut"
         session.notes.append(f"{len(other)} answers {problem}; these citations do not count")
-    return {n: one._replace(cited=None) if n in other else one for n, one in answers.items()}
+    return {
+        n: answer._replace(cited=None) if n in other else answer for n, answer in answers.items()
+    }
 
 
 def _table(answers: Mapping[str, GeneratorAnswer]) -> pa.Table:
@@ -330,9 +326,9 @@ class AnswerMetricsStage(Stage):
 def _with_nuggets(golds: Sequence[Gold], file: Path | None) -> Sequence[Gold]:
     if file is None:
         return golds
-    labels = {gold.query_id: {one.evidence_id for one in gold.evidence} for gold in golds}
+    labels = {gold.query_id: {item.evidence_id for item in gold.evidence} for gold in golds}
     nuggets = read_nuggets(file, labels)
-    return [replace(one, nuggets=tuple(nuggets[one.query_id].values())) for one in golds]
+    return [replace(gold, nuggets=tuple(nuggets[gold.query_id].values())) for gold in golds]
 
 
 def answer_metrics(

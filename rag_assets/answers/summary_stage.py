@@ -111,7 +111,7 @@ class AnswerComparisons(_OfAll):
 
 def _golds(experiment: Experiment) -> list[str]:
     """Return the answerers that read the relevant texts."""
-    return [name for name, one in experiment.answerers.items() if one.context == GOLD]
+    return [name for name, options in experiment.answerers.items() if options.context == GOLD]
 
 
 def _shares_documents(experiment: Experiment) -> bool:
@@ -217,7 +217,7 @@ def _groups(counting: Counting, tables: Collection[pa.Table]) -> Iterator[tuple[
             for row in counting
             if group == "all" or answerable.get(row["query_id"]) is (group == "answerable")
         }
-        counted |= {(one.split, group): one for one in splits_counted(counting, chosen)}
+        counted |= {(of.split, group): of for of in splits_counted(counting, chosen)}
     for split in sorted({split for split, _ in counted}):
         yield from ((group, counted[split, group]) for group in GROUPS if (split, group) in counted)
 

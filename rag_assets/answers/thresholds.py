@@ -59,10 +59,11 @@ class Threshold(NamedTuple):
 def best_threshold(questions: Sequence[Scored]) -> float:
     """Return the threshold with the largest mean; +inf where no question has a score."""
     gains: dict[float, Fraction] = {}
-    for one in questions:
-        if one.score is not None:
-            gain = (Fraction(one.refused) - Fraction(one.answered)) * Fraction(one.weight)
-            gains[one.score] = gains.get(one.score, Fraction()) + gain
+    for question in questions:
+        if question.score is not None:
+            gain = Fraction(question.refused) - Fraction(question.answered)
+            before = gains.get(question.score, Fraction())
+            gains[question.score] = before + gain * Fraction(question.weight)
     best, highest, total = math.inf, Fraction(), Fraction()
     for score, below in pairwise([*sorted(gains, reverse=True), -math.inf]):
         total += gains[score]
@@ -114,11 +115,11 @@ def _between(low: float, high: float) -> float:
 
 
 def _reported(questions: Sequence[Scored], threshold: float, chosen_on: str) -> Threshold:
-    taken = [one.score is not None and one.score > threshold for one in questions]
-    total = math.fsum(one.weight for one in questions)
-    full = math.fsum(one.weight * one.answered for one in questions)
+    taken = [question.score is not None and question.score > threshold for question in questions]
+    total = math.fsum(question.weight for question in questions)
+    full = math.fsum(question.weight * question.answered for question in questions)
     value = math.fsum(
-        one.weight * (one.refused if back else one.answered)
-        for one, back in zip(questions, taken, strict=True)
+        question.weight * (question.refused if back else question.answered)
+        for question, back in zip(questions, taken, strict=True)
     )
     return Threshold(threshold, value / total, full / total, len(questions), sum(taken), chosen_on)

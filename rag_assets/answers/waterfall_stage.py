@@ -197,7 +197,7 @@ def waterfall(
     for row in ANSWER_METRICS.check(metrics).to_pylist():
         query_id = row["query_id"]
         evidence = questions[query_id].evidence
-        ids = {one.evidence_id for one in evidence}
+        ids = {item.evidence_id for item in evidence}
         held = None
         if contexts is not None:
             held = evidence_ids_in(evidence, [unit.place for unit in contexts.get(query_id, ())])
@@ -247,7 +247,7 @@ def shares(table: pa.Table, weights: Mapping[str, float] | None = None) -> list[
     for row in table.select(["query_id", "outcome"]).to_pylist():
         weight = (weights or {}).get(row["query_id"], 1.0)
         by_class.setdefault(row["outcome"], []).append(weight)
-    total = math.fsum(weight for one in by_class.values() for weight in one)
+    total = math.fsum(weight for weights in by_class.values() for weight in weights)
     return [
         {"outcome": name, "n": len(by_class[name]), "share": math.fsum(by_class[name]) / total}
         for name in CLASSES

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 
 import dagster as dg
@@ -62,14 +63,17 @@ def freshness_policy(stage: Stage, experiment: Experiment) -> dg.FreshnessPolicy
     if schedule is None or stage.name != DATED:
         return None
     days = " ".join(["0", "0", *schedule.cron.split()[2:]])
+    return dg.FreshnessPolicy.time_window(fail_window=_longest_wait(days) + timedelta(days=1))
+
+
+@cache
+def _longest_wait(days: str) -> timedelta:
+    """Return the longest time between two days of a cron expression; most schedules share one."""
     dates = dg.TimeWindowPartitionsDefinition(
         start="2024-01-01", end="2028-01-01", fmt="%Y-%m-%d", cron_schedule=days
     ).get_partition_keys()
     begins = [datetime.fromisoformat(date) for date in dates]
-    longest = max(
-        (after - before for before, after in pairwise(begins)), default=timedelta(days=366)
-    )
-    return dg.FreshnessPolicy.time_window(fail_window=longest + timedelta(days=1))
+    return max((after - before for before, after in pairwise(begins)), default=timedelta(days=366))
 
 
 def without_foreign(error: RagAssetsError) -> RagAssetsError:

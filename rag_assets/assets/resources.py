@@ -45,7 +45,7 @@ class RagAssets(dg.ConfigurableResource[Any]):
         return StoreSettings.at(fixed.store, fixed.state_dir)
 
 
-class ParquetIOManager(dg.ConfigurableIOManager):
+class ParquetIOManager(dg.ConfigurableIOManager, RagAssets):
     """Gives the tables of an experiment to other assets, in the form that their annotation names.
 
     The forms are ``pyarrow.Table`` (also without an annotation), ``pandas.DataFrame``,
@@ -54,9 +54,6 @@ class ParquetIOManager(dg.ConfigurableIOManager):
     ...]``, they are one table for each partition key. The table is the one that the latest
     materialization reported.
     """
-
-    store: str | None = Field(default=None, description=_STORE)
-    state_dir: str | None = Field(default=None, description=_STATE)
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Refuse: the assets of an experiment write their tables themselves.
@@ -79,7 +76,7 @@ class ParquetIOManager(dg.ConfigurableIOManager):
         stage = STAGES.get(context.asset_key.path[-1])
         if stage is None:
             raise dg.Failure(f"{name} is no asset of an experiment", allow_retries=False)
-        settings = RagAssets(store=self.store, state_dir=self.state_dir).settings()
+        settings = self.settings()
         if settings.remote is not None:
             settings.remote.refresh()
         store = ArtifactStore(settings.store, settings.locks, settings.remote)

@@ -91,6 +91,10 @@ class AskedOptions(Options):
         return self
 
     @abstractmethod
+    def asked_as(self) -> Mapping[str, Any]:
+        """Return the options that determine the answers, as long as what is asked is the same."""
+
+    @abstractmethod
     def connect(self) -> Connection:
         """Load the code, open the file, or read what connecting needs.
 

@@ -187,17 +187,17 @@ def _answers(at: Partition) -> CheckOutcome | None:
         return None
     if isinstance(old, str):
         return CheckOutcome(not_checked=old)
-    before, after = (_answer_lengths(one, at.key, language) for one in (old, at.inputs.now))
+    before, after = (_answer_lengths(state, at.key, language) for state in (old, at.inputs.now))
     if before is None or after is None:
         reason = f"the anchor has no answers of {at.key['answerer']} that can be read"
         return CheckOutcome(not_checked=reason)
     if (fewest := min(before.size, after.size)) < FEWEST:
         return CheckOutcome(not_checked=f"{fewest} answers are too few, {FEWEST} are needed")
     was, now = (float(np.isnan(lengths).mean()) for lengths in (before, after))
-    index = stability(*(np.where(np.isnan(one), np.nan, 0.0) for one in (before, after)))
+    index = stability(*(np.where(np.isnan(lengths), np.nan, 0.0) for lengths in (before, after)))
     numbers = {"psi_of_refusals": index.psi, "refused": now, "refused_in_anchor": was}
     compared = [(index, f"{now:.0%} of the answers refuse (in the anchor {was:.0%})")]
-    before, after = (one[~np.isnan(one)] for one in (before, after))
+    before, after = (lengths[~np.isnan(lengths)] for lengths in (before, after))
     if min(before.size, after.size) >= FEWEST:
         index = stability(before, after)
         was, now = float(np.median(before)), float(np.median(after))

@@ -70,7 +70,7 @@ class Validation:
         """
         self.pipeline = pipeline
         self._rows: list[Finding] = []
-        self._sources = {one.name: one.empty() for one in (DOCUMENTS, QUERIES, QRELS)}
+        self._sources = {schema.name: schema.empty() for schema in (DOCUMENTS, QUERIES, QRELS)}
         self._problems: dict[str, list[DataError]] = {}
         self.skipped: list[str] = []
         unread = pipeline.experiment.unread_files

@@ -245,7 +245,7 @@ def print_gate(
 
 
 def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form: str) -> None:
-    """Pin an evaluation, and say how many questions must fall before the gate can fail."""
+    """Pin an evaluation, and say how many questions must get worse before the gate can fail."""
     if show:
         refuse_given(["evaluation"], "cannot be combined with --show, which pins nothing")
     experiment, names = open_evaluations(path, store)
@@ -258,7 +258,7 @@ def pin_anchor(path: Path, evaluation: str, store: Path | None, show: bool, form
 
 
 def _sensitivity(result: EvaluationResult) -> str:
-    """Return how many questions must fall before the gate can fail."""
+    """Return how many questions must get worse before the gate can fail."""
     fewest = fewest_falls(Rules.alpha)
     text = f"the gate can fail once {fewest} questions fall and none rises"
     if not result.has_metrics:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import DEPTH_MARK, ArtifactKey, ArtifactStore, Manifest
@@ -166,10 +168,10 @@ def _number(file: Path) -> int:
 
 
 class Revisions:
-    """When evaluations began to ask searches with ``revision: always``, by the search's options.
+    """When evaluations began to ask what has ``revision: always``, by its options.
 
     A fingerprint needs a revision, and looking must ask nobody: so an evaluation writes one down
-    at its beginning, a small file a search; plans, sensors and automation read it.
+    at its beginning, a small file for each; plans, sensors and automation read it.
     """
 
     def __init__(self, folder: Path, write: WriteRecord = write_record) -> None:
@@ -177,16 +179,22 @@ class Revisions:
         self._write = write
         self._folder = folder
 
-    def of(self, search: Mapping[str, Any]) -> str:
-        """Return what was kept last; empty: no evaluation began yet."""
+    def of(self, asked: object) -> str | None:
+        """Return what is known of the state in which something is asked; nobody is asked for it.
+
+        Of ``always`` what was kept last; empty: no evaluation began yet.
+        """
+        if not isinstance(asked, AskedOptions) or asked.revision != ALWAYS:
+            return asked.revision if isinstance(asked, AskedOptions) else None
         try:
-            return self._file(search).read_text(encoding="utf-8")
+            return self._file(asked).read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
 
-    def keep(self, search: Mapping[str, Any], revision: str) -> None:
-        """Keep a revision in place of the last one."""
-        self._write(self._file(search), revision, lambda _: revision)
+    def keep(self, asked: AskedOptions) -> None:
+        """Keep that it is asked now, in place of the last time."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        self._write(self._file(asked), now, lambda _: now)
 
-    def _file(self, search: Mapping[str, Any]) -> Path:
-        return self._folder / f"{fingerprint([search])}.txt"
+    def _file(self, asked: AskedOptions) -> Path:
+        return self._folder / f"{fingerprint([asked.asked_as()])}.txt"

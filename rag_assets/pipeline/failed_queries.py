@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 
-from rag_assets.answers.own_generators import OwnGenerator
-from rag_assets.called.asked import ALWAYS
+from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.retrieval.external.base import ExternalRetriever, ImportedRetriever
+from rag_assets.retrieval.external.base import ImportedRetriever
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -100,14 +98,8 @@ def ask_revisions(pipeline: Pipeline, retrievers: Iterable[str]) -> None:
     """
     experiment = pipeline.experiment
     names = {base for name in retrievers for base in read_by(experiment, name)}
-    for name in sorted(names):
-        config = experiment.retrievers[name]
-        if isinstance(config, ExternalRetriever) and config.revision == ALWAYS:
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
-            pipeline.revisions.keep(config.ranking_config(), now)
-            pipeline.forget()
-    for generator in experiment.generators.values():
-        if isinstance(generator, OwnGenerator) and generator.revision == ALWAYS:
-            now = datetime.now(UTC).isoformat(timespec="microseconds")
-            pipeline.revisions.keep(generator.described(), now)
+    searches = (experiment.retrievers[name] for name in sorted(names))
+    for options in (*searches, *experiment.generators.values()):
+        if isinstance(options, AskedOptions) and options.revision == ALWAYS:
+            pipeline.revisions.keep(options)
             pipeline.forget()

@@ -100,7 +100,8 @@ def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tow
     assert check.p_adjusted == 2**-N
     assert check.answer == "cannot tell"
     assert check.reason == (
-        "dropped by 1.0000 (p = 0.0002), but 1.0000 of it is by documents that nobody has judged"
+        "dropped by 1.0000 (p = 0.0002), but 1.0000 of it comes from documents that nobody has "
+        "judged"
     )
     said = towns.command("gate", ".", "--against", "anchor", columns=100).stdout
     assert "and 7 more unjudged documents that were added or changed" in said

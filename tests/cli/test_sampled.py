@@ -198,7 +198,7 @@ def test_the_gate_compares_by_the_newer_sample(tmp_path: Path, invoke: Invoke) -
         (want.value, want.low, want.high)
     )
     assert drop["p"] == pytest.approx(stats.t(want.freedom).cdf(want.value / want.error))
-    assert "before is new and has nothing to be compared with" in other["notes"]
+    assert "before is new, so there is nothing to compare it with" in other["notes"]
     again = json.loads(invoke(*gate, "anchor", "--format", "json").stdout)
     assert again["look"]["repeated"]
     tiny.write_rows("queries.jsonl", QUERIES[1:])

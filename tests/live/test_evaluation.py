@@ -358,7 +358,7 @@ def test_what_is_known_of_an_object_and_what_is_stored() -> None:
     assert (said.revision, dict(said.versions())) == ("2", {})
     own = retriever(retrieve)
     assert own.load() is retrieve
-    assert own.ranking_config()["call"] == "mine:retrieve"
+    assert own.asked_as()["call"] == "mine:retrieve"
     assert not {"target", "called_source"} & own.model_dump(mode="json").keys()
     assert own.describe_for_plan() == ["runs mine:retrieve of this process"]
     assert not own.runs_code

@@ -117,7 +117,7 @@ def test_a_drop_that_is_no_chance_fails(known: Known) -> None:
     found = known.gate(max_drop=0.1)
     assert found.answer == "fail"
     assert of(found, "one") == ("pass", "")
-    assert of(found, "two") == ("fail", "dropped by 0.3571 (p = 0.0010); 0.1 are allowed")
+    assert of(found, "two") == ("fail", "dropped by 0.3571 (p = 0.0010); 0.1 is allowed")
     assert found.look == Look(1, False, 0.0025)
     drop, causes = found.checks[1].drop, found.checks[1].causes
     assert drop is not None
@@ -321,7 +321,7 @@ def test_other_labels_are_refused(known: Known) -> None:
         known.gate()
     found = gate(result, known.names(), "previous", Rules(), intersection=True)
     assert found.passed
-    assert found.notes == ("only the 13 of 14 labelled queries that are the same in both count",)
+    assert found.notes == ("only the 13 of 14 labelled queries that both have are compared",)
 
 
 def test_a_retriever_that_came_or_went_is_told(known: Known) -> None:
@@ -330,7 +330,7 @@ def test_a_retriever_that_came_or_went_is_told(known: Known) -> None:
     known.evaluate()
     found = known.gate()
     assert found.passed
-    assert found.notes == ("new is new and has nothing to be compared with", "two is gone")
+    assert found.notes == ("new is new, so there is nothing to compare it with", "two is gone")
 
 
 def test_the_command(known: Known) -> None:

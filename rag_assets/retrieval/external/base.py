@@ -94,8 +94,7 @@ class ExternalRetriever(AskedOptions, Retriever, ABC):
         with ThreadPoolExecutor(self.concurrency, thread_name_prefix="rag_assets search") as pool:
             yield from pool.map(result, range(len(texts)))
 
-    def ranking_config(self) -> Mapping[str, Any]:
-        """Return the options that determine what is found."""
+    def asked_as(self) -> Mapping[str, Any]:
         return self.described()
 
 
@@ -147,13 +146,13 @@ class ServedRetriever(ExternalRetriever, ABC):
             return super().vectors(texts, workspace)
         return self.embedding.vectors(texts, workspace)
 
-    def ranking_config(self) -> Mapping[str, Any]:
+    def asked_as(self) -> Mapping[str, Any]:
         embedding = (
             {}
             if self.embedding is None
             else {"embedding": self.embedding.encoder().describe("query")}
         )
-        return {**super().ranking_config(), **embedding}
+        return {**super().asked_as(), **embedding}
 
     def versions(self) -> Mapping[str, str]:
         return {name: version(name) for name in PACKAGES if self.embedding is not None}

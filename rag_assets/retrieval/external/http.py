@@ -49,8 +49,8 @@ class HttpRetriever(HttpOptions, ServedRetriever):
         paths = {name: getattr(self, name) for name in Hit._fields}
         return {name: path for name, path in paths.items() if path is not None}
 
-    def ranking_config(self) -> Mapping[str, Any]:
-        return {**super().ranking_config(), "headers": self.sent_headers}
+    def asked_as(self) -> Mapping[str, Any]:
+        return {**super().asked_as(), "headers": self.sent_headers}
 
     def read(self, answer: Any, k: int) -> QueryResult:  # noqa: ANN401
         self.check_error(answer)

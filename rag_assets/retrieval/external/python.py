@@ -59,8 +59,8 @@ class PythonRetriever(NamedCode, CodeRetriever):
     ``revision`` the source that it can reach in its package is one, together with the documents.
     """
 
-    def ranking_config(self) -> Mapping[str, Any]:
-        return {**super().ranking_config(), "call": self.named_call}
+    def asked_as(self) -> Mapping[str, Any]:
+        return {**super().asked_as(), "call": self.named_call}
 
 
 def _asking(target: Any, options: Mapping[str, Any]) -> Search:  # noqa: ANN401 (a user's object)

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from rag_assets.answers.generators import Question
 from rag_assets.answers.stage import own_work, session_of
-from rag_assets.answers.stage import revision_of as generator_revision
 from rag_assets.called.asked import ALWAYS
 from rag_assets.called.code import require_allowed
 from rag_assets.called.hits import Hit
@@ -85,7 +84,7 @@ class ExternalRankings(_SearchStage):
         config = context.experiment.retrievers[key["retriever"]]
         if isinstance(config, AnsweredRetriever):
             generator = context.experiment.generators[config.generator]
-            asked = config.asked(generator, generator_revision(context, generator))
+            asked = config.asked(generator, context.revisions.of(generator))
             return {"type": config.type, "asked": dict(asked)}
         if not isinstance(config, ExternalRetriever):
             return config.described()
@@ -93,10 +92,10 @@ class ExternalRankings(_SearchStage):
         searched = [name for name in config.file_options if name in named]
         files = {name: context.file_digest(named[name]) for name in searched}
         return {
-            **config.ranking_config(),
+            **config.asked_as(),
             **({"files": files} if files else {}),
             "k": config.k or context.experiment.depth(key["retriever"]),
-            "search_revision": revision_of(context, config),
+            "search_revision": context.revisions.of(config),
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
@@ -160,7 +159,7 @@ def _asked_alone(context: StageContext) -> list[Question]:
 def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> TableProduct:
     if config.runs_code:
         require_allowed(context.experiment.source, allowed=context.allow_code)
-    retriever, revision = key["retriever"], revision_of(context, config)
+    retriever, revision = key["retriever"], context.revisions.of(config)
     k = config.k or context.experiment.depth(retriever)
     queries = context.artifact(QUERIES_KEY).table()
     texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
@@ -251,13 +250,6 @@ def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> Ta
     failures = {query_id: result.error for query_id, result in results.items() if result.error}
     unanswered = {UNANSWERED: len(failures)} if failures and ANSWERED in facts else {}
     return TableProduct(EXTERNAL_RANKINGS.from_rows(rows), {**facts, **unanswered}, failures)
-
-
-def revision_of(context: StageContext, config: ExternalRetriever) -> str | None:
-    """Return what is known of the state that a search is asked in; nobody is asked for it."""
-    if config.revision == ALWAYS:
-        return context.revisions.of(config.ranking_config())
-    return config.revision
 
 
 class ExternalHits(_SearchStage):

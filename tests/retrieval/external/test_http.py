@@ -261,14 +261,14 @@ def test_a_credential_stands_nowhere(
         config = retriever(url=server.root, headers=headers, id="missing || id")
         results = search(config, "a", "b")
     assert server.received[0].headers["authorization"] == f"ApiKey {KEY}"
-    stored = [results, config, config.ranking_config(), config.describe_for_plan(), caplog.text]
+    stored = [results, config, config.asked_as(), config.describe_for_plan(), caplog.text]
     for form in (KEY, encode(KEY)):
         assert form.strip("\"'b=").lower() not in repr(stored).lower()
 
 
 def test_a_fingerprint_knows_nothing_of_a_credential() -> None:
     one, other = (
-        retriever(headers={"x-api-key": f"${{{name}}}", "x-tenant": "acme"}).ranking_config()
+        retriever(headers={"x-api-key": f"${{{name}}}", "x-tenant": "acme"}).asked_as()
         for name in ("KEY_A", "KEY_B")
     )
     assert one == other
@@ -312,7 +312,7 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
     wanted = encoder.encode(["a dog", "a ferry"], kind="query").tolist()
     assert [request.body["vector"] for request in server.received] == wanted
     other = retriever(url=server.root, **{**options, "embedding": {"model": str(static_model)}})
-    assert config.ranking_config() != other.ranking_config()
+    assert config.asked_as() != other.asked_as()
     assert set(config.versions()) == {"sentence-transformers", "torch", "transformers"}
 
 

@@ -304,7 +304,7 @@ def test_a_credential_stands_nowhere(
         monkeypatch.setenv(VARIABLE, dsn)
         told += [search(retriever(query), "a") for query in queries]
     config = retriever(FULL_TEXT)
-    told += [config.ranking_config(), config.describe_for_plan(), caplog.text]
+    told += [config.asked_as(), config.describe_for_plan(), caplog.text]
     for secret in (notes.dsn, PASSWORD, notes.dsn.split(":")[2].split("@")[0]):
         assert secret not in repr(told[0:1] + told[2:])
     assert "dagster" not in repr(told)
