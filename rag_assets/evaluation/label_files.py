@@ -40,8 +40,9 @@ class Layout(NamedTuple):
 LAYOUTS = (
     Layout("query_id", "unit_id", "grade", "evidence_id"),
     Layout("query-id", "corpus-id", "score"),
+    Layout("qid", "docno", "label"),
 )
-"""The pipeline's, and those of BEIR and MTEB; all columns have to be there."""
+"""The pipeline's, those of BEIR and MTEB, and PyTerrier's; all columns have to be there."""
 
 LINES = Layout("query_id", "doc_id", "relevance", "evidence_id")
 """JSON lines; the grade is 1 where there is none."""

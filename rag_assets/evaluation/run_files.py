@@ -6,7 +6,9 @@
   ``{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1.0]}``. ``query_id`` and
   ``scores`` are taken too. A line with an ``error`` says why a query failed.
 - ``.parquet``: one retrieved unit of one query a row, with ``query_id``, an id (``chunk_id``,
-  ``unit_id`` or ``document_id``, the first that is there), and ``rank``, ``score`` or both.
+  ``unit_id`` or ``document_id``, the first that is there), and ``rank``, ``score`` or both; or the
+  lists of AutoRAG's ``retrieve_node_line/retrieval/best_*.parquet``, and ``qid``, ``docno`` of
+  PyTerrier.
 
 A rank goes before a score; without scores, that of rank i is 1 / i.
 """
@@ -30,7 +32,7 @@ from rag_assets.input_files import suffix
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
-from rag_assets.sources.row_files import COMMENT, PARQUET, RowFile, read_fields, read_objects
+from rag_assets.sources.row_files import COMMENT, PARQUET, RowFile, read_fields
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY, ERROR_KEY = "retrieved_ids", "error"
@@ -39,8 +41,8 @@ HITS_KEY = "hits"
 """Texts and spans; see :mod:`rag_assets.retrieval.run_file`."""
 
 QUERY = "query_id"
-ID_COLUMNS = ("chunk_id", "unit_id", "document_id")
-UNIT_COLUMNS = ("unit_id", "document_id", "chunk_id")
+ID_COLUMNS = ("chunk_id", "unit_id", "document_id", "docno")
+UNIT_COLUMNS = ("unit_id", "document_id", "chunk_id", "docno")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 DOCUMENT, RANK, SCORE = "document", "rank", "score"
@@ -115,7 +117,7 @@ def read_run_rows(
     if layout == JSON_LINES:
         key, units = IDS_KEY, _list_units(path, failures)
     elif layout == PARQUET:
-        key, units = _parquet_units(path, id_columns)
+        key, units = _parquet_units(path, id_columns, failures)
     else:
         units = _trec_units(path)
     rows, has_ranks = _gathered(path, key, units, repeats=repeats)
@@ -230,12 +232,17 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
+def _parquet_units(
+    path: Path, id_columns: Sequence[str], failures: dict[str, str]
+) -> tuple[str, _Units]:
     """Return the column of the ids, and the rows."""
     rows = list(RowFile(path).rows())
     names = rows[0][1] if rows else {}
+    if IDS_KEY in names:
+        return IDS_KEY, _list_units(path, failures)
     unit = next((name for name in id_columns if name in names), "")
-    if rows and not (QUERY in names and unit and {RANK, SCORE} & names.keys()):
+    query = next((name for name in QUERY_KEYS if name in names), "")
+    if rows and not (query and unit and {RANK, SCORE} & names.keys()):
         needed = f"`{QUERY}`, one of {', '.join(ID_COLUMNS)}, and `{RANK}` or `{SCORE}`"
         problem = f"has the columns {', '.join(names) or 'none'}; needs {needed}"
         raise DataError(problem, file=path)
@@ -247,7 +254,8 @@ def _parquet_units(path: Path, id_columns: Sequence[str]) -> tuple[str, _Units]:
                 math.nan if row.get(name, 0) is None else row.get(name) for name in (SCORE, RANK)
             )
             unit_id = identifier(row, unit, place)
-            yield identifier(row, QUERY, place), [(place.line, unit_id, score, rank)]
+            rank = None if unit == "docno" and score is not None else rank  # PyTerrier's is from 0
+            yield identifier(row, query, place), [(place.line, unit_id, score, rank)]
 
     return unit, units()
 
@@ -277,9 +285,9 @@ def _list_units(path: Path, failures: dict[str, str]) -> _Units:
 
 
 def query_objects(path: Path) -> Iterator[tuple[Place, str, Row]]:
-    """Yield place, query id and object of each line of JSON lines; each query stands once."""
+    """Yield place, query id and object of each line or row; each query stands once."""
     lines: dict[str, int | None] = {}
-    for place, row in read_objects(path):
+    for place, row in RowFile(path).rows():
         key = next((key for key in QUERY_KEYS if key in row), QUERY_KEYS[0])
         query_id = identifier(row, key, place)
         if query_id in lines:

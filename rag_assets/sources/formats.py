@@ -31,6 +31,7 @@ from rag_assets.sources.labelled_folder import (
     look_alikes,
 )
 from rag_assets.sources.row_files import unreadable
+from rag_assets.sources.samples import SampleDataset, no_layout
 from rag_assets.sources.trec import TrecDataset
 
 _BY_SUFFIX = {
@@ -46,6 +47,7 @@ _BY_SUFFIX = {
 _OWN: tuple[type[Dataset], ...] = (
     LlamaIndexDataset,
     SquadDataset,
+    SampleDataset,
     BeirDataset,
     AutoragDataset,
     TrecDataset,
@@ -109,8 +111,11 @@ def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -
     Raises:
         UsageError: a field is unknown, or the format has fixed names.
     """
+    if isinstance(dataset, SampleDataset):
+        return replace(dataset, names=Columns.of(columns).given)
     if not isinstance(dataset, RecordFolder):
-        named = ", ".join((JsonlDataset.format, CsvDataset.format, ParquetDataset.format))
+        readers = (JsonlDataset, CsvDataset, ParquetDataset, SampleDataset)
+        named = ", ".join(reader.format for reader in readers)
         raise UsageError(f"format {dataset.format} has fixed names; columns are for {named}")
     return replace(dataset, columns=Columns.of(columns))
 
@@ -119,7 +124,7 @@ def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
-    near = _nearest(path)
+    near = no_layout(path) or _nearest(path)
     looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in FORMATS.items())
     raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
 

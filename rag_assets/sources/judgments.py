@@ -42,6 +42,9 @@ from rag_assets.store.canonical import fingerprint
 
 QUOTE = "quote"
 
+OTHER_NAMES = {"qid": "query_id", "docno": "doc_id", "docid": "doc_id", "label": "relevance"}
+"""As PyTerrier and MIRACL have them."""
+
 MAX_SEARCHED_QUOTES = 500
 """For so many absent quotes the whole corpus is searched."""
 
@@ -91,11 +94,15 @@ def read_judgments(
     quotes = Quotes(documents)
     ignored: dict[str, None] = {}
     for place, given in RowFile(path, problems).rows():
-        row = given
+        taken = {*id_parts, *given}
+        row: Row = {
+            key if (name := OTHER_NAMES.get(key, key)) in taken else name: value
+            for key, value in given.items()
+        }
         with problems:
             if "doc_id" not in row and id_parts and row.keys() >= {*id_parts}:
-                row = {key: value for key, value in given.items() if key not in id_parts}
-                row["doc_id"] = joined_id(given, id_parts, place)
+                rest = {key: value for key, value in row.items() if key not in id_parts}
+                row = {**rest, "doc_id": joined_id(given, id_parts, place)}
             if suffix(path) == ".csv":
                 row = _without_empty_cells(row)
             with error_context(_text(row, "query_id"), _text(row, "doc_id")):

@@ -33,16 +33,22 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.row_files import RowFile
+from rag_assets.sources.samples import (
+    has_passages,
+    sample_layout,
+    sample_qrels,
+    sample_queries,
+)
 from rag_assets.sources.tables import QueryRows, UniqueIds, read_document_rows
 
 DOCUMENT_ID = "document_id"
 
 NAMES: dict[str, tuple[str, ...]] = {
-    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id"),
+    DOCUMENT_ID: ("document_id", "doc_id", "_id", "id", "docno", "docid"),
     "title": ("title",),
     "text": ("text",),
-    "query_id": ("query_id", "_id"),
-    "query": ("text", "query"),
+    "query_id": ("query_id", "_id", "qid"),
+    "query": ("text", "query", "question"),
 }
 """Every field that can be mapped, with the names that are looked for, in this order."""
 
@@ -55,6 +61,8 @@ JSONL_DOCUMENTS = "documents.jsonl"
 
 _QUESTIONS = r"quer(?:y|ies)|questions?|(?:test|eval(?:uation)?)[_ -]?sets?|goldens?|topics"
 """Words in the names of files that people write questions into; those of Ragas are test sets."""
+
+_SAMPLES = rf"{_QUESTIONS}|tests|samples|examples|datasets?"
 
 _LABELS = (
     r"qrels?|judge?ments?|labels?|relevance|gold|annotations?|ground[^a-z]?truth"
@@ -171,31 +179,42 @@ class LabelledFolder(Dataset):
         """
         if not self.has_qrels:
             return "evidence"
-        return "evidence" if has_quotes(self.qrels_files()[0]) else "document"
+        is_of_samples = not labelled_files(self.root, JUDGMENTS)
+        quotes = is_of_samples or has_quotes(self.qrels_files()[0])
+        return "evidence" if quotes else "document"
 
     @property
     def has_qrels(self) -> bool:
-        return bool(labelled_files(self.root, JUDGMENTS))
+        return bool(labelled_files(self.root, JUDGMENTS) or self._labelled_samples())
 
     @property
     def has_questions(self) -> bool:
-        """Whether there is a file of queries, judged from names only."""
-        return bool(labelled_files(self.root, QUERIES))
+        """Whether there is a file of queries, or of samples of another tool."""
+        return bool(labelled_files(self.root, QUERIES) or self._samples())
+
+    def _samples(self) -> list[Path]:
+        """Return the files of samples: the one of queries, or without such any that looks so."""
+        files = labelled_files(self.root, QUERIES)
+        return [file for file in files or _alike(self.root, _SAMPLES) if sample_layout(file)]
+
+    def _labelled_samples(self) -> list[Path]:
+        return [file for file in self._samples() if has_passages(file)]
 
     def query_files(self) -> list[Path]:
         if self.has_questions:
-            return [self._only(QUERIES, "")]
+            return [self._only(QUERIES, "", self._samples())]
         here = Path.cwd()
         root = self.root.relative_to(here) if self.root.is_relative_to(here) else self.root
         missing = NO_QUESTIONS.format(path=shlex.quote(str(root)))
-        return [self._only(QUERIES, "; ".join([missing, *look_alikes(self)]))]
+        return [self._only(QUERIES, "; ".join([missing, *look_alikes(self)]), [])]
 
     def qrels_files(self) -> list[Path]:
         needed = f"besides documents, the folder needs {QUERIES}.jsonl, and {JUDGMENTS}.jsonl"
-        return [self._only(JUDGMENTS, f"no such file; {needed} where there are labels")]
+        missing = f"no such file; {needed} where there are labels"
+        return [self._only(JUDGMENTS, missing, self._labelled_samples())]
 
-    def _only(self, stem: str, missing: str) -> Path:
-        files = labelled_files(self.root, stem)
+    def _only(self, stem: str, missing: str, samples: list[Path]) -> Path:
+        files = labelled_files(self.root, stem) or samples
         if not files:
             raise DataError(missing, file=self.root / f"{stem}.jsonl")
         if len(files) > 1:
@@ -204,6 +223,8 @@ class LabelledFolder(Dataset):
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         file, rows, ids = self.query_files()[0], QueryRows(), UniqueIds("query")
+        if sample_layout(file) is not None:
+            return sample_queries(file, problems)
         names: Names | None = None
         for place, row in RowFile(file, problems).rows():
             names = names or self.columns.query_names(row, place)
@@ -227,6 +248,8 @@ class LabelledFolder(Dataset):
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
         file, id_parts = self.qrels_files()[0], self.columns.id_parts
+        if not labelled_files(self.root, JUDGMENTS):
+            return sample_qrels(file, documents, queries, problems)
         return read_judgments(file, documents, queries, problems, id_parts)
 
 
@@ -244,26 +267,34 @@ def look_alikes(dataset: Dataset, named: Collection[Path] = ()) -> list[str]:
     words = [*([_QUESTIONS] if is_folder else []), *([] if dataset.has_qrels else [_LABELS])]
     if not words or not root.is_dir():
         return []
-    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(words)})(?![a-z])")
     others = {file.resolve() for file in named}
     for stem in (QUERIES, JUDGMENTS) if is_folder else ():
         others |= {file.resolve() for file in labelled_files(root, stem)}
-    names: list[str] = []
-    with suppress(OSError):
-        for entry in sorted(root.iterdir()):
-            is_alike = pattern.search(entry.name.lower()) is not None
-            files = sorted(entry.iterdir()) if is_alike and entry.is_dir() else [entry] * is_alike
-            names += [
-                file.relative_to(root).as_posix()
-                for file in files
-                if not file.name.startswith(".") and _ENDS.fullmatch(file.suffix)
-                if file.is_file() and file.resolve() not in others
-            ]
+    if isinstance(dataset, LabelledFolder) and dataset.has_questions:
+        others.add(dataset.query_files()[0].resolve())
+    files = (file for file in _alike(root, "|".join(words)) if file.resolve() not in others)
+    names = [file.relative_to(root).as_posix() for file in files]
     one, many = "file looks like", "files look like"
     what = " or ".join(["questions"] * is_folder + ["labels"] * (not dataset.has_qrels))
     lines = note(f"{one} {what}, not read as such", f"{many} {what}, not read as such", names)
     where = f"format {dataset.format} reads {_NAMES if is_folder else dataset.layout}"
     return [f"{line}; {where}" for line in lines]
+
+
+def _alike(root: Path, words: str) -> list[Path]:
+    """Return files whose names, or those of their folders in ``root``, hold one of the words."""
+    pattern = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])")
+    alike: list[Path] = []
+    with suppress(OSError):
+        for entry in sorted(root.iterdir()):
+            is_alike = pattern.search(entry.name.lower()) is not None
+            files = sorted(entry.iterdir()) if is_alike and entry.is_dir() else [entry] * is_alike
+            alike += [
+                file
+                for file in files
+                if not file.name.startswith(".") and _ENDS.fullmatch(file.suffix) and file.is_file()
+            ]
+    return alike
 
 
 def labelled_files(root: Path, stem: str) -> list[Path]:

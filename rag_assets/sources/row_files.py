@@ -54,7 +54,7 @@ Record = tuple[Place, bytes]
 COMMENT = "#"
 """Begins a line of TREC's files that says nothing."""
 
-_GRADE_NAMES = frozenset({"score", "grade", "relevance", "rel"})
+_GRADE_NAMES = frozenset({"score", "grade", "relevance", "rel", "label"})
 _PAIR_FORMS = "query, iteration, document, grade, with or without the iteration"
 
 _BOM = codecs.BOM_UTF8
@@ -143,9 +143,10 @@ def read_pairs(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, 
 
     Columns are parted by tabs or, where these part no three or four, by any blanks: copies of
     classic collections have both, sometimes in one file. An iteration, second of four, is not read.
-    A header is skipped, and so are comments, which hold no tab.
+    A header is skipped, and so are comments, which hold no tab. CACM has a line ``query document 0
+    0`` for each relevant document, as its first line tells.
     """
-    may_be_header = True
+    may_be_header, is_cacm = True, None
     for place, raw in read_raw_lines(path):
         if raw.startswith(COMMENT.encode()) and b"\t" not in raw:
             continue
@@ -159,6 +160,12 @@ def read_pairs(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, 
                 raise place.error(f"found {len(columns)} columns; must be {_PAIR_FORMS}")
             is_header = may_be_header and columns[-1].lower() in _GRADE_NAMES
             may_be_header = False
+            if is_cacm is None and not is_header:
+                is_cacm = columns[1] != "0" and columns[2:] == ["0", "0"]
+            if is_cacm:
+                if columns[2:] != ["0", "0"]:
+                    raise place.error("must be 'query document 0 0' as the first line")
+                columns[1:] = [columns[1], "1"]
             if not is_header:
                 query_id = checked_id(columns[0], place, "query")
                 document_id = checked_id(columns[-2], place, "document")

@@ -23,6 +23,7 @@ from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_files import engine_versions, reader_code
 from rag_assets.sources.labelled_folder import LabelledFolder
+from rag_assets.sources.samples import SampleDataset
 from rag_assets.sources.tables import KEEP, UNKNOWN_DOCUMENTS
 from rag_assets.store.artifacts import ArtifactKey
 
@@ -55,6 +56,8 @@ class _SourceStage(Stage):
         origin: dict[str, Any] = {}
         if isinstance(dataset, LabelledFolder) and dataset.columns.given:
             origin = {"columns": dict(dataset.columns.given)}
+        if isinstance(dataset, SampleDataset) and dataset.names:
+            origin = {"columns": dict(dataset.names)}
         return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:

@@ -33,8 +33,10 @@ _OTHER_FORMATS = frozenset({".md", ".markdown", ".json", ".jsonl", ".csv", ".par
 _EXTENSIONS = frozenset({".txt", ".tsv", ".trec", ".xml", ".qrels", ".topics", ".gz"})
 _STEM = re.compile(rf"({TOPICS}|{QUERIES})[._-]")
 _PART = re.compile(rf"(?:{TOPICS}|{QUERIES}|{QRELS})[._-]*", re.IGNORECASE)
-_ID_KEYS = ("_id", "id", "docno", "doc_id")
+_ID_KEYS = ("_id", "id", "docno", "doc_id", "docid")
 _TEXT_KEYS = ("text", "contents")
+_HEADER = ["qid", "query"]
+"""Of topics that PyTerrier wrote."""
 
 Document = tuple[str, str, str, str]
 """Id, title, text and metadata of a document."""
@@ -103,6 +105,8 @@ class TrecDataset(Dataset):
             if line.lstrip().startswith("<"):
                 problem = "is SGML or XML, which is not supported"
                 raise place.error(f"{problem}; write topics as lines 'id<TAB>text'")
+            if place.line == 1 and line.split("\t") == _HEADER:
+                continue
             with problems:
                 query_id, text = _topic(place, line)
                 ids.add(query_id, place, "id")
@@ -123,7 +127,7 @@ class TrecDataset(Dataset):
 def _documents(file: Path, problems: Problems) -> Iterator[tuple[Place, Document]]:
     """Yield the documents of a file.
 
-    Lines of ``.jsonl`` hold an id (``_id``, ``id``, ``docno``, ``doc_id``), ``text`` or
+    Lines of ``.jsonl`` hold an id (:data:`_ID_KEYS`), ``text`` or
     ``contents``, and if wanted ``title``. Lines of ``.tsv`` hold ``id<TAB>text``, as MS MARCO's
     ``collection.tsv``, or ``id<TAB>text<TAB>title``.
     """

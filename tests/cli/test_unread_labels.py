@@ -105,7 +105,7 @@ def test_questions_that_are_not_read(tmp_path: Path, invoke: Invoke) -> None:
     root.mkdir()
     (root / "fares.md").write_text("A ferry leaves at noon.\n", encoding="utf-8")
     (root / "queries.txt").write_text("When does the ferry leave?\n", encoding="utf-8")
-    (root / "testset.csv").write_text("user_input,reference\nWhen?,noon\n", encoding="utf-8")
+    (root / "testset.csv").write_text("ask,reply\nWhen?,noon\n", encoding="utf-8")
     (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     line = (
         "2 files look like questions or labels, not read as such: queries.txt, testset.csv; "

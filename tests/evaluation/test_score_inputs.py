@@ -74,6 +74,29 @@ def test_broken_lists(tmp_path: Path, text: str, problem: str) -> None:
     assert str(caught.value).startswith(f"{path}{problem}")
 
 
+def test_the_best_module_of_autorags_retrieve_node_line(tmp_path: Path) -> None:
+    """``best_*.parquet`` has the questions beside the lists; ``0.parquet`` has lists alone."""
+    lists = {"retrieved_ids": [["b", "a"], []], "retrieve_scores": [[2.0, 1.0], []]}
+    rest = {"retrieved_contents": [["x", "y"], []], "retrieval_f1": [0.5, 0.0]}
+    path = tmp_path / "best_0.parquet"
+    pq.write_table(pa.table({"qid": ["q1", "q2"], "query": ["x", "y"], **lists, **rest}), path)
+    assert read_run_rows(path).hits == {"q1": (("b", 2.0), ("a", 1.0)), "q2": ()}
+    assert read_run_rows(path).listed
+    pq.write_table(pa.table({**lists, **rest}), path)
+    with pytest.raises(DataError, match="`qid`: is missing; found keys: 'retrieved_ids'"):
+        read_run_rows(path)
+
+
+def test_results_and_labels_of_pyterrier(tmp_path: Path) -> None:
+    """Ranks from 0 say nothing that the scores do not."""
+    run, labels = tmp_path / "run.parquet", tmp_path / "qrels.parquet"
+    ranked = {"docno": ["b", "a"], "rank": [0, 1], "score": [2.0, 1.0]}
+    pq.write_table(pa.table({"qid": ["q1", "q1"], "query": ["x", "x"], **ranked}), run)
+    pq.write_table(pa.table({"qid": ["q1"], "docno": ["a"], "label": [1]}), labels)
+    assert read_run_file(run)["document_id"].to_pylist() == ["b", "a"]
+    assert read_labels(labels).groups == {"q1": (("a",),)}
+
+
 def test_a_repeated_document_is_refused_with_its_query_and_how_often(tmp_path: Path) -> None:
     rows = [
         {"qid": "fine", "retrieved_ids": ["a"]},

@@ -21,11 +21,13 @@ from tests.sources.pdf_files import pdf_file
 Write = Callable[[Mapping[str, str | bytes]], Path]
 
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
-NAMES = ["llamaindex", "squad", "beir", "autorag", "trec", "jsonl", "csv"]
+NAMES = ["llamaindex", "squad", "samples", "beir", "autorag", "trec", "jsonl", "csv"]
 NAMES += ["parquet", "markdown"]
 LOOKED_FOR = (
     "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
-    ".json file with data, paragraphs and qas (squad); a folder with corpus.jsonl, "
+    ".json file with data, paragraphs and qas (squad); a .csv, .json, .jsonl or .parquet file with "
+    "passages, as of MuSiQue, HotpotQA, FinanceBench, MIRACL, Ragas or DeepEval (samples); a "
+    "folder with corpus.jsonl, "
     "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
     "folder with topics.* or queries.tsv, qrels*, corpus.jsonl, corpus/ or collection.tsv (trec); "
     "a folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
@@ -304,6 +306,11 @@ JUDGMENT = '{"query_id": "q1", "doc_id": "d1", "quote": "NaCl"}\n'
 FILES: Mapping[str, Mapping[str, str]] = {
     "llamaindex": {"data.json": json.dumps(LLAMAINDEX)},
     "squad": {"data.json": json.dumps(SQUAD)},
+    "samples": {
+        "data.json": json.dumps(
+            [{"user_input": "what is salt", "reference": "", "reference_contexts": ["NaCl"]}]
+        )
+    },
     "beir": {
         "corpus.jsonl": '{"_id": "d1", "title": "", "text": "Salt is NaCl."}\n',
         "queries.jsonl": '{"_id": "q1", "text": "what is salt"}\n',

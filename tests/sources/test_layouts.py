@@ -98,12 +98,43 @@ LAYOUTS: dict[str, tuple[Files, str]] = {
     "Parquet, data/": ({**SHARDS, "data/test-00000-of-00001.parquet": GRADED}, "."),
     "Parquet, three files": (FLAT, "."),
     "MS MARCO": (MARCO, "."),
+    "CACM": ({**MARCO, "qrels.dev.small.tsv": "q1 d1  0 0\nq2 d2  0 0\n"}, "."),
+    "MIRACL": (
+        {
+            "docs/docs-0.jsonl.gz": gzip.compress(CORPUS.replace("_id", "docid").encode()),
+            "topics.miracl-v1.0-en-dev.tsv": "q1\twhat does a dog pay\nq2\twhen is it shut\n",
+            "qrels.miracl-v1.0-en-dev.tsv": "q1\tQ0\td1\t2\nq2\tQ0\td2\t1\n",
+        },
+        ".",
+    ),
+    "PyTerrier": (
+        {
+            "documents.csv": "docno,text\nd1,A dog needs a ticket.\nd2,The harbour closes.\n",
+            "queries.csv": "qid,query\nq1,what does a dog pay\nq2,when is it shut\n",
+            "judgments.csv": "qid,docno,label\nq1,d1,2\nq2,d2,1\n",
+        },
+        ".",
+    ),
+    "PyTerrier with topics": (
+        {
+            "collection.tsv": "d1\tA dog needs a ticket.\nd2\tThe harbour closes.\n",
+            "topics.tsv": "qid\tquery\nq1\twhat does a dog pay\nq2\twhen is it shut\n",
+            "qrels.tsv": "qid\tdocno\tlabel\nq1\td1\t2\nq2\td2\t1\n",
+        },
+        ".",
+    ),
     "qrels of trec_eval 10": (
         {**MARCO, "qrels.dev.small.tsv": "# judged in 2024\nq1 0 d1 2\n#q1 0 d2 1\nq2 0 d2 1\n"},
         ".",
     ),
 }
-FORMATS = {"MS MARCO": "trec", "MS MARCO .gz": "trec", "qrels of trec_eval 10": "trec"}
+FORMATS = {
+    **dict.fromkeys(("CACM", "MIRACL", "PyTerrier with topics"), "trec"),
+    "PyTerrier": "csv",
+    "MS MARCO": "trec",
+    "MS MARCO .gz": "trec",
+    "qrels of trec_eval 10": "trec",
+}
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -116,7 +147,7 @@ def test_a_layout_is_read_as_it_is(write: Write, read_all: ReadAll, name: str) -
     assert dataset.has_qrels
     assert documents.table.column("document_id").to_pylist() == ["d1", "d2"]
     assert queries.table.column("text").to_pylist() == ["what does a dog pay", "when is it shut"]
-    assert judged(qrels) == JUDGED
+    assert judged(qrels) == ([(q, d, 1) for q, d, _ in JUDGED] if name == "CACM" else JUDGED)
     assert all(len(read.notes) == 0 for read in (documents, queries, qrels))
     listed = (dataset.document_files(), dataset.query_files(), dataset.qrels_files())
     assert all(file.is_file() for files_ in listed for file in files_)
