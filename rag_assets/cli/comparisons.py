@@ -28,6 +28,7 @@ from rag_assets.analysis.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.pair_details import most_changed, pair_sheets
 from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.result_files import compare_files
 from rag_assets.api import gate
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import output, print_data, print_message, print_note, print_rows
@@ -58,6 +59,10 @@ def print_comparison(
     """Compare retriever B with A on the same queries, or all pairs."""
     if not retrievers:
         refuse_given(["show"], "needs two retrievers or answerers; name them")
+    if len(retrievers) == 1 and path.is_file() and Path(retrievers[0]).is_file():
+        row, sheet = compare_files(path, Path(retrievers[0]), metric)
+        print_rows([row], form, lambda: [sheet])
+        return
     check_pair(retrievers)
     experiment, names = open_evaluations(path, store)
     check_cell_names(experiment, retrievers)

@@ -191,6 +191,9 @@ COMPARE = Command(
     It reads the last evaluation of PATH; no search is repeated. The table and json also list the
     queries with the largest differences. Name answerers with their cut-off, such as plain@5.
 
+    PATH and one more file may be results of another tool: a log of Inspect as JSON, samples_*.jsonl
+    of lm-evaluation-harness, or rows with query_id and numbers, as `score --per-query` prints them.
+
     Example: rag-assets compare data/handbook --format markdown
     """,
     PATH,

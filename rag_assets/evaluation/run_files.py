@@ -1,4 +1,4 @@
-"""Reads and writes run files; a name says which of three layouts it is, ``.gz`` after it or not.
+"""Reads and writes run files; a name says which of four layouts it is, ``.gz`` after it or not.
 
 - TREC: ``query Q0 document rank score tag`` a line, whose rank is ignored, or MS MARCO's ``query
   document rank``; any name that is none of the others.
@@ -9,6 +9,8 @@
   ``unit_id`` or ``document_id``, the first that is there), and ``rank``, ``score`` or both; or the
   lists of AutoRAG's ``retrieve_node_line/retrieval/best_*.parquet``, and ``qid``, ``docno`` of
   PyTerrier.
+- ``.json``: an object of query id to document id to score, as pytrec_eval takes it and mteb writes
+  predictions.
 
 A rank goes before a score; without scores, that of rank i is 1 / i.
 """
@@ -22,7 +24,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +34,13 @@ from rag_assets.input_files import suffix
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
-from rag_assets.sources.row_files import COMMENT, PARQUET, RowFile, read_fields
+from rag_assets.sources.row_files import (
+    COMMENT,
+    PARQUET,
+    RowFile,
+    read_fields,
+    read_object,
+)
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY, ERROR_KEY = "retrieved_ids", "error"
@@ -46,7 +54,7 @@ UNIT_COLUMNS = ("unit_id", "document_id", "chunk_id", "docno")
 """Where Parquet has what is judged; files that `export-run` writes have it in the first."""
 
 DOCUMENT, RANK, SCORE = "document", "rank", "score"
-JSON_LINES = ".jsonl"
+JSON_LINES, JSON = ".jsonl", ".json"
 
 _TREC_FIELDS, _RANKED_FIELDS = 6, 3
 _TREC_LINES = "a run line is 'query Q0 document rank score tag' (MS MARCO: 'query document rank')"
@@ -116,6 +124,8 @@ def read_run_rows(
     layout = layout_of(path)
     if layout == JSON_LINES:
         key, units = IDS_KEY, _list_units(path, failures)
+    elif layout == JSON:
+        units = _scores_units(path)
     elif layout == PARQUET:
         key, units = _parquet_units(path, id_columns, failures)
     else:
@@ -258,6 +268,28 @@ def _parquet_units(
             yield identifier(row, query, place), [(place.line, unit_id, score, rank)]
 
     return unit, units()
+
+
+def _scores_units(path: Path) -> _Units:
+    """Yield the scores of an object, query -> document -> score; mteb has subset and split above.
+
+    Raises:
+        DataError: it holds several subsets or splits, or something else than scores.
+    """
+    level: dict[str, Any] = read_object(path, "an object of query id to document id to score")
+    level.pop("mteb_model_meta", None)
+    while any(isinstance(of, dict) and _is_nested(of) for of in level.values()):
+        if len(level) > 1:
+            raise DataError(f"holds several parts: {', '.join(level)}; keep one", file=path)
+        (level,) = level.values()
+    for query_id, scores in level.items():
+        if not isinstance(scores, dict):
+            raise Place(path).wrong(scores, "an object of document id to score", query_id)
+        yield query_id, [(None, item, score, None) for item, score in scores.items()]
+
+
+def _is_nested(value: Mapping[str, Any]) -> bool:
+    return any(isinstance(inner, dict) for inner in value.values())
 
 
 def _list_units(path: Path, failures: dict[str, str]) -> _Units:

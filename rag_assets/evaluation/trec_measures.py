@@ -109,6 +109,19 @@ def _ndcg_at_relevant(query: TrecQuery) -> float:
     return (fsum(values) + (query.r - len(values)) * at_end) / query.r
 
 
+def _ndcg_at_levels(query: TrecQuery) -> float:
+    """Return the mean of nDCG where the ideal ranking goes to a lower grade, and at the end.
+
+    As in ``m_Rndcg.c`` the end counts where it is two ranks or more below the last relevant one.
+    """
+    best, gained = _dcg(query.ideal), _dcg(query.ranked) or [0.0]
+    grades = [*query.ideal, 0]
+    ends = [rank for rank in range(1, len(grades)) if grades[rank] < grades[rank - 1]]
+    values = [gained[min(rank, len(gained)) - 1] / best[rank - 1] for rank in ends]
+    values += [gained[-1] / best[-1]] if len(gained) > query.r + 1 else []
+    return fsum(values) / len(values)
+
+
 SINGLE: Mapping[str, Callable[[TrecQuery], float]] = {
     "num_ret": lambda query: float(len(query.ranked)),
     "num_rel": lambda query: float(query.r),
@@ -122,6 +135,7 @@ SINGLE: Mapping[str, Callable[[TrecQuery], float]] = {
     },
     "infAP": _inferred_precision,
     "ndcg_rel": _ndcg_at_relevant,
+    "Rndcg": _ndcg_at_levels,
 }
 """Name -> the value of a query with something relevant."""
 
@@ -141,7 +155,7 @@ LISTS = {
     "iprec_at_recall": tuple(f"iprec_at_recall_{level}" for level in RECALLS),
     "all_trec": (
         *OFFICIAL,
-        *("num_nonrel_judged_ret", "gm_bpref", "11pt_avg", "infAP", "ndcg", "ndcg_rel"),
+        *("num_nonrel_judged_ret", "gm_bpref", "11pt_avg", "infAP", "ndcg", "ndcg_rel", "Rndcg"),
         *("set_P", "set_recall", "set_map", "set_F"),
         *(f"{name}_{k}" for name in ("recall", "ndcg_cut", "map_cut") for k in CUTOFFS),
         *(f"success_{k}" for k in (1, 5, 10)),

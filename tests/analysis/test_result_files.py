@@ -1,0 +1,149 @@
+"""Paired differences of result files of other tools, against arithmetic written out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_assets.analysis.result_files import compare_files, read_values
+from rag_assets.errors import DataError, UsageError
+
+
+def written(path: Path, content: object) -> Path:
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def inspect_log(*values: object) -> dict[str, Any]:
+    samples = [
+        {
+            "id": number,
+            "epoch": 1,
+            "input": "x",
+            "scores": {"match": {"value": value, "answer": ""}},
+        }
+        for number, value in enumerate(values, 1)
+    ]
+    head = {"task": "ferry", "model": "m"}
+    return {"version": 2, "status": "success", "eval": head, "samples": samples}
+
+
+def lm_samples(*values: float, filter_name: str = "none") -> list[dict[str, Any]]:
+    return [
+        {
+            "doc_id": number,
+            "doc": {"question": "x"},
+            "target": "4",
+            "resps": [["4"]],
+            "filter": filter_name,
+            "metrics": ["exact_match"],
+            "exact_match": value,
+        }
+        for number, value in enumerate(values)
+    ]
+
+
+def test_a_log_of_inspect(tmp_path: Path) -> None:
+    """Letters, numbers, booleans, several values of a scorer, and the mean over epochs."""
+    log = inspect_log("C", "I", "P", "N", 0.25, True)
+    log["samples"].append({"id": 1, "epoch": 2, "scores": {"match": {"value": "I"}}})
+    log["samples"].append({"id": 7, "epoch": 1, "scores": {"rubric": {"value": {"tone": 0.5}}}})
+    assert read_values(written(tmp_path / "log.json", log)) == {
+        "match": {"1": 0.5, "2": 0.0, "3": 0.5, "4": 0.0, "5": 0.25, "6": 1.0},
+        "rubric/tone": {"7": 0.5},
+    }
+
+
+def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
+    """A filter is a part of the name, as in its results."""
+    rows = lm_samples(1.0, 0.0) + lm_samples(1.0, 1.0, filter_name="flexible-extract")
+    assert read_values(written(tmp_path / "samples_gsm8k.jsonl", lines(rows))) == {
+        "exact_match": {"0": 1.0, "1": 0.0},
+        "exact_match,flexible-extract": {"0": 1.0, "1": 1.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "a.json",
+            [{"query_id": "q1", "ndcg@10": 0.5, "note": "x"}, {"query_id": "q2", "ndcg@10": 1}],
+        ),
+        ("a.json", {"q1": {"ndcg@10": 0.5}, "q2": {"ndcg@10": 1}}),
+        ("a.csv", "query_id,ndcg@10,note\nq1,0.5,x\nq2,1,\n"),
+        ("a.jsonl", '{"query_id": "q1", "ndcg@10": 0.5}\n{"query_id": "q2", "ndcg@10": 1}\n'),
+    ],
+)
+def test_rows_of_questions(tmp_path: Path, name: str, content: object) -> None:
+    """As `score --per-query` prints them, and objects as pytrec_eval returns them."""
+    assert read_values(written(tmp_path / name, content)) == {"ndcg@10": {"q1": 0.5, "q2": 1.0}}
+
+
+def test_the_paired_difference(tmp_path: Path) -> None:
+    """Six questions that all change from wrong to right: 2 of 2^6 patterns of signs are as far."""
+    a = written(tmp_path / "a.json", inspect_log(*"IIIIII", "C"))
+    b = written(tmp_path / "b.json", inspect_log(*"CCCCCC", "C", "C"))
+    row, sheet = compare_files(a, b)
+    assert (row["n"], row["won"], row["tied"], row["lost"]) == (7, 6, 1, 0)
+    assert row["mean_a"] == pytest.approx(1 / 7)
+    assert row["difference"] == pytest.approx(6 / 7)
+    assert row["p_randomisation"] == pytest.approx(2 / 2**6)
+    assert sheet.notes[0].startswith(f"{b} is better than {a} on match by 0.8571 [")
+    assert sheet.notes[1:] == [f"1 questions of {b} are not in the other file"]
+    same, _ = compare_files(a, a.with_name("a.json"))
+    assert same["difference"] == 0
+
+
+REFUSED: dict[str, tuple[object, str]] = {
+    "results of lm-evaluation-harness": (
+        {"results": {"gsm8k": {"exact_match,none": 0.5}}, "configs": {}},
+        "holds means, no values of questions; lm-evaluation-harness writes values of questions "
+        "with --log_samples",
+    ),
+    "results of mteb": (
+        {"task_name": "SciFact", "scores": {"test": [{"ndcg_at_10": 0.7}]}},
+        "holds means, no values of questions; run mteb with a prediction folder, and `rag-assets "
+        "score --run predictions.json --per-query --format json`",
+    ),
+    "other rows": (
+        [{"name": "x", "score": 1}],
+        "`[0]`: row with name, score; must be of: an Inspect log as JSON; samples_*.jsonl of "
+        "lm-evaluation-harness; rows, or an object, of questions with numbers (`score --per-query "
+        "--format json`)",
+    ),
+    "scores that are none": (
+        {"samples": [{"id": 1, "scores": {"match": 3}}]},
+        "`[0]`: is no row of an Inspect log as JSON ('int' object has no attribute 'get')",
+    ),
+    "no numbers": ([{"query_id": "q1", "x": None}], "holds no value of a question"),
+    "a row that is none": ([3], "`[0]`: is 3; must be an object"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_holds_no_values_of_questions_is_refused(
+    tmp_path: Path, content: object, message: str
+) -> None:
+    path = written(tmp_path / "a.json", content)
+    with pytest.raises(DataError) as caught:
+        read_values(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_files_with_nothing_in_common(tmp_path: Path) -> None:
+    a = written(tmp_path / "a.json", {"q1": {"ndcg": 1}})
+    b = written(tmp_path / "b.json", {"q1": {"mrr": 1}})
+    c = written(tmp_path / "c.json", {"q2": {"ndcg": 1}})
+    with pytest.raises(UsageError, match="no metric is in both files"):
+        compare_files(a, b)
+    with pytest.raises(UsageError, match="have no question with a value of ndcg in common"):
+        compare_files(a, c)
