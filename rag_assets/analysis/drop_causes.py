@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from rag_assets.analysis.comparability import has_documents, is_same, question_texts
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.evaluation.metric_names import RANKING_MEASURES
+from rag_assets.evaluation.metric_names import RANKING_MEASURES, needs_size
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import row_contents
@@ -213,7 +213,8 @@ def _without_newcomers(
     """
     ids = [counted.query_ids[place] for place in lost]
     now = counted.values(pair.new_cells[name], pair.metric.column)[list(lost)]
-    if not corpus.documents or pair.metric.measure not in {*RANKING_MEASURES} - {"tn"}:
+    measure = pair.metric.measure
+    if not corpus.documents or measure not in RANKING_MEASURES or needs_size(measure):
         return now
     keys = pair.new.run_keys(name)
     run = pair.new.table(keys[max(keys)])

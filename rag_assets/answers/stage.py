@@ -63,13 +63,11 @@ class Answers(Stage):
 
     name = "answers"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)
+    made_for = "answer_cells"
     schema = ANSWERS
     row = "The answer of one answerer to one question, or why there is none."
     group = "answers"
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed"})
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [answers_key(key) for key in experiment.answer_cells]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(type(generator_of(experiment, key)))]
@@ -279,12 +277,10 @@ class AnswerMetricsStage(Stage):
 
     name = "answer_metrics"
     dimensions: ClassVar[tuple[str, ...]] = ("answerer",)
+    made_for = "answer_cells"
     schema = ANSWER_METRICS
     row = "One question of one answerer: every metric of its answer."
     group = "answers"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [answer_metrics_key(key) for key in experiment.answer_cells]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return metric_code(metric_names(experiment))

@@ -68,11 +68,9 @@ class AnswerSummary(_OfAll):
     """The mean of each answer metric, with its interval."""
 
     name = "answer_summary"
+    made_for = "answerers"
     schema = ANSWER_SUMMARY
     row = "One metric of one answerer over a group of questions: its mean and interval."
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ANSWER_SUMMARY_KEY] if experiment.answerers else []
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         counting = counting_of(lambda key: context.artifact(key).table())

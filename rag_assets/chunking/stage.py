@@ -59,6 +59,7 @@ class Chunks(Stage):
 
     name = "chunks"
     dimensions: ClassVar[tuple[str, ...]] = ("chunking",)
+    made_for = "chunkings"
     schema = CHUNKS
     row = "One chunk: the span [start, end) of a document's text that is retrieved as a unit."
     group = "chunks"
@@ -74,9 +75,6 @@ class Chunks(Stage):
             "parent_end",
         ),
     }
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [chunks_key(name) for name in experiment.chunkings]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return experiment.chunkings[key["chunking"]].code_roots()

@@ -65,6 +65,9 @@ class Stage(ABC):
 
     Attributes:
         name: the asset's name.
+        made_for: a property of an experiment: what there is a partition for, or, of a stage without
+            dimensions, what it is used for if it is not empty; a stage may have :meth:`keys` of its
+            own instead.
         dimensions: its partition dimensions: none, ``chunking``, ``query_set``, ``retriever``, or
             ``retriever`` and ``top_k``.
         schema: its table; None for a folder.
@@ -79,6 +82,7 @@ class Stage(ABC):
     """
 
     name: ClassVar[str]
+    made_for: ClassVar[str]
     dimensions: ClassVar[tuple[str, ...]] = ()
     schema: ClassVar[TableSchema | None] = None
     row: ClassVar[str]
@@ -89,9 +93,12 @@ class Stage(ABC):
     batched: ClassVar[bool] = False
     config_of_inputs: ClassVar[frozenset[str]] = frozenset()
 
-    @abstractmethod
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         """Return all partitions; empty when the experiment does not use the stage."""
+        members = getattr(experiment, self.made_for)
+        if self.dimensions:
+            return [ArtifactKey.of(self.name, **{self.dimensions[0]: name}) for name in members]
+        return [ArtifactKey.of(self.name)] if members else []
 
     @abstractmethod
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:

@@ -41,12 +41,10 @@ class Answerability(Stage):
     """
 
     name = "answerability"
+    made_for = "judged_retrievers"
     schema = ANSWERABILITY
     row = "One retriever and split: how well its best score detects the unanswerable queries."
     group = "metrics"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ANSWERABILITY_KEY] if experiment.has_qrels else []
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         types = dict.fromkeys(type(config) for config in experiment.retrievers.values())

@@ -201,8 +201,7 @@ class Attributions(Stage):
         self._rankings = RankingsRead(rankers)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
-        return [attributions_key(experiment, name) for name in names]
+        return [attributions_key(experiment, name) for name in experiment.judged_retrievers]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         retrievers = (key["retriever"], *experiment.inputs(key["retriever"]))

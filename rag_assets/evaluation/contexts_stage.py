@@ -46,14 +46,11 @@ class RetrieverContexts(Stage):
 
     name = "retriever_contexts"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    made_for = "read_retrievers"
     schema = RETRIEVER_CONTEXTS
     row = "One text that this retriever can return, and its tokens."
     group = "chunks"
     projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.measures_texts else ()
-        return [retriever_contexts_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])

@@ -62,6 +62,8 @@ class Measure(Options):
         needs_cutoff: whether it says nothing over a whole ranking.
         shown: parameters that stand in the name also at their defaults: tools differ in them.
         highest: what a query can have at most; the lowest is 0.
+        needs_size: whether it needs the number of units that a retriever could have returned, which
+            a run alone does not tell.
         lower_is_better: whether it counts mistakes. Nothing is placed, tuned or gated by it.
     """
 
@@ -72,6 +74,7 @@ class Measure(Options):
     needs_cutoff: ClassVar[bool] = False
     shown: ClassVar[frozenset[str]] = frozenset()
     highest: ClassVar[float] = 1.0
+    needs_size: ClassVar[bool] = False
     lower_is_better: ClassVar[bool] = False
 
     @classmethod

@@ -66,12 +66,12 @@ class GainMeasure(Measure):
     """DCG over gains; ``gain`` is the SQL of what a grade earns.
 
     Attributes:
-        normalised: whether it is divided by the ideal DCG.
+        sql: its value by the DCG and the ideal one, with ``{name}`` for its name.
         discount: SQL of what the gain of a rank is divided by.
     """
 
     gain: ClassVar[str]
-    normalised: ClassVar[bool] = True
+    sql: ClassVar[str] = "dcg_{name} / ideal_{name}"
     discount: ClassVar[str] = "log2(rank + 1)"
 
 
@@ -125,7 +125,7 @@ class Dcg(GainMeasure):
     source = "Järvelin and Kekäläinen 2002, with the discount that trec_eval has"
     highest = float_info.max
     gain = "grade"
-    normalised = False
+    sql = "dcg_{name}"
 
 
 class DcgExp(GainMeasure):
@@ -136,7 +136,7 @@ class DcgExp(GainMeasure):
     source = "Burges et al. 2005"
     highest = float_info.max
     gain = NdcgExp.gain
-    normalised = False
+    sql = "dcg_{name}"
 
 
 class IdealDcg(GainMeasure):
@@ -147,6 +147,7 @@ class IdealDcg(GainMeasure):
     source = "Järvelin and Kekäläinen 2002, with the discount that trec_eval has"
     highest = float_info.max
     gain = "grade"
+    sql = "ideal_{name}"
 
 
 class CumulativeGain(GainMeasure):
@@ -157,7 +158,7 @@ class CumulativeGain(GainMeasure):
     source = "Järvelin and Kekäläinen 2002"
     highest = float_info.max
     gain = "grade"
-    normalised = False
+    sql = "dcg_{name}"
     discount = "1"
 
 
@@ -255,6 +256,7 @@ class TrueNegatives(LevelMeasure):
     name = "tn"
     formula = "N - units retrieved in the first k - fn, N = units that the retriever can return"
     highest = float_info.max
+    needs_size = True
     sql = "greatest(n_all - coalesce(n_retrieved, 0) - r_{rel} + coalesce(n_found_{rel}, 0), 0)"
 
 

@@ -41,6 +41,11 @@ def needs_cutoff(measure: str) -> bool:
     return measure in MEASURE_TYPES and MEASURE_TYPES[measure].needs_cutoff
 
 
+def needs_size(measure: str) -> bool:
+    """Return whether a measure needs the number of units that a retriever could have returned."""
+    return measure in MEASURE_TYPES and MEASURE_TYPES[measure].needs_size
+
+
 def highest_value(column: str) -> float:
     """Return what a query can have at most of the metric of a column; the lowest is 0."""
     measure = column.partition("(")[0]

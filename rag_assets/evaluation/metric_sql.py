@@ -2,7 +2,7 @@
 
 It reads five tables: ``runs`` (run, query_id, rank, unit_id), ``relevant_units`` (judged,
 query_id, evidence_id, unit_id, grade), ``judged_by`` (run, judged), ``cutoffs`` (run, top_k) and
-``queries`` (query_id); ``tn`` reads ``sizes`` (run, n_all) too. The formulas are those of
+``queries`` (query_id); what needs sizes reads ``sizes`` (run, n_all) too. The formulas are those of
 :mod:`rag_assets.evaluation.measures`. Sums of
 floats are ordered by rank, so that the last bit does not depend on threads.
 """
@@ -159,7 +159,8 @@ def metrics_statement(metrics: Sequence[Metric]) -> str:
         joined.append(f"level_{rel}")
     columns = [f',\n       {_value(metric)} AS "{metric.column}"' for metric in metrics]
     joins = [f"LEFT JOIN {table} USING (run, q, top_k)" for table in joined]
-    joins += ["LEFT JOIN sizes USING (run)"] if "tn" in measures else []
+    is_sized = any(_LEVELS[name].needs_size for name in measures & {*_LEVELS})
+    joins += ["LEFT JOIN sizes USING (run)"] if is_sized else []
     select = _SELECT.format(columns="".join(columns), joins="\n".join(joins))
     return f"WITH {','.join(tables)}{select}"
 
@@ -172,11 +173,8 @@ def _value(metric: Metric) -> str:
 
 
 def _formula(metric: Metric) -> str:
-    if metric.measure == "idcg":
-        return "ideal_idcg"
     if metric.measure in _GAINS:
-        ideal = f" / ideal_{metric.measure}" if _GAINS[metric.measure].normalised else ""
-        return f"dcg_{metric.measure}{ideal}"
+        return _GAINS[metric.measure].sql.format(name=metric.measure)
     if metric.measure == "err":
         # From the last rank to the first: what is gained here, or else further down.
         satisfied = f"(pow(2, x.grade) - 1) / pow(2, {metric.parameter('gmax')})"
@@ -194,7 +192,7 @@ def _earnings(metrics: Sequence[Metric]) -> str:
         if name in measures
     ]
     sums = [f"{value} AS dcg_{name}" for name, value in discounted]
-    ideals = [f"{v} AS ideal_{name}" for name, v in discounted if _GAINS[name].normalised]
+    ideals = [f"{v} AS ideal_{name}" for name, v in discounted if "ideal_" in _GAINS[name].sql]
     if "err" in measures:
         sums.append("list({'rank': rank, 'grade': grade} ORDER BY rank DESC) AS gained")
     return _EARNINGS.format(sums=", ".join(sums), ideals=", ".join(ideals or ["1"]))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.measure import Evidence, JudgedRanking, RankingMeasure
 from rag_assets.evaluation.measures import LARGEST_GMAX, MEASURE_TYPES
-from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric
+from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric, needs_size
 from rag_assets.evaluation.metric_sql import metrics_statement
 from rag_assets.schemas import QUERY_METRICS, column_values
 from rag_assets.store.parquet_files import read_parquet
@@ -91,9 +91,10 @@ def query_metrics(
         numbers = [(names.index(run), top_k) for run, top_k in cells]
         connection.register("cutoffs", _number_pairs("run", "top_k", numbers))
         connection.register("queries", queries.select(["query_id"]))
-        if any(metric.measure == "tn" for metric in in_sql):
+        if sized := [metric.measure for metric in in_sql if needs_size(metric.measure)]:
             for name in set(names) - {*(sizes or {})}:
-                raise UsageError(f"tn: the number of units that {name} could return is not known")
+                problem = f"the number of units that {name} could return is not known"
+                raise UsageError(f"{sized[0]}: {problem}")
             of_runs = [(names.index(name), n) for name, n in (sizes or {}).items()]
             connection.register("sizes", _number_pairs("run", "n_all", of_runs))
         _check_runs(connection, names)

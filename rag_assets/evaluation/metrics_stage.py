@@ -51,10 +51,8 @@ class Metrics(Stage):
     packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        retrievers = experiment.retrievers if experiment.has_qrels else ()
-        return [
-            metrics_key(retriever, top_k) for retriever in retrievers for top_k in experiment.top_k
-        ]
+        names = experiment.judged_retrievers
+        return [metrics_key(name, top_k) for name in names for top_k in experiment.top_k]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         measures = {metric.measure for metric in _asked_metrics(experiment, [key])}
@@ -164,13 +162,10 @@ class MetricsSummary(Stage):
 
     name = "metrics_summary"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    made_for = "judged_retrievers"
     schema = METRICS_SUMMARY
     row = "One split and top_k of one retriever: the mean of every metric, and what it is over."
     group = "metrics"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
-        return [summary_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = cells_read(experiment, key["retriever"])
@@ -196,12 +191,10 @@ class Leaderboard(Stage):
     """All retrievers at every top_k, ranked by the primary metric."""
 
     name = "leaderboard"
+    made_for = "judged_retrievers"
     schema = LEADERBOARD
     row = "One retriever at one top_k on one split, ranked by the primary metric."
     group = "metrics"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [LEADERBOARD_KEY] if experiment.has_qrels else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [

@@ -38,12 +38,10 @@ class OnlineLog(Stage):
     """Searches, clicks and votes of users; no other stage uses them as labels."""
 
     name = "online_log"
+    made_for = "online"
     schema = ONLINE_LOG
     row = "One search of a user with its clicks, or one vote on a passage or an answer."
     group = "online"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [] if experiment.online is None else [ArtifactKey.of(self.name)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []

@@ -51,6 +51,7 @@ class QueryFacts(Stage):
     """
 
     name = "query_facts"
+    made_for = "read_retrievers"
     schema = QUERY_FACTS
     row = "One query: its answers, weight, split and cluster."
     group = "data"
@@ -60,9 +61,6 @@ class QueryFacts(Stage):
         "means": ("query_id", "weight", "split"),
         "answerable": ("query_id", "weight", "split", "unanswerable"),
     }
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [QUERY_FACTS_KEY] if experiment.measures_texts else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         queries = [Input("queries", QUERIES_KEY, "facts")]

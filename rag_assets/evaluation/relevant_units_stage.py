@@ -89,15 +89,12 @@ class RelevantUnits(Stage):
 
     name = "relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    made_for = "judged_retrievers"
     schema = RELEVANT_UNITS
     row = "One unit of this retriever, and the evidence of a query that it satisfies."
     group = "chunks"
     kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     packages: ClassVar[tuple[str, ...]] = ("duckdb",)
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
-        return [relevant_units_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         tables = chunk_keys(experiment, key["retriever"])
@@ -134,12 +131,10 @@ class DevRelevantUnits(Stage):
 
     name = "dev_relevant_units"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    made_for = "tuned_fusions"
     schema = RELEVANT_UNITS
     row = "One unit of this retriever, and the evidence of a dev query that it satisfies."
     group = "chunks"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [dev_relevant_units_key(name) for name in experiment.tuned_fusions]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.evaluation.metric_names import needs_cutoff, parse_metric
+from rag_assets.evaluation.metric_names import needs_cutoff, needs_size, parse_metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.units import Span, text_of
 from rag_assets.schemas import RUNS, column_values
@@ -193,7 +193,7 @@ def budget_metrics(
         q: max(cut.queries.get(q, KeptUnits()).n_kept, 1) for q in queries["query_id"].to_pylist()
     }
     cells = [("run", k) for k in {*cutoffs.values(), WHOLE_RANKING}]
-    metrics = [metric for name in measures if (metric := parse_metric(name)).measure != "tn"]
+    metrics = [m for name in measures if not needs_size((m := parse_metric(name)).measure)]
     labels, judged_by = {"run": relevant_units}, {"run": "run"}
     tables = query_metrics({"run": cut.run}, labels, judged_by, queries, cells, metrics)
     whole = tables["run", WHOLE_RANKING]

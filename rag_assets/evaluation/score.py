@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, isfinite, nan
-from typing import Any
+from math import fsum, isfinite
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,8 @@ from rag_assets.evaluation.trec_measures import (
 )
 from rag_assets.plain_text import one_line
 from rag_assets.schemas import RELEVANT_UNITS, column_values
+
+Number = TypeVar("Number", int, float)
 
 Row = dict[str, object]
 
@@ -313,22 +315,23 @@ def _id(place: str, value: object) -> str:
     return value
 
 
-def _score(query: str, item: str, value: Any) -> float:  # noqa: ANN401
+def _number(value: Any, kind: type[Number]) -> Number | None:  # noqa: ANN401
     try:
-        number = nan if isinstance(value, str | bool) else float(value)
+        return None if isinstance(value, str | bool) else kind(value)
     except (TypeError, ValueError, OverflowError):
-        number = nan
-    if not isfinite(number):
+        return None
+
+
+def _score(query: str, item: str, value: Any) -> float:  # noqa: ANN401
+    number = _number(value, float)
+    if number is None or not isfinite(number):
         problem = f"run['{query}']['{item}'] is {value!r:.40}; a score is a finite number"
         raise UsageError(problem)
     return number
 
 
 def _grade(query: str, item: str, value: Any) -> int:  # noqa: ANN401
-    try:
-        grade = None if isinstance(value, str | bool) else int(value)
-    except (TypeError, ValueError, OverflowError):
-        grade = None
+    grade = _number(value, int)
     if grade is None or grade != value or abs(grade) >= 2**31:
         raise UsageError(f"qrels['{query}']['{item}'] is {value!r:.40}; a grade is a whole number")
     return grade

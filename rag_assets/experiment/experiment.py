@@ -25,7 +25,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
-from rag_assets.judges.base import RELEVANCE, Kind
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
 from rag_assets.labels.logs import (
     QuestionMark,
     design_file,
@@ -255,18 +255,43 @@ class Experiment:
         return files
 
     @property
+    def judged_retrievers(self) -> tuple[str, ...]:
+        """The retrievers that metrics are computed of: all, or none without labels."""
+        return tuple(self.retrievers) if self.has_qrels else ()
+
+    @property
     def measures_texts(self) -> bool:
         """Whether anything reads what a retriever returns: metrics, answerers, or judges."""
         return self.has_qrels or bool(self.answerers) or self.judged_depth > 0
+
+    @property
+    def read_retrievers(self) -> tuple[str, ...]:
+        """The retrievers whose texts anything reads: all or none."""
+        return tuple(self.retrievers) if self.measures_texts else ()
 
     def judges_of(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of the judges of a kind, in the order of the YAML."""
         return tuple(name for name, judge in self.judges.items() if kind in (judge.judges or ()))
 
     @property
+    def relevance_judges(self) -> tuple[str, ...]:
+        """The judges of passages."""
+        return self.judges_of(RELEVANCE)
+
+    @property
+    def correctness_judges(self) -> tuple[str, ...]:
+        """The judges of answers."""
+        return self.judges_of(CORRECTNESS)
+
+    @property
+    def calibrated_judges(self) -> tuple[str, ...]:
+        """Those whose verdicts are calibrated with people's labels of answers."""
+        return self.correctness_judges if self.has_answer_labels else ()
+
+    @property
     def judged_depth(self) -> int:
         """How many passages of each run any judge judges; 0: none does."""
-        return max((self.judges[name].depth for name in self.judges_of(RELEVANCE)), default=0)
+        return max((self.judges[name].depth for name in self.relevance_judges), default=0)
 
     @property
     def judged_cutoffs(self) -> tuple[int, ...]:

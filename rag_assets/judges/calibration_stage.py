@@ -24,7 +24,7 @@ from rag_assets.evaluation.query_facts import TEST
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, read_answer_labels
-from rag_assets.judges.base import CORRECTNESS, RELEVANCE, CorrectnessItem
+from rag_assets.judges.base import CorrectnessItem
 from rag_assets.judges.calibration import (
     CONTEXT_PRECISION,
     JUDGED_CORRECT,
@@ -69,13 +69,10 @@ class AnswerLabels(Stage):
     """Labels of answers, from people."""
 
     name = "answer_labels"
+    made_for = "calibrated_judges"
     schema = ANSWER_LABELS
     row = "One person's label for one answer to one question."
     group = "judges"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        used = experiment.has_answer_labels and bool(experiment.judges_of(CORRECTNESS))
-        return [ANSWER_LABELS_KEY] if used else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return []
@@ -96,13 +93,10 @@ class _Calibrated(Stage):
     """One partition a judge of answers: what it says of all answerers."""
 
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
+    made_for = "calibrated_judges"
     group: ClassVar[str] = "judges"
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
     schema: ClassVar[TableSchema]
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        judges = experiment.judges_of(CORRECTNESS) if experiment.has_answer_labels else ()
-        return [ArtifactKey.of(self.name, judge=name) for name in judges]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = enumerate(experiment.answer_cells)
@@ -179,13 +173,11 @@ class CalibratedRankings(Stage):
 
     name = "calibrated_rankings"
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
+    made_for = "relevance_judges"
     schema = CALIBRATED_MEANS
     row = "One metric of a retriever by a judge's verdicts: as it is, calibrated, its interval."
     group = "judges"
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name, judge=name) for name in experiment.judges_of(RELEVANCE)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = enumerate(experiment.retrievers)
@@ -337,7 +329,7 @@ def asked_passages(context: StageContext, questions: Sequence[str]) -> list[Pool
         MissingArtifact: a retriever is not up to date.
     """
     experiment = context.experiment
-    judges = experiment.judges_of(RELEVANCE)
+    judges = experiment.relevance_judges
     if not judges:
         raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
     k = max(cutoff_of(experiment, name) for name in judges)

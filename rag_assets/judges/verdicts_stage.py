@@ -69,9 +69,6 @@ class _VerdictsStage(Stage):
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     group = "judges"
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name, judge=judge) for judge in experiment.judges_of(self.kind)]
-
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(type(experiment.judges[key["judge"]]))]
 
@@ -135,6 +132,7 @@ class RelevanceVerdicts(_VerdictsStage):
     """
 
     name = "relevance_verdicts"
+    made_for = "relevance_judges"
     kind, grade = RELEVANCE, "grade"
     schema = RELEVANCE_VERDICTS
     row = "One text that a retriever passes on for one query, and how relevant it is to this judge."
@@ -161,6 +159,7 @@ class AnswerVerdicts(_VerdictsStage):
     """The answers that a judge considers right or wrong."""
 
     name = "answer_verdicts"
+    made_for = "correctness_judges"
     kind, grade = CORRECTNESS, "correct"
     schema = ANSWER_VERDICTS
     row = "One answer to one question, and whether this judge considers it right."

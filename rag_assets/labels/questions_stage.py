@@ -37,7 +37,6 @@ from rag_assets.llm.completions import Completions, Estimate
 from rag_assets.query_sets.model_output import Unusable, parsed_list, usable_text
 from rag_assets.retrieval.lexical.analyzers.words import split_cjk, words
 from rag_assets.schemas import column_values
-from rag_assets.sources.stage import QUESTIONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import permanent_hash
 
@@ -266,12 +265,10 @@ class GeneratedQuestionsStage(Stage):
     """
 
     name = "generated_questions"
+    made_for = "questions"
     schema = QUESTIONS
     row = "One question that a language model wrote from a chunk, with the chunk's place."
     group = "data"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [QUESTIONS_KEY] if experiment.questions is not None else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("chunks", chunks_key(str(_options(experiment).chunking)))]

@@ -36,10 +36,9 @@ QUESTIONS_KEY = ArtifactKey.of("generated_questions")
 class _SourceStage(Stage):
     """Read from files; the fingerprint holds the digest of their names and contents."""
 
-    group: ClassVar[str] = "data"
+    made_for = "dataset"
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name)]
+    group: ClassVar[str] = "data"
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(type(experiment.dataset)), *reader_code(self.read_by_type(experiment))]
@@ -166,11 +165,9 @@ class Qrels(_LabelStage):
     """The labels: which document, or which span of it, answers which query."""
 
     name = "qrels"
+    made_for = "judged_retrievers"
     schema = QRELS
     row = "One judgment: a document, or a span of it, that is evidence for a query, with a grade."
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return super().keys(experiment) if experiment.has_qrels else []
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [

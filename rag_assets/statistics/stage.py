@@ -25,14 +25,11 @@ class Intervals(Stage):
 
     name = "intervals"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    made_for = "judged_retrievers"
     schema = INTERVALS
     row = "One mean of one retriever, with its interval."
     group = "statistics"
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.retrievers if experiment.has_qrels else ()
-        return [intervals_key(name) for name in names]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [*cells_read(experiment, key["retriever"]), COUNTING_INPUT]

@@ -58,10 +58,9 @@ Artifacts = Callable[[ArtifactKey], Artifact]
 class _Sampled(Stage):
     """One partition, of all retrievers together."""
 
-    group: ClassVar[str] = "labels"
+    made_for = "label_sample_files"
 
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name)] if experiment.label_sample_files else []
+    group: ClassVar[str] = "labels"
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("questions", QUERIES_KEY, "ids"), Input("passages", SAMPLED_PASSAGES_KEY)]
