@@ -50,7 +50,9 @@ def test_a_workflow_has_the_form_that_the_forge_asks_for(file: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
         assert set(job) <= JOB_KEYS
-        assert job["runs-on"] == "ubuntu-latest"
+        systems = job.get("strategy", {}).get("matrix", {}).get("system", ["ubuntu-latest"])
+        assert job["runs-on"] in ("ubuntu-latest", "${{ matrix.system }}")
+        assert {*systems} <= {"ubuntu-latest", "macos-latest"}
         assert job["timeout-minutes"] <= 120
         needs = job.get("needs", [])
         assert set([needs] if isinstance(needs, str) else needs) <= set(workflow["jobs"])

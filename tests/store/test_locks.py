@@ -151,6 +151,19 @@ def test_it_is_renewed_and_whoever_overslept_is_told(
             check_lease(local(tmp_path))
 
 
+def test_without_proc_a_machine_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS; where there is one, two containers of a machine are two machines."""
+    with_proc = locks._machine.__wrapped__()
+
+    def missing(path: Path, *_: object, **__: object) -> str:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    name = locks._machine.__wrapped__()
+    assert len(name) == len(with_proc) == 16
+    assert name == locks._machine.__wrapped__()
+
+
 def test_clocks_of_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(tmp_path, "evaluates")
     monkeypatch.setattr(time, "time", lambda: 1e10)
