@@ -89,9 +89,7 @@ def evaluate(
             cannot be written.
     """
     if others:
-        key, value = next(iter(others.items()))
-        how = f"`settings={{{key!r}: {value!r:.60}}}`" if path is None else "its experiment.yaml"
-        raise UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
+        raise _no_argument(*next(iter(others.items())), path)
     if isinstance(top_k, int):
         raise _unexpected("top_k", top_k, f"a list, such as [{top_k}]")
     if path is not None:
@@ -116,6 +114,13 @@ def evaluate(
         return evaluate_records(records, retrievers, chosen, store)
     except (DataError, UsageError) as error:
         raise error.with_traceback(None) from None  # the mistake is in what was given
+
+
+def _no_argument(key: str, value: object, path: object) -> UsageError:
+    how = f"`settings={{{key!r}: {value!r:.60}}}`" if path is None else "its experiment.yaml"
+    if isinstance(value, list) and any(map(callable, value)):
+        how += ", a metric that is a function into `result.scores([...])`"
+    return UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
 
 
 def _unexpected(name: str, given: object, expected: str) -> UsageError:

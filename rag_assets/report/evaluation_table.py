@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.analysis.answers import answer_rows
 from rag_assets.analysis.attribution import waterfall_rows, waterfall_sheet
@@ -24,6 +26,8 @@ from rag_assets.analysis.winner import winner_of
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import metric_columns
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
+from rag_assets.evaluation.score import Named, score
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
 from rag_assets.report.page.page import sheets_below
 from rag_assets.sheets.formats import interval_name
@@ -109,6 +113,32 @@ class EvaluationTable(EvaluationResult, Tabular):
         """Return a metric by query tag or by a field, see :func:`.slices.slices_of`."""
         result = EvaluationResult(self.root, self.evaluation, split)
         return slices_of(result, named_source(metric, self.primary), None, by)
+
+    def scores(self, metrics: Sequence[Named]) -> pa.Table:
+        """Return means of any metrics of :func:`rag_assets.score`, a row a retriever and cut-off.
+
+        They are over the answerable queries of the split on which the retriever did not fail, each
+        of which counts once; nothing is searched again.
+
+        Args:
+            metrics: names, those of trec_eval too, and functions of (grades of the ranked units,
+                None: not judged; number of relevant ones).
+
+        Raises:
+            NotEvaluated: there are no labels.
+            UsageError: a metric is unknown, or a function fails.
+        """
+        self.check_labels()
+        rows = []
+        for retriever in self.run_retrievers:
+            labels = self.table(relevant_units_key(retriever))
+            counted = [q for q, weight in self.attributed_weights(retriever).items() if weight]
+            judgments = labels.filter(pc.is_in(labels["query_id"], pa.array(counted, pa.string())))
+            for top_k, key in self.run_keys(retriever).items():
+                scored = score(self.table(key), judgments, metrics)
+                row = {"retriever": retriever, "top_k": top_k, "n_queries": scored.n_queries}
+                rows.append(row | scored.means)
+        return pa.Table.from_pylist(rows)
 
     def plot(
         self, metric: str | None = None, *, over: str | None = None, dark: bool = False

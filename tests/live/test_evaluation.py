@@ -238,6 +238,12 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         UsageError,
         "evaluate has no argument 'metrics'; a setting goes into `settings={'metrics': ['mrr']}`",
     ),
+    "a function as a metric": (
+        {"metrics": [len]},
+        UsageError,
+        "evaluate has no argument 'metrics'; a setting goes into `settings={'metrics': [<built-in "
+        "function len>]}`, a metric that is a function into `result.scores([...])`",
+    ),
     "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
     "retrievers twice": (
         {"settings": {"retrievers": {}}},
@@ -362,3 +368,29 @@ def test_what_is_known_of_an_object_and_what_is_stored() -> None:
     assert not {"target", "called_source"} & own.model_dump(mode="json").keys()
     assert own.describe_for_plan() == ["runs mine:retrieve of this process"]
     assert not own.runs_code
+
+
+def test_metrics_that_are_functions() -> None:
+    """Of the retriever's own run at each cut-off: at 3, relevant units stand at ranks 2 and 3."""
+
+    def first_rank(grades: list[int | None], r: int) -> float:
+        assert r == 1
+        return float(next((rank for rank, grade in enumerate(grades, 1) if grade), 0))
+
+    result = rag_assets.evaluate(
+        documents={"a": "a dog needs a ticket", "b": "storms close the harbour", "c": "bikes"},
+        queries={"q1": "dog ticket", "q2": "storms harbour", "q3": "nothing"},
+        judgments={"q1": ["a"], "q2": {"b": 2, "c": 0}},
+        retrievers={"bm25": {"type": "bm25"}, "mine": lambda query, k: ["c", "a", "b"][:k]},
+        top_k=[1, 3],
+    )
+    rows = result.scores([first_rank, "set_P", "mrr"]).to_pylist()
+    assert [(row["retriever"], row["top_k"], row["n_queries"]) for row in rows] == [
+        *(("bm25", 1, 2), ("bm25", 3, 2), ("mine", 1, 2), ("mine", 3, 2))
+    ]
+    assert [row["first_rank"] for row in rows] == [1.0, 1.0, 0.0, 2.5]
+    assert rows[3]["set_P"] == pytest.approx(1 / 3)
+    means = {(row["retriever"], row["top_k"]): row["mrr"] for row in result.leaderboard.to_pylist()}
+    assert [row["mrr"] for row in rows] == [means[row["retriever"], row["top_k"]] for row in rows]
+    with pytest.raises(UsageError, match="metric '<lambda>' failed: ZeroDivisionError"):
+        result.scores([lambda grades, r: 1 / 0])
