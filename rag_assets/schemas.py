@@ -360,6 +360,20 @@ ANSWER_VERDICTS = TableSchema(
     **_VERDICT,
 )
 
+CLAIM_VERDICTS = TableSchema(
+    "claim_verdicts",
+    "a judge's verdict on one claim of an answer, without a right answer",
+    ("query_id", "kind", "answer", "context", "claim"),
+    query_id=Column(TEXT, "the question"),
+    kind=Column(TEXT, "groundedness in the contexts, or answer_relevance to the question"),
+    answer=Column(TEXT, "the answer"),
+    context=Column(TEXT, "hash of the texts that it was written from; empty: none, or no matter"),
+    claim=Column(INT, "number of the sentence in the answer, from 1"),
+    text=Column(TEXT, "the sentence"),
+    grade=Column(pa.int8(), "0 to 2, or 0 and 1; null: missing, which is not 0", True),
+    **_VERDICT,
+)
+
 QUERY_METRICS = OpenTableSchema(
     "query_metrics",
     "one query of one retriever at one top_k; a float64 column for each metric",

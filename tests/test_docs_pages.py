@@ -75,6 +75,7 @@ COMMANDS = {
     "drift.md": "anchor evaluate validate",
     "first_evaluation.md": "ask attribution compare evaluate init leaderboard plan status validate",
     "history.md": "anchor diff evaluate gate history",
+    "how_to/answers_without_gold.md": "evaluate judge",
     "how_to/from_autorag.md": "evaluate export-run score validate",
     "how_to/from_llamaindex.md": "evaluate score validate",
     "how_to/from_ragas.md": "evaluate export-run judge leaderboard score",

@@ -12,8 +12,9 @@ from rag_assets.analysis.evaluation_pairs import pair_sentence
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.answer_labels import labelled_questions
+from rag_assets.judges.base import OF_CLAIMS
 from rag_assets.judges.calibration import (
-    CONTEXT_PRECISION,
+    ALONE,
     JUDGED_CORRECT,
     N_UNITS,
     Sample,
@@ -22,13 +23,14 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.sheets.sheet import MEAN, TEXT, Column, Sheet, interval_of
 
-ASSETS = ("calibrated_means", "calibrated_rankings")
-"""What calibrates means: of answerers, and of retrievers."""
+ASSETS = ("calibrated_means", "calibrated_rankings", "calibrated_claims")
+"""What calibrates means: of answerers, of retrievers, and of answerers without right answers."""
 
 
 def how(result: EvaluationResult) -> str:
     """Return how people give the labels that calibrate the judges of an evaluation."""
-    kind = "" if result.evaluation.entries_of("answer_verdicts") else " --passages"
+    kind = " --passages" if result.evaluation.entries_of("relevance_verdicts") else " --claims"
+    kind = "" if result.evaluation.entries_of("answer_verdicts") else kind
     return f"`rag-assets judge sheet PATH{kind}` draws the questions that people should label"
 
 
@@ -53,9 +55,9 @@ def stored_rows(result: EvaluationResult, asset: str) -> list[Row]:
 
 
 def calibrated_row(row: Row) -> Row:
-    """Return a stored row; where nothing calibrates it, context precision alone has the judge's."""
-    is_alone = row["calibrated"] is None and not row["metric"].startswith(CONTEXT_PRECISION)
-    judge = None if is_alone else row["judge"]
+    """Return a stored row; where nothing calibrates it, those of ``ALONE`` have the judge's."""
+    is_hidden = row["calibrated"] is None and row["metric"].partition("@")[0] not in ALONE
+    judge = None if is_hidden else row["judge"]
     values = {name: value for name, value in row.items() if name != N_UNITS}
     return {**values, "judge": judge}
 
@@ -74,7 +76,7 @@ def judged_sheets(result: EvaluationResult) -> list[Sheet]:
 
 def _who(result: EvaluationResult, judge: str, metric: str) -> str:
     """Return the judge, and its model where what it says may stand alone."""
-    if not metric.startswith(CONTEXT_PRECISION):
+    if metric.partition("@")[0] not in ALONE:
         return judge
     options, llms = result.configured("judges")[judge], result.configured("llms")
     llm = llms.get(options.get("llm") or "") or result.configured("llm")
@@ -86,7 +88,7 @@ def headline_sheets(result: EvaluationResult) -> list[Sheet]:
 
     The report and programs have the other metrics.
     """
-    decisive = (JUDGED_CORRECT, result.primary.column, CONTEXT_PRECISION)
+    decisive = (JUDGED_CORRECT, result.primary.column, *ALONE)
     sheets = [
         sheet
         for sheet in judged_sheets(result)
@@ -108,8 +110,9 @@ def unlabelled_texts(result: EvaluationResult) -> list[str]:
 
 def judge_names(result: EvaluationResult) -> list[str]:
     """Return the judges of an evaluation, of answers and of passages, each once."""
-    passages = result.evaluation.entries_of("relevance_verdicts")
-    return list(dict.fromkeys([*result.judges, *(entry.partition["judge"] for entry in passages)]))
+    assets = ("relevance_verdicts", "claim_verdicts")
+    entries = [entry for asset in assets for entry in result.evaluation.entries_of(asset)]
+    return list(dict.fromkeys([*result.judges, *(entry.partition["judge"] for entry in entries)]))
 
 
 def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -122,7 +125,7 @@ def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def _sheet(title: str, rows: Sequence[Row]) -> Sheet:
     """Return the sheet of one metric by one judge."""
-    noun = "answerer" if rows[0]["metric"] == JUDGED_CORRECT else "retriever"
+    noun = "answerer" if rows[0]["metric"] in (JUDGED_CORRECT, *OF_CLAIMS) else "retriever"
     columns = (
         Column("name", noun, TEXT),
         *calibrated_columns(rows, MEAN),

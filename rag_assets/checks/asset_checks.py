@@ -218,6 +218,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     ),
     "relevance_verdicts": _OF_VERDICTS,
     "answer_verdicts": _OF_VERDICTS,
+    "claim_verdicts": _OF_VERDICTS[:2],
 }
 
 

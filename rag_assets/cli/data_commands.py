@@ -124,7 +124,8 @@ JUDGE = group(
         The sheet (CSV) leaves out answers that have a label, and does not show which answerer wrote
         an answer. People fill in `correct`: yes, no, or ? if they cannot tell. You can draw more
         questions later. With --passages, the sheet asks for a `grade`, 0 to 3, for every passage of
-        a drawn question.
+        a drawn question. With --claims, it asks for that of every claim, as judges of groundedness
+        and answer_relevance give it; filled in, it is the file claim_labels.csv beside PATH.
 
         Example: rag-assets judge sheet data/handbook --passages --out sheet.csv
         """,
@@ -137,6 +138,7 @@ JUDGE = group(
             help="Draw this many questions, including those of earlier sheets.",
         ),
         flag("--passages", "Ask about the passages that retrievers found instead of answers."),
+        flag("--claims", "Ask about each claim of the answers, without right answers."),
         option("--split", help="Draw from this split  [default: test, if there is one]"),
         option("--out", type=FILE, help="The sheet to write  [default: to stdout]"),
     ),

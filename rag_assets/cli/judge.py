@@ -17,15 +17,18 @@ from rag_assets.cli.terminal import output, print_data, print_line, print_messag
 from rag_assets.errors import RagAssetsError, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.answer_labels import (
+    claim_sheet,
     drawn_questions,
     labelled_questions,
     read_answer_labels,
+    read_claim_labels,
     read_sheet,
     sheet_rows,
     sheet_text,
 )
 from rag_assets.judges.calibration_stage import (
     asked_answers,
+    asked_claims,
     asked_passages,
     chosen_clusters,
     clusters_by_split,
@@ -60,6 +63,7 @@ def write_sheet(
     store: Path | None,
     questions: int,
     passages: bool,
+    claims: bool,
     split: str | None,
     out: Path | None,
 ) -> None:
@@ -67,13 +71,17 @@ def write_sheet(
     pipeline = _opened(path, store)
     if not passages and not pipeline.experiment.answerers:
         raise UsageError(f"{path} has no `answers` to label; --passages labels passages")
-    drawn = drawn_questions(chosen_clusters(pipeline, split, passages=passages), questions)
-    if passages:
+    clusters = chosen_clusters(pipeline, split, passages=passages or claims)
+    drawn = drawn_questions(clusters, questions)
+    if claims:
+        labels = read_claim_labels(pipeline.experiment.claim_labels)
+        text, n_rows = claim_sheet(asked_claims(pipeline, drawn), labels)
+    elif passages:
         text, n_rows = _passage_sheet(pipeline, drawn)
     else:
         rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
         text, n_rows = sheet_text(rows), len(rows)
-    what = "passages" if passages else "answers"
+    what = "claims" if claims else "passages" if passages else "answers"
     print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{hand_out(text, out)}")
 
 

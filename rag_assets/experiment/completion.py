@@ -32,7 +32,7 @@ from rag_assets.experiment.config import (
 from rag_assets.experiment.retriever_rules import check_retrievers
 from rag_assets.input_files import missing_file
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
-from rag_assets.judges.registry import LlmJudge
+from rag_assets.judges.registry import PLACES, LlmJudge
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.options import FileOptions, KeyProblem
 from rag_assets.query_sets.query_set import PromptedQuerySet
@@ -314,8 +314,8 @@ class Blocks:
         judge = self.with_files(options, *location)
         kinds: tuple[Kind, ...] = (RELEVANCE, *((CORRECTNESS,) if self.config.answers else ()))
         for number, kind in enumerate(judge.judges or ()):
-            if kind not in kinds:
-                problem = "correctness needs answers, but the experiment has none; add the key"
+            if kind != RELEVANCE and not self.config.answers:
+                problem = f"{kind} needs answers, but the experiment has none; add the key"
                 raise KeyProblem((*location, "judges", number), f"{problem} `answers`")
         kinds = judge.judges or kinds
         if "depth" in judge.model_fields_set:
@@ -329,7 +329,7 @@ class Blocks:
                 raise KeyProblem((*location, "depth"), problem)
         if isinstance(judge, LlmJudge):
             self._check_model(judge.llm, *location)
-            for kind in (RELEVANCE, CORRECTNESS):
+            for kind in PLACES:
                 option = f"{kind}_prompt"
                 if option in judge.model_fields_set and kind not in kinds:
                     raise KeyProblem((*location, option), f"this judge does not judge {kind}")

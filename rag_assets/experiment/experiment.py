@@ -25,7 +25,7 @@ from rag_assets.experiment.config import (
 )
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.experiment.retriever_rules import reads_reranked, tune_of
-from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
+from rag_assets.judges.base import CORRECTNESS, OF_CLAIMS, RELEVANCE, Kind
 from rag_assets.labels.logs import (
     QuestionMark,
     design_file,
@@ -49,7 +49,7 @@ from rag_assets.retrieval.fusion.base import FusedRetriever, Tune
 from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read, drawn
-from rag_assets.sources.formats import unread_files
+from rag_assets.sources.formats import CLAIM_LABELS, unread_files
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever, AnsweredRetriever)
 
@@ -212,6 +212,12 @@ class Experiment:
         return self.answer_labels is not None and self.answer_labels.is_file()
 
     @property
+    def claim_labels(self) -> Path | None:
+        """The file of people's labels of claims, beside those of answers; None: there is none."""
+        file = self.answer_labels and self.answer_labels.with_name(CLAIM_LABELS)
+        return file if file is not None and file.is_file() else None
+
+    @property
     def passage_label_files(self) -> dict[str, Path]:
         """Key of the YAML -> the file, of those that hold what people say of passages."""
         files = {"passage_labels": self.passage_labels, "judgments_log": self.judgments_log}
@@ -247,6 +253,8 @@ class Experiment:
             files["answer_labels"] = self.answer_labels
         if self.nuggets is not None:
             files["nuggets"] = self.nuggets
+        if self.claim_labels is not None:
+            files["claim_labels"] = self.claim_labels
         files |= self.passage_label_files
         if "design" in self.label_sample_files:
             files["judgments_log design"] = self.label_sample_files["design"]
@@ -269,9 +277,10 @@ class Experiment:
         """The retrievers whose texts anything reads: all or none."""
         return tuple(self.retrievers) if self.measures_texts else ()
 
-    def judges_of(self, kind: Kind) -> tuple[str, ...]:
-        """Return the names of the judges of a kind, in the order of the YAML."""
-        return tuple(name for name, judge in self.judges.items() if kind in (judge.judges or ()))
+    def judges_of(self, *kinds: Kind) -> tuple[str, ...]:
+        """Return the names of the judges of any of some kinds, in the order of the YAML."""
+        judges = self.judges.items()
+        return tuple(name for name, judge in judges if {*kinds} & {*(judge.judges or ())})
 
     @property
     def relevance_judges(self) -> tuple[str, ...]:
@@ -282,6 +291,11 @@ class Experiment:
     def correctness_judges(self) -> tuple[str, ...]:
         """The judges of answers."""
         return self.judges_of(CORRECTNESS)
+
+    @property
+    def claim_judges(self) -> tuple[str, ...]:
+        """The judges of answers without right ones, claim by claim."""
+        return self.judges_of(*OF_CLAIMS)
 
     @property
     def calibrated_judges(self) -> tuple[str, ...]:

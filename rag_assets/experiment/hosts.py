@@ -13,7 +13,7 @@ import pyarrow as pa
 from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.base import CORRECTNESS, RELEVANCE
+from rag_assets.judges.base import VERDICTS
 from rag_assets.judges.registry import LlmJudge, model_name
 from rag_assets.labels.questions import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
@@ -153,7 +153,7 @@ def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -
     model = _model_of(experiment, judge.llm) if isinstance(judge, LlmJudge) else None
     works: list[Work] = []
     retrievers = list(experiment.retrievers)
-    if key.asset == "answer_verdicts":
+    if key.asset != "relevance_verdicts":
         works += _answering(experiment)
         answerers = experiment.answerers.values()
         retrievers = [block.retriever for block in answerers if block.retriever is not None]
@@ -188,8 +188,8 @@ def circle_warnings(experiment: Experiment) -> list[str]:
     """
     keys = [
         ArtifactKey.of(asset, judge=judge)
-        for asset, kind in (("relevance_verdicts", RELEVANCE), ("answer_verdicts", CORRECTNESS))
-        for judge in experiment.judges_of(kind)
+        for asset, kinds in VERDICTS.items()
+        for judge in experiment.judges_of(*kinds)
     ]
     lines = [line for key in keys for line in circular_uses(experiment, key, QUERIES.empty())]
     return [*question_circles(experiment), *dict.fromkeys(lines)]

@@ -1,4 +1,4 @@
-"""What people say of answers: which questions are drawn, the blind sheet, and the file of labels.
+"""What people say of answers: which questions are drawn, the blind sheets, and the file of labels.
 
 Whole questions are drawn, in the order of permanent random numbers: the SHA-256 of their cluster's
 name. So any number of them is a simple random sample, a larger one holds the smaller one, and new
@@ -8,6 +8,9 @@ answer is asked about, in an order that does not tell who wrote it.
 ``answer_labels.jsonl``, one object a line: ``query_id``, ``answer`` (as it was written),
 ``correct`` (true, false, or null: it cannot be told), ``probability`` with which the question was
 drawn, ``by`` and ``at``. Of several lines on one answer the last one counts.
+
+The sheet of claims, filled in, is itself the file of their labels, ``claim_labels.csv``; a larger
+one begins with the rows that it has.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import pyarrow as pa
 from msgspec import Meta
 
-from rag_assets.judges.base import CorrectnessItem
+from rag_assets.judges.base import HIGHEST, OF_CLAIMS, ClaimItem, CorrectnessItem
 from rag_assets.labels.logs import LogLine, Name, read_log
 from rag_assets.labels.sheets import Cells, CsvSheet, cut_note
 from rag_assets.plain_text import fitting, is_shown_as
@@ -30,6 +33,10 @@ from rag_assets.sources.fields import Chance, Place, Text, shown
 from rag_assets.store.canonical import permanent_hash
 
 SHEET = CsvSheet(("id", "question", "right_answers", "answer", "correct"), ("correct",))
+
+CLAIMS = CsvSheet(
+    ("id", "query_id", "kind", "question", "contexts", "claim", "grade"), answer=("grade",)
+)
 
 _CORRECT = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False, "?": None}
 _ID_DIGITS = 16
@@ -125,6 +132,54 @@ def read_sheet(file: Path, items: Iterable[CorrectnessItem]) -> tuple[list[Answe
 
     rows, n_open = SHEET.filled(file, read, lambda row: ((row.query_id, row.answer), row.correct))
     return [row for row, _ in rows], n_open
+
+
+class ClaimLabel(NamedTuple):
+    """What somebody says of a claim of a question (None: cannot tell), and the row of the sheet."""
+
+    query_id: str
+    grade: int | None
+    cells: tuple[str, ...]
+
+
+def claim_id(item: ClaimItem) -> str:
+    """Return what finds a claim again; ids of one answer's claims sort as they stand in it."""
+    digest = hashlib.sha256(json.dumps(item.place[:-1]).encode()).hexdigest()
+    return f"{digest[:_ID_DIGITS]}-{item.number:04}"
+
+
+def claim_sheet(items: Iterable[ClaimItem], labels: Mapping[str, ClaimLabel]) -> tuple[str, int]:
+    """Return the sheet of claims: what was labelled, then what was not, and how many these are."""
+    rows = [label.cells for label in labels.values()]
+    for item in items:
+        if claim_id(item) not in labels:
+            texts = (item.question, "\n".join(item.contexts), item.claim)
+            shown_texts = (fitting(text, cut_note) for text in texts)
+            rows.append((claim_id(item), item.query_id, item.kind, *shown_texts, ""))
+    return CLAIMS.text(rows), len(rows) - len(labels)
+
+
+def read_claim_labels(file: Path | None) -> dict[str, ClaimLabel]:
+    """Return the labels of a sheet of claims by their ids; none where there is no file.
+
+    Raises:
+        DataError: it is no such sheet, or a grade is off the scale of its kind.
+    """
+
+    def read(cells: Cells, place: Place) -> tuple[str, ClaimLabel]:
+        kind, grade = cells["kind"], cells["grade"].strip()
+        if kind not in OF_CLAIMS:
+            raise place.error(f"is {shown(kind)}; must be {' or '.join(OF_CLAIMS)}", "kind")
+        if grade not in ("?", *map(str, range(HIGHEST[kind] + 1))):
+            raise place.error(f"is {shown(grade)}; must be 0 to {HIGHEST[kind]}, or ?", "grade")
+        row = tuple(cells[name] for name in CLAIMS.columns)
+        label = ClaimLabel(cells["query_id"], None if grade == "?" else int(grade), row)
+        return cells["id"].strip(), label
+
+    if file is None or not file.is_file():
+        return {}
+    rows, _ = CLAIMS.filled(file, read, lambda row: (row[0], row[1].grade))
+    return dict(row for row, _ in rows)
 
 
 def read_answer_labels(file: Path) -> pa.Table:

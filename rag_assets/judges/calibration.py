@@ -32,7 +32,8 @@ import pyarrow as pa
 from rag_assets.evaluation.dialects.tools import precisions
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.judges.answer_labels import drawn_so_far, needs_person
+from rag_assets.judges.answer_labels import ClaimLabel, claim_id, drawn_so_far, needs_person
+from rag_assets.judges.base import HIGHEST, OF_CLAIMS, ClaimItem
 from rag_assets.labels.logs import LoggedJudgment
 from rag_assets.labels.pool import LabelPool, PooledUnit, SamePassages, units_in
 from rag_assets.schemas import RELEVANT_UNITS, RUNS, column_values
@@ -106,6 +107,36 @@ def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> p
     return pa.Table.from_pylist(rows, JUDGED)
 
 
+def judged_claims(
+    answers: pa.Table,
+    claims: Iterable[ClaimItem],
+    verdicts: Mapping[tuple[str | int, ...], int | None],
+    labels: Mapping[str, ClaimLabel],
+) -> pa.Table:
+    """Put the mean grades of its claims by a judge and by people beside each answer: `JUDGED`.
+
+    ``claims`` are of one kind, whose best grade counts 1. Without the grade of one of its claims
+    an answer has no value; one that failed or is blank claims nothing, and has 0.
+    """
+    of_question: dict[str, list[ClaimItem]] = {}
+    for item in claims:
+        of_question.setdefault(item.query_id, []).append(item)
+    rows = []
+    for query_id, answer in column_values(answers, "query_id", "answer"):
+        items = of_question.get(query_id, [])
+        said = [labels.get(claim_id(item)) for item in items]
+        by_judge = _mean_grade(items, [verdicts.get(item.place) for item in items])
+        by_people = _mean_grade(items, [label and label.grade for label in said])
+        row = (query_id, 1, answer, by_judge, by_people, float(None in said))
+        rows.append(dict(zip(JUDGED.names, row, strict=True)))
+    return pa.Table.from_pylist(rows, JUDGED)
+
+
+def _mean_grade(items: Sequence[ClaimItem], grades: Sequence[int | None]) -> float | None:
+    given = [grade / HIGHEST[items[0].kind] for grade in grades if grade is not None]
+    return sum(given) / (len(given) or 1) if len(given) == len(items) else None
+
+
 def _by_answer(table: pa.Table) -> dict[tuple[str, str], Any]:
     rows = column_values(table, "query_id", "answer", "correct")
     return {(query_id, answer): correct for query_id, answer, correct in rows}
@@ -149,7 +180,8 @@ def mean_row(
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     given = (sample, verdicts, labels, is_open > 0, level)
-    row = estimated_row(calibrated_mean, *given, of_passages=metric != JUDGED_CORRECT)
+    asked = "answer" if metric == JUDGED_CORRECT else "claim" if metric in OF_CLAIMS else "passage"
+    row = estimated_row(calibrated_mean, *given, asked=asked)
     if row["calibrated"] is None and elsewhere is not None:
         estimate = rogan_gladen(*elsewhere, verdicts, level=level)
         if estimate.value is not None:
@@ -203,11 +235,11 @@ def estimated_row(
     is_open: Flags,
     level: float,
     *,
-    of_passages: bool = False,
+    asked: str = "answer",
 ) -> Row:
     """Return the columns that means and differences share.
 
-    NaN is a verdict or a label that is missing, ``is_open`` where nobody was asked.
+    NaN is a verdict or a label that is missing, ``is_open`` where nobody was ``asked`` for one.
     """
     counted, drawn = sample.counted, sample.drawn
     n_open = int((drawn & is_open).sum())
@@ -230,7 +262,7 @@ def estimated_row(
         lacking = {
             "weight": 0.0,
             "method": "none",
-            "reason": _lacking(n_open, of_passages=of_passages),
+            "reason": _lacking(n_open, asked),
         }
         return {**row, **lacking}
 
@@ -255,16 +287,16 @@ def _estimated(estimate: Estimate) -> Row:
     return {"calibrated": value, "low": low, "high": high, "method": method, "weight": weight}
 
 
-def _lacking(n_open: int, *, of_passages: bool) -> str:
+def _lacking(n_open: int, asked: str) -> str:
     """Return why nothing is calibrated, and which command asks people."""
-    sheet = f"`rag-assets judge sheet{' --passages' if of_passages else ''}`"
-    if not n_open and of_passages:
-        return f"no passage of a drawn question is labelled; {sheet} draws some"
+    sheet = f"`rag-assets judge sheet{'' if asked == 'answer' else f' --{asked}s'}`"
+    if not n_open and asked != "answer":
+        return f"no {asked} of a drawn question is labelled; {sheet} draws some"
     if not n_open:
         return f"no drawn question is labelled; {sheet} draws some"
-    if of_passages:
+    if asked != "answer":
         questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
-        return f"{questions} a passage without a label; {sheet} asks for it"
+        return f"{questions} a {asked} without a label; {sheet} asks for it"
     of = "1 answer to a drawn question has"
     of = of if n_open == 1 else f"{n_open} answers to drawn questions have"
     return f"{of} no label; {sheet} asks for {'it' if n_open == 1 else 'them'}"
@@ -344,7 +376,8 @@ def judged_rankings(
 
 
 CONTEXT_PRECISION = "context_precision"
-"""Of retrievers by a judge alone, without right answers or labels; shown as not calibrated too."""
+ALONE = (CONTEXT_PRECISION, *OF_CLAIMS)
+"""Metrics by a judge alone, without right answers or labels; shown as not calibrated too."""
 
 
 def context_precision(grades: Sequence[float | None]) -> float | None:

@@ -1,11 +1,10 @@
-"""Verdicts beside labels of people: ``answer_labels`` and the three ``calibrated_...`` tables.
+"""Verdicts beside labels of people: ``answer_labels`` and the four ``calibrated_...`` tables.
 
 And what people are asked for them: which questions, answers and passages.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
@@ -23,8 +22,14 @@ from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.evaluation.query_facts import TEST
 from rag_assets.evaluation.query_facts_stage import COUNTING_INPUT, QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.answer_labels import drawn_so_far, labelled_questions, read_answer_labels
-from rag_assets.judges.base import CorrectnessItem
+from rag_assets.judges.answer_labels import (
+    claim_id,
+    drawn_so_far,
+    labelled_questions,
+    read_answer_labels,
+    read_claim_labels,
+)
+from rag_assets.judges.base import OF_CLAIMS, ClaimItem, CorrectnessItem
 from rag_assets.judges.calibration import (
     CONTEXT_PRECISION,
     JUDGED_CORRECT,
@@ -32,6 +37,7 @@ from rag_assets.judges.calibration import (
     Sample,
     difference_row,
     judged_answers,
+    judged_claims,
     judged_precisions,
     judged_rankings,
     label_grades,
@@ -42,21 +48,35 @@ from rag_assets.judges.calibration import (
     verdict_grades,
 )
 from rag_assets.judges.verdicts_stage import (
+    ClaimVerdicts,
     answer_verdicts_key,
     answers_in_words,
+    claim_verdicts_key,
+    claims_of,
+    question_texts,
     relevance_verdicts_key,
 )
 from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
-from rag_assets.schemas import ANSWER_LABELS, CALIBRATED_DIFFERENCES, CALIBRATED_MEANS, TableSchema
-from rag_assets.statistics.units import splits_counted
+from rag_assets.schemas import (
+    ANSWER_LABELS,
+    CALIBRATED_DIFFERENCES,
+    CALIBRATED_MEANS,
+    CLAIM_VERDICTS,
+    TableSchema,
+    column_values,
+)
+from rag_assets.statistics.units import Floats, splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import permanent_hash
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
 
-Tables = dict[str, pa.Table]
-"""Answerer at its cut-off -> table of :data:`rag_assets.judges.calibration.JUDGED`."""
+Tables = dict[tuple[str, str], pa.Table]
+"""Answerer at its cut-off, metric -> table of :data:`rag_assets.judges.calibration.JUDGED`."""
+
+Judged = tuple[Collection[str], Collection[str], Tables]
+"""The questions that can be judged, those that people labelled, and tables of what is said."""
 
 LABELS = "passage_labels"
 """Key of the YAML: the file of labels of whole questions."""
@@ -114,11 +134,9 @@ class _Calibrated(Stage):
         return {"answerers": list(experiment.answer_cells), "confidence": confidence}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
-        labels = context.artifact(ANSWER_LABELS_KEY).table()
-        questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
         counting = counting_of(lambda key_read: context.artifact(key_read).table())
-        drawn = list(samples(counting, questions, labelled_questions(labels)))
-        tables = judged_tables(context, key["judge"])
+        questions, labelled, tables = self._judged(context, key)
+        drawn = list(samples(counting, questions, labelled))
         rows = [row for sample in drawn for row in self._rows(context, key, tables, sample)]
         facts = {
             "n_questions": sum(len(sample.drawn) for sample in drawn),
@@ -126,11 +144,24 @@ class _Calibrated(Stage):
         }
         return TableProduct(self.schema.from_rows(rows), facts)
 
-    @abstractmethod
+    def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
+        labels = context.artifact(ANSWER_LABELS_KEY).table()
+        questions = questions_with_golds(context.artifact(QUERY_FACTS_KEY).table())
+        judged = judged_tables(context, key["judge"]).items()
+        tables = {(name, JUDGED_CORRECT): table for name, table in judged}
+        return questions, labelled_questions(labels), tables
+
     def _rows(
         self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
     ) -> Iterator[Row]:
         """Yield what is estimated from the questions of one split."""
+        level, elsewhere = context.experiment.statistics.confidence, self._elsewhere(context, key)
+        for (name, metric), table in tables.items():
+            yield mean_row(name, metric, table, sample, level, elsewhere)
+
+    def _elsewhere(self, context: StageContext, key: ArtifactKey) -> tuple[Floats, Floats] | None:
+        """Return labels of other answers and the verdicts on them, where they may stand in."""
+        return None
 
 
 class CalibratedMeans(_Calibrated):
@@ -140,16 +171,11 @@ class CalibratedMeans(_Calibrated):
     schema = CALIBRATED_MEANS
     row = "One mean of a judge's verdicts: as it is, calibrated with labels, and its interval."
 
-    def _rows(
-        self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
-    ) -> Iterator[Row]:
-        elsewhere = labels_with_verdicts(
-            context.artifact(ANSWER_LABELS_KEY).table(),
-            context.artifact(answer_verdicts_key(key["judge"])).table(),
+    def _elsewhere(self, context: StageContext, key: ArtifactKey) -> tuple[Floats, Floats]:
+        labels = context.artifact(ANSWER_LABELS_KEY).table()
+        return labels_with_verdicts(
+            labels, context.artifact(answer_verdicts_key(key["judge"])).table()
         )
-        level = context.experiment.statistics.confidence
-        for name, table in tables.items():
-            yield mean_row(name, JUDGED_CORRECT, table, sample, level, elsewhere)
 
 
 class CalibratedDifferences(_Calibrated):
@@ -163,21 +189,18 @@ class CalibratedDifferences(_Calibrated):
         self, context: StageContext, key: ArtifactKey, tables: Tables, sample: Sample
     ) -> Iterator[Row]:
         level = context.experiment.statistics.confidence
-        for pair in combinations(tables, 2):
-            both = (tables[pair[0]], tables[pair[1]])
-            yield difference_row(pair, JUDGED_CORRECT, both, sample, level)
+        for (a, table_a), (b, table_b) in combinations(tables.items(), 2):
+            both = (table_a, table_b)
+            yield difference_row((a[0], b[0]), JUDGED_CORRECT, both, sample, level)
 
 
-class CalibratedRankings(Stage):
+class CalibratedRankings(_Calibrated):
     """Metrics of retrievers by a judge's verdicts, calibrated with labels from people."""
 
     name = "calibrated_rankings"
-    dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     made_for = "relevance_judges"
     schema = CALIBRATED_MEANS
     row = "One metric of a retriever by a judge's verdicts: as it is, calibrated, its interval."
-    group = "judges"
-    packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = enumerate(experiment.retrievers)
@@ -198,7 +221,7 @@ class CalibratedRankings(Stage):
         labels = {} if file is None else {f"file.{LABELS}": context.file_digest(file)}
         return {**labels, **super().versions(context, key)}
 
-    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+    def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
         experiment = context.experiment
         counting = counting_of(lambda key_read: context.artifact(key_read).table())
         k = cutoff_of(experiment, key["judge"])
@@ -214,12 +237,61 @@ class CalibratedRankings(Stage):
         precisions = judged_precisions(pool, passages, verdicts, labels)
         tables |= {(name, metric): table for name, table in precisions.items()}
         labelled = {line.item.query_id for line in lines if line.probability is not None}
-        rows = [
-            mean_row(name, str(metric), table, sample, experiment.statistics.confidence)
-            for sample in samples(counting, pool.question_ids, labelled)
-            for (name, metric), table in tables.items()
-        ]
-        return TableProduct(CALIBRATED_MEANS.from_rows(rows), {"top_k": k})
+        named = {(name, str(each)): table for (name, each), table in tables.items()}
+        return pool.question_ids, labelled, named
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        k = cutoff_of(context.experiment, key["judge"])
+        return TableProduct(super().compute_one(context, key).table, {"top_k": k})
+
+
+class CalibratedClaims(_Calibrated):
+    """What a judge says of claims without right answers, calibrated with labels from people."""
+
+    name = "calibrated_claims"
+    made_for = "claim_judges"
+    schema = CALIBRATED_MEANS
+    row = "One mean of a judge's verdicts on claims: as it is, calibrated, and its interval."
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        verdicts = Input("verdicts", claim_verdicts_key(key["judge"]))
+        return [*ClaimVerdicts().inputs(experiment, key), verdicts, COUNTING_INPUT]
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        file = context.experiment.claim_labels
+        labels = {"file.claim_labels": context.file_digest(file)} if file is not None else {}
+        return {**labels, **super().versions(context, key)}
+
+    def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
+        rows = context.artifact(claim_verdicts_key(key["judge"])).table()
+        verdicts = {row[:-1]: row[-1] for row in column_values(rows, *CLAIM_VERDICTS.key, "grade")}
+        labels = read_claim_labels(context.experiment.claim_labels)
+        claims: dict[tuple[str, str], list[ClaimItem]] = {}
+        for name, item in claims_of(context, key["judge"]):
+            claims.setdefault((name, item.kind), []).append(item)
+        answers = {name: context.artifact(answers_key(name)).table() for name, _ in claims}
+        tables = {
+            (name, kind): judged_claims(answers[name], items, verdicts, labels)
+            for (name, kind), items in claims.items()
+        }
+        labelled = {label.query_id for label in labels.values()}
+        return list(question_texts(context)), labelled, tables
+
+
+def asked_claims(context: StageContext, questions: Sequence[str]) -> list[ClaimItem]:
+    """Return the claims of answers to some questions that judges judge, blind within a question.
+
+    Raises:
+        UsageError: no judge judges claims.
+    """
+    judges = context.experiment.claim_judges
+    if not judges:
+        problem = f"no judge judges {' or '.join(OF_CLAIMS)}; add one to `judges`"
+        raise UsageError(f"{context.experiment.source}: {problem}")
+    place = {query_id: number for number, query_id in enumerate(questions)}
+    items = {item for judge in judges for _, item in claims_of(context, judge)}
+    chosen = (item for item in items if item.query_id in place)
+    return sorted(chosen, key=lambda item: (place[item.query_id], claim_id(item)))
 
 
 def cutoff_of(experiment: Experiment, judge: str) -> int:
@@ -252,7 +324,7 @@ def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     return tables
 
 
-def judged_tables(context: StageContext, judge: str) -> Tables:
+def judged_tables(context: StageContext, judge: str) -> dict[str, pa.Table]:
     """Return answerer at its cut-off -> what the judge and people say of its answers."""
     labels = context.artifact(ANSWER_LABELS_KEY).table()
     verdicts = context.artifact(answer_verdicts_key(judge)).table()

@@ -31,10 +31,14 @@ from pydantic import Field
 from rag_assets.answers.answer_text import words
 from rag_assets.answers.metrics import token_f1
 from rag_assets.judges.base import (
+    ANSWER_RELEVANCE,
     CORRECTNESS,
+    GROUNDEDNESS,
     HIGHEST,
     RELEVANCE,
     UNPARSED,
+    ClaimItem,
+    CorrectnessItem,
     Item,
     Judge,
     Kind,
@@ -42,6 +46,7 @@ from rag_assets.judges.base import (
     Verdict,
     item_digest,
     parse,
+    score_of,
 )
 from rag_assets.llm.client import (
     Answer,
@@ -165,10 +170,11 @@ class WordsJudge(Judge):
     """Word overlap, for tests and as the floor that a real judge must pass.
 
     The grade of a passage is the quarter of the question's different words that it contains: 0 for
-    less than one quarter, 3 for three or more. An answer is right if the best F1 of its words and
-    those of a right one is at least ``right``. It does not see meaning: a negation or another
-    number is one word among many. ``language`` says how texts become words: ``cjk`` takes
-    characters.
+    less than one quarter, 3 for three or more. So it is of a claim with the question's words in
+    halves, and of the claim's words that the contexts contain in thirds. An answer is right if the
+    best F1 of its words and those of a right one is at least ``right``. It does not see meaning: a
+    negation or another number is one word among many. ``language`` says how texts become words:
+    ``cjk`` takes characters.
     """
 
     type: Literal["words"]
@@ -180,18 +186,23 @@ class WordsJudge(Judge):
     ) -> Iterator[Verdict]:
         """Count the words of each item."""
         for item in items:
-            question, text, *golds = (words(text, self.language) for text in item.texts)
-            if golds:
+            if isinstance(item, CorrectnessItem):
+                _, text, *golds = (words(text, self.language) for text in item.texts)
                 yield Verdict(int(max(token_f1(gold, text) for gold in golds) >= self.right))
-            else:
-                shared = len(set(question) & set(text))
-                quarters = 4 * shared // len(set(question)) if question else 0
-                yield Verdict(min(quarters, HIGHEST[RELEVANCE]))
+                continue
+            of, other = item.question, item.claim if isinstance(item, ClaimItem) else item.text
+            if item.kind == GROUNDEDNESS and isinstance(item, ClaimItem):
+                of, other = item.claim, " ".join(item.contexts)
+            bag, highest = set(words(of, self.language)), HIGHEST[item.kind]
+            shared = len(bag & set(words(other, self.language)))
+            yield Verdict(min((highest + 1) * shared // len(bag), highest) if bag else 0)
 
 
 PLACES: Mapping[Kind, tuple[str, ...]] = {
     RELEVANCE: ("question", "passage"),
     CORRECTNESS: ("question", "golds", "answer"),
+    GROUNDEDNESS: ("question", "passages", "claims"),
+    ANSWER_RELEVANCE: ("question", "claims"),
 }
 """What a prompt must have a place for."""
 
@@ -207,15 +218,19 @@ class LlmJudge(Judge):
     ``llm`` names one of the experiment's ``llms`` (default: its ``llm``). ``relevance_prompt`` and
     ``correctness_prompt`` are prompt files that replace ours, with places for ``question`` and
     ``passage``, or ``question``, ``golds`` and ``answer``; they must ask for a last line ``##final
-    score: n``. A reply without it is requested once more; then the verdict is missing.
+    score: n``. ``groundedness_prompt`` (``question``, ``passages``, ``claims``) and
+    ``answer_relevance_prompt`` (``question``, ``claims``) must ask for a line ``##claim 1: n`` a
+    claim. A reply without it is requested once more; then the verdict is missing.
     """
 
-    file_options: ClassVar[tuple[str, ...]] = ("relevance_prompt", "correctness_prompt")
+    file_options: ClassVar[tuple[str, ...]] = tuple(f"{kind}_prompt" for kind in PLACES)
 
     type: Literal["llm"]
     llm: str | None = None
     relevance_prompt: Path | None = None
     correctness_prompt: Path | None = None
+    groundedness_prompt: Path | None = None
+    answer_relevance_prompt: Path | None = None
     temperature: Annotated[Number, Field(ge=0)] | None = 0.0
     seed: Annotated[int, Field(ge=0, strict=True)] | None = 0
     max_tokens: Annotated[int, Field(ge=1, strict=True)] = 512
@@ -227,18 +242,23 @@ class LlmJudge(Judge):
 
     def template(self, kind: Kind) -> Template:
         """Return the prompt for a kind: ours, or the file's."""
-        file = self.relevance_prompt if kind == RELEVANCE else self.correctness_prompt
+        file = self.files().get(f"{kind}_prompt")
         if file is None:
             return packaged_template(f"judge_{kind}", PLACES[kind], ())
         return read_template(file, PLACES[kind], ())
 
     def requests(self, items: Sequence[Item], *, again: bool = False) -> list[ChatRequest]:
-        """Return what is asked of each item, all of one kind; ``again``: for the next sample."""
-        if not items:
-            return []
-        template = self.template(items[0].kind)
-        options = (self.temperature, self.seed, self.max_tokens, template.label)
-        requests = [ChatRequest(template.filled(_values(item)), *options) for item in items]
+        """Return what is asked of each item; ``again``: for the next sample.
+
+        Claims of one answer have equal requests, of which one is sent.
+        """
+        templates = {kind: self.template(kind) for kind in {item.kind for item in items}}
+        options = (self.temperature, self.seed, self.max_tokens)
+        requests = [
+            ChatRequest(templates[item.kind].filled(_values(item)), *options, label)
+            for item in items
+            for label in [templates[item.kind].label]
+        ]
         return [asked_again(request) for request in requests] if again else requests
 
     def open_requests(self, items: Sequence[Item], stored: Stored) -> list[ChatRequest]:
@@ -249,8 +269,8 @@ class LlmJudge(Judge):
         first = self.requests(items)
         return first + [
             asked_again(request)
-            for request, reply in zip(first, stored(first), strict=True)
-            if reply is None or parse(reply.text, HIGHEST[items[0].kind]) is None
+            for item, request, reply in zip(items, first, stored(first), strict=True)
+            if reply is None or score_of(reply.text, item) is None
         ]
 
     def verdicts(
@@ -259,18 +279,17 @@ class LlmJudge(Judge):
         """Ask for each verdict that is not stored; once more where the reply has no score."""
         if not items:
             return []
-        highest = HIGHEST[items[0].kind]
         with session.completions(len(items), self.llm) as completions:
 
-            def read(requests: Sequence[ChatRequest]) -> list[Verdict]:
+            def read(numbers: Sequence[int], requests: Sequence[ChatRequest]) -> list[Verdict]:
                 keys = (reply_key(completions.model.identity, request) for request in requests)
-                replies = zip(completions.answer(requests), keys, strict=True)
-                return [_read(*reply, highest) for reply in replies]
+                replies = zip(numbers, completions.answer(requests), keys, strict=True)
+                return [_read(items[number], reply, key) for number, reply, key in replies]
 
             requests = self.requests(items, again=again)
-            verdicts = read(requests)
+            verdicts = read(range(len(items)), requests)
             unparsed = [n for n, verdict in enumerate(verdicts) if verdict.problem == UNPARSED]
-            second = read([asked_again(requests[number]) for number in unparsed])
+            second = read(unparsed, [asked_again(requests[number]) for number in unparsed])
             session.served_models.extend(completions.served_models)
         of_second = dict(zip(unparsed, second, strict=True))
         return [of_second.get(number, verdict) for number, verdict in enumerate(verdicts)]
@@ -287,14 +306,19 @@ def _values(item: Item) -> Mapping[str, str]:
     nonce = canonical_json(list(item.texts))
     if isinstance(item, RelevanceItem):
         return {"question": item.question, "passage": passages_block([item.text], nonce)}
+    if isinstance(item, ClaimItem):
+        claims = passages_block(item.claims, nonce)
+        passages = {"passages": passages_block(item.contexts, nonce)}
+        of_kind = passages if item.kind == GROUNDEDNESS else {}
+        return {"question": item.question, "claims": claims, **of_kind}
     golds, answer = passages_block(item.golds, nonce), passages_block([item.text], nonce)
     return {"question": item.question, "golds": golds, "answer": answer}
 
 
-def _read(reply: Answer, key: str, highest: int) -> Verdict:
+def _read(item: Item, reply: Answer, key: str) -> Verdict:
     if isinstance(reply, Failed):
         return Verdict(None, reply.reason, unanswered=True)
-    grade = parse(reply.text, highest)
+    grade = score_of(reply.text, item)
     return Verdict(grade, UNPARSED if grade is None else None, key)
 
 

@@ -1,4 +1,4 @@
-"""``relevance_verdicts`` and ``answer_verdicts``: what each judge says.
+"""``relevance_verdicts``, ``answer_verdicts`` and ``claim_verdicts``: what each judge says.
 
 A verdict belongs to a question and a text, never to a run or an answerer: what another chunking,
 retriever or generator shares is not asked again.
@@ -16,8 +16,15 @@ from typing import Any, ClassVar
 
 import pyarrow.compute as pc
 
-from rag_assets.answers.contexts_stage import passage_lists_key, passages_key
+from rag_assets.answers.contexts_stage import (
+    answer_contexts_key,
+    contexts_with_texts,
+    has_context,
+    passage_lists_key,
+    passages_key,
+)
 from rag_assets.answers.stage import answers_key
+from rag_assets.chunking.strategies import sentence_spans
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.outgoing import (
@@ -38,9 +45,12 @@ from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.llm import LlmConfig
 from rag_assets.judges.base import (
-    CORRECTNESS,
+    GROUNDEDNESS,
+    OF_CLAIMS,
     RELEVANCE,
     UNPARSED,
+    VERDICTS,
+    ClaimItem,
     CorrectnessItem,
     Item,
     Judge,
@@ -51,7 +61,13 @@ from rag_assets.judges.base import (
 from rag_assets.judges.registry import LlmJudge
 from rag_assets.llm.completions import ModelSession
 from rag_assets.retrieval.runs_stage import depth_at_most, has_one_ranking
-from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS, TableSchema, column_values
+from rag_assets.schemas import (
+    ANSWER_VERDICTS,
+    CLAIM_VERDICTS,
+    RELEVANCE_VERDICTS,
+    TableSchema,
+    column_values,
+)
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from rag_assets.store.canonical import fingerprint
@@ -63,11 +79,16 @@ JUDGE, LLM = "judge", "llm"
 class _VerdictsStage(Stage):
     """One partition a judge."""
 
-    kind: ClassVar[Kind]
     grade: ClassVar[str]
     schema: ClassVar[TableSchema]
+    n_passages: ClassVar[int | None] = 0  # of a request; None: it has the context of an answer
     dimensions: ClassVar[tuple[str, ...]] = ("judge",)
     group = "judges"
+
+    @property
+    def judged(self) -> Sequence[Kind]:
+        """The kinds of verdicts that it has."""
+        return VERDICTS[self.name]
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
         return [root_of(type(experiment.judges[key["judge"]]))]
@@ -77,10 +98,12 @@ class _VerdictsStage(Stage):
         return [judge.llm] if isinstance(judge, LlmJudge) else []
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        described = dict(context.experiment.judges[key["judge"]].described(self.kind))
+        judge = context.experiment.judges[key["judge"]]
+        kinds = [kind for kind in self.judged if kind in (judge.judges or ())]
+        described = {kind: dict(judge.described(kind)) for kind in kinds}
         judge_and_model = asked_model(context.experiment, key)
         model = {LLM: dict(judge_and_model[1].identity())} if judge_and_model is not None else {}
-        return {JUDGE: described, **model}
+        return {JUDGE: described if len(self.judged) > 1 else described[kinds[0]], **model}
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         judge = context.experiment.judges[key["judge"]]
@@ -95,6 +118,8 @@ class _VerdictsStage(Stage):
         for item in _items(context, key):
             verdict = of_item.get(item, Verdict(0))  # blank: wrong, whoever judges
             place = dict(zip(self.schema.key, item.place, strict=True))
+            if isinstance(item, ClaimItem):
+                place["text"] = item.claim
             reply = {"problem": verdict.problem, "reply": verdict.reply}
             rows.append({**place, self.grade: verdict.grade, **reply})
         return TableProduct(self.schema.from_rows(rows), facts)
@@ -104,20 +129,22 @@ class _VerdictsStage(Stage):
         if judge_and_model is None:
             return NO_WORK
         (judge, llm), queries = judge_and_model, context.current(QUERIES_KEY)
-        line, n_of_passages = llm_line(experiment, judge.llm), int(self.kind == RELEVANCE)
+        line = llm_line(experiment, judge.llm)
         if line is None or queries is None:
             return llm_work([line] if line is not None else [])
         n_queries = queries.manifest.rows
         if any(context.current(item.key) is None for item in self.inputs(experiment, key)):
             # A reply without a score is asked for once more.
             calls = 2 * n_queries * self._most_items(context, judge)
-            passages = n_of_passages * calls
+            passages = None if self.n_passages is None else self.n_passages * calls
             line = replace(line, questions=n_queries, requests=calls, passages=passages)
             return llm_work([line])
         stored = partial(context.replies.get, llm.identity())
-        needs = needed(context, judge.llm, judge.open_requests(judged_items(context, key), stored))
+        items = judged_items(context, key)
+        needs = needed(context, judge.llm, judge.open_requests(items, stored))
         n_asked = min(needs.calls, n_queries)
-        passages = n_of_passages * needs.calls
+        contexts = [len(item.contexts) for item in items if isinstance(item, ClaimItem)]
+        passages = max(contexts, default=self.n_passages or 0) * needs.calls
         return llm_work([line.needing(needs, questions=n_asked, passages=passages)])
 
     @abstractmethod
@@ -133,7 +160,7 @@ class RelevanceVerdicts(_VerdictsStage):
 
     name = "relevance_verdicts"
     made_for = "relevance_judges"
-    kind, grade = RELEVANCE, "grade"
+    grade, n_passages = "grade", 1
     schema = RELEVANCE_VERDICTS
     row = "One text that a retriever passes on for one query, and how relevant it is to this judge."
 
@@ -160,7 +187,7 @@ class AnswerVerdicts(_VerdictsStage):
 
     name = "answer_verdicts"
     made_for = "correctness_judges"
-    kind, grade = CORRECTNESS, "correct"
+    grade = "correct"
     schema = ANSWER_VERDICTS
     row = "One answer to one question, and whether this judge considers it right."
 
@@ -174,14 +201,39 @@ class AnswerVerdicts(_VerdictsStage):
         return len(context.experiment.answer_cells)
 
 
-KINDS: Mapping[str, Kind] = {
-    stage.name: stage.kind for stage in (RelevanceVerdicts, AnswerVerdicts)
-}
-"""Asset of verdicts -> what is judged."""
+class ClaimVerdicts(_VerdictsStage):
+    """Which claims of answers a judge finds in their contexts, and to the question."""
+
+    name = "claim_verdicts"
+    made_for = "claim_judges"
+    grade, n_passages = "grade", None
+    schema = CLAIM_VERDICTS
+    row = "One claim of one answer: whether its contexts support it, or it is to the question."
+    packages: ClassVar[tuple[str, ...]] = ("sentencex",)
+
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        # An edge of the graph exists for all partitions or for none.
+        is_edge = bool(experiment.judges_of(GROUNDEDNESS))
+        is_read = key["judge"] in experiment.judges_of(GROUNDEDNESS)
+        inputs = [Input("questions", QUERIES_KEY, "text")]
+        for number, (name, cell) in enumerate(experiment.answer_cells.items()):
+            inputs.append(Input(f"answers_{number}", answers_key(name)))
+            if is_edge and has_context(experiment.answerers[cell.name]):
+                contexts = answer_contexts_key(name)
+                inputs.append(Input(f"contexts_{number}", contexts, "texts", is_read=is_read))
+        return inputs
+
+    def _most_items(self, context: StageContext, judge: Judge) -> int:
+        n_kinds = sum(kind in OF_CLAIMS for kind in judge.judges or ())
+        return n_kinds * len(context.experiment.answer_cells)
+
+
+KINDS: Mapping[str, Kind] = {name: kinds[0] for name, kinds in VERDICTS.items() if len(kinds) == 1}
+"""Asset of verdicts -> what is judged, where it is one thing."""
 
 
 def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]:
-    """Yield the partitions of a judge: of passages, then of answers.
+    """Yield the partitions of a judge that can be tried and exported: of passages, then of answers.
 
     Raises:
         NotEvaluated: one is not up to date.
@@ -237,13 +289,37 @@ def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
     return [item for item in correctness_items(context) if item.text.strip()]
 
 
+def claims_of(context: StageContext, judge: str) -> Iterator[tuple[str, ClaimItem]]:
+    """Yield (answerer at its cut-off, claim) of all that a judge judges claim by claim.
+
+    An answer that failed or is blank claims nothing. Groundedness needs contexts that are known.
+    """
+    questions, experiment = question_texts(context), context.experiment
+    for kind, (name, cell) in product(OF_CLAIMS, experiment.answer_cells.items()):
+        is_grounded = kind == GROUNDEDNESS
+        lacks_context = is_grounded and not has_context(experiment.answerers[cell.name])
+        if judge not in experiment.judges_of(kind) or lacks_context:
+            continue
+        key = answers_key(name)
+        contexts = (contexts_with_texts(context, key) if is_grounded else None) or {}
+        answers = context.artifact(key).table()
+        for query_id, answer in column_values(answers, "query_id", "answer"):
+            if answer and answer.strip():
+                texts = tuple(unit.text for unit in contexts.get(query_id, ()))
+                claims = tuple(answer[start:end] for start, end in sentence_spans(answer, "en"))
+                of_answer = (kind, query_id, questions[query_id], answer, texts, claims)
+                yield from ((name, ClaimItem(*of_answer, n + 1)) for n in range(len(claims)))
+
+
 def judged_items(context: StageContext, key: ArtifactKey) -> list[Item]:
     """Return what the judge of a partition of either stage is handed; its inputs are current."""
     return [item for item in _items(context, key) if item.kind == RELEVANCE or item.text.strip()]
 
 
 def _items(context: StageContext, key: ArtifactKey) -> Sequence[Item]:
-    is_relevance = key.asset == "relevance_verdicts"
+    if key.asset == ClaimVerdicts.name:
+        return sorted({item for _, item in claims_of(context, key["judge"])})
+    is_relevance = key.asset == RelevanceVerdicts.name
     return relevance_items(context, key) if is_relevance else correctness_items(context)
 
 
@@ -292,6 +368,11 @@ def _judged(
 def relevance_verdicts_key(judge: str) -> ArtifactKey:
     """Return the verdicts of one judge on passages."""
     return ArtifactKey.of("relevance_verdicts", judge=judge)
+
+
+def claim_verdicts_key(judge: str) -> ArtifactKey:
+    """Return the verdicts of one judge on claims of answers."""
+    return ArtifactKey.of("claim_verdicts", judge=judge)
 
 
 def answer_verdicts_key(judge: str) -> ArtifactKey:

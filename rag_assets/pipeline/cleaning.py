@@ -73,7 +73,7 @@ MADE_OF_TEXTS = frozenset(
     {
         *("chunks", "index_texts", "term_counts", "lexical_index", "embedding_index"),
         *("generated_questions", "queries", "query_facts", "query_set_answers", "query_sets"),
-        *("answers", "answer_verdicts"),
+        *("answers", "answer_verdicts", "claim_verdicts"),
     }
 )
 """Kinds with words or vectors of the texts that they were made from."""

@@ -67,7 +67,11 @@ _DIGESTS = {
 _WRITING = ("answers", "query_facts")
 """Assets that say what writing answers took."""
 
-_CALIBRATED = {"calibrated_means": "answer_verdicts", "calibrated_rankings": "relevance_verdicts"}
+_CALIBRATED = {
+    "calibrated_means": "answer_verdicts",
+    "calibrated_rankings": "relevance_verdicts",
+    "calibrated_claims": "claim_verdicts",
+}
 """Asset of calibrated means -> the verdicts that it calibrates."""
 
 FINGERPRINT_DIGITS = 12

@@ -21,11 +21,12 @@ from rag_assets.evaluation.relevant_units_stage import DevRelevantUnits, Relevan
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.judges.calibration_stage import (
     AnswerLabels,
+    CalibratedClaims,
     CalibratedDifferences,
     CalibratedMeans,
     CalibratedRankings,
 )
-from rag_assets.judges.verdicts_stage import AnswerVerdicts, RelevanceVerdicts
+from rag_assets.judges.verdicts_stage import AnswerVerdicts, ClaimVerdicts, RelevanceVerdicts
 from rag_assets.labels.questions_stage import GeneratedQuestionsStage
 from rag_assets.labels.sampling.sample_stage import (
     SampledEstimates,
@@ -119,10 +120,12 @@ STAGES: Mapping[str, Stage] = {
         AnswerWaterfall(_ALL_RUNS),
         RelevanceVerdicts(),
         AnswerVerdicts(),
+        ClaimVerdicts(),
         AnswerLabels(),
         CalibratedMeans(),
         CalibratedDifferences(),
         CalibratedRankings(),
+        CalibratedClaims(),
         SampledPassages(),
         SampledLabels(),
         SampledEstimates(),
@@ -163,7 +166,7 @@ def required_partitions(experiment: Experiment, selection: Selection) -> Partiti
         # else does then.
         ends += _keys(experiment, "query_facts", "relevance_verdicts", "answer_verdicts")
         ends += _keys(experiment, "calibrated_means", "calibrated_differences")
-        ends += _keys(experiment, "calibrated_rankings")
+        ends += _keys(experiment, "calibrated_rankings", "calibrated_claims")
         ends += _keys(experiment, "sampled_passages", "sampled_labels", "sampled_estimates")
         ends += _keys(experiment, "online_log")
     if not experiment.has_qrels:

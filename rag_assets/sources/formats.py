@@ -69,6 +69,9 @@ Those of packages are the last, so that what is installed changes the format of 
 ANSWER_LABELS = "answer_labels.jsonl"
 """What people say of answers: no labels of documents; it is read from here if from nowhere else."""
 
+CLAIM_LABELS = "claim_labels.csv"
+"""The same of the claims of answers, beside that file."""
+
 PASSAGE_LABELS = "passage_labels.jsonl"
 """What people say of the passages of drawn questions, which calibrates judges; likewise."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +151,34 @@ def test_context_precision_without_labels(travel: Travel) -> None:
     assert scored[name] == pytest.approx(rows["mine"]["judge"])
     assert rows["mine"]["calibrated"] is None
     journey.run("gate", LAB, "--metric", "context_precision@3", fails=True)
+
+
+def test_answers_without_right_ones(travel: Travel) -> None:
+    """Claims by a judge: marked and in no gate; then graded in a sheet, and calibrated."""
+    journey = travel(Row("complete", "bm25", "file", "answers", "10", "empty", "nothing", "gate"))
+    folder, kinds = journey.folder, ["groundedness", "answer_relevance"]
+    folder.config["judges"] = {"floor": {"type": "words", "judges": ["grounded"]}}
+    folder.write_config()
+    assert "grounded" in journey.run("evaluate", LAB, fails=True).stderr
+    folder.config["judges"]["floor"]["judges"] = kinds
+    folder.write_config()
+    journey.run("evaluate", LAB)
+    board = journey.run("leaderboard", LAB, "--answers").stdout
+    for kind in kinds:
+        assert f"{kind} by floor (words), 10 questions" in board
+        assert journey.run("gate", LAB, "--metric", kind, fails=True).code > 1
+    assert "not calibrated with labels: the model's raw output, which no gate uses" in board
+    sheet = folder.path / "claim_labels.csv"
+    journey.run("judge", "sheet", LAB, "--claims", "--out", str(sheet))
+    head, *rows = csv.reader(sheet.read_text(encoding="utf-8-sig").splitlines())
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([head, *([*row[:-1], "1"] for row in rows)])
+    journey.run("evaluate", LAB)
+    rows_now = rag_assets.leaderboard(LAB).judged.to_pylist()
+    found = {row["metric"]: row for row in rows_now if row["n_labels"]}
+    assert found["answer_relevance"]["human"] == pytest.approx(1)
+    assert found["groundedness"]["human"] == pytest.approx(0.5)
+    assert found["groundedness"]["calibrated"] is not None
 
 
 def test_floors(travel: Travel) -> None:

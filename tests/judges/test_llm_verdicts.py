@@ -139,7 +139,7 @@ def test_a_mended_parser_reads_the_stored_replies_again(
 ) -> None:
     judged.run()
     before = [row["grade"] for row in verdicts(judged)]
-    monkeypatch.setattr(llm_judge, "parse", lambda reply, highest: 1 - int(reply[-1]))
+    monkeypatch.setattr(llm_judge, "score_of", lambda reply, item: 1 - int(reply[-1]))
     for stage in ("relevance_verdicts", "answer_verdicts"):
         change_code(monkeypatch, stage)
     assert requests(judged, server) == 0
