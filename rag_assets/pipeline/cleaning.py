@@ -47,8 +47,6 @@ from rag_assets.store.content_cache import (
     BY_TEXT,
     CACHE,
     COMPLETIONS,
-    CacheSegment,
-    cache_segments,
     write_without,
 )
 from rag_assets.store.parquet_files import read_parquet
@@ -78,6 +76,10 @@ MADE_OF_TEXTS = frozenset(
 )
 """Kinds with words or vectors of the texts that they were made from."""
 
+REPLIES = f"{CACHE}/{COMPLETIONS}"
+VECTORS = frozenset(f"{CACHE}/{name}" for name in BY_TEXT)
+"""Kinds of caches."""
+
 MAX_FRAGMENTS = 8
 """So many fragments of one text are looked for: the first, the last, and some between."""
 
@@ -95,7 +97,8 @@ class Item:
 
     Attributes:
         path: where it lies, in the local copy if the store is a remote one.
-        kind: the asset whose artifact it is; or snapshots, measurements, temporary files.
+        kind: the asset whose artifact it is; or snapshots, measurements, temporary files, or a
+            cache, such as ``cache/embeddings``.
         size: bytes.
         modified: when the last of its files was written, in nanoseconds since 1970.
         experiment: in whose folder it lies, or who named it; empty: none does.
@@ -108,6 +111,11 @@ class Item:
     modified: int = 0
     experiment: str = ""
     reason: str = ""
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether it is a file of a cache."""
+        return self.kind.startswith(f"{CACHE}/")
 
 
 def items(settings: StoreSettings) -> list[Item]:
@@ -146,7 +154,7 @@ def _kind_of(parts: tuple[str, ...]) -> tuple[str, int]:
     if parts[0] == OBJECTS:
         return parts[1], 3
     if parts[0] in SHARED:
-        return parts[0], len(parts)
+        return f"{CACHE}/{parts[1]}" if parts[0] == CACHE else parts[0], len(parts)
     return {FOLDER: SNAPSHOTS, HISTORY_DIR: HISTORY_DIR}.get(parts[1], OTHER), len(parts)
 
 
@@ -211,10 +219,10 @@ def removable(
         written = datetime.fromtimestamp(item.modified / 1e9, UTC)
         if item.path in outdated:
             garbage.insert(0, replace(item, reason="older"))
-        elif item.kind == CACHE and cache_age is not None and written < now - cache_age:
-            kind = f"{CACHE}/{item.path.relative_to(store).parts[1]}"
-            garbage.append(replace(item, kind=kind, reason="older"))
-        elif item.kind in (SNAPSHOTS, CACHE, HISTORY_DIR, OTHER) or _named_by(needed, item):
+        elif item.is_cached:
+            if cache_age is not None and written < now - cache_age:
+                garbage.append(replace(item, reason="older"))
+        elif item.kind in (SNAPSHOTS, HISTORY_DIR, OTHER) or _named_by(needed, item):
             continue
         elif owners := _named_by(gone, item):
             by = ", ".join(sorted(owners))
@@ -283,26 +291,24 @@ class Forgotten:
     """
 
     files: tuple[Item, ...]
-    replies: Mapping[CacheSegment, pa.BooleanArray]
+    replies: Mapping[Item, pa.BooleanArray]
     sources: Mapping[str, str]
     kept: tuple[Path, ...]
 
     @property
     def items(self) -> list[Item]:
         """All that goes; of a file of replies, the share of its bytes that they have."""
-        caches = []
-        for segment, rows in self.replies.items():
-            size, kind = round(segment.size * pc.mean(rows).as_py()), f"{CACHE}/{segment.kind}"
-            caches.append(Item(segment.path, kind, size, reason="holds the text"))
-        return [*self.files, *caches]
+        shares = [(file, pc.mean(rows).as_py()) for file, rows in self.replies.items()]
+        replies = (replace(file, size=round(file.size * share)) for file, share in shares)
+        return [*self.files, *(replace(file, reason="holds the text") for file in replies)]
 
     def remove(self, settings: StoreSettings) -> None:
         """Remove it all; the documents go last."""
         partly = [entry for entry in self.replies.items() if not pc.all(entry[1]).as_py()]
-        rest = [write_without(segment, rows) for segment, rows in partly]
+        rest = [write_without(file.path, rows) for file, rows in partly]
         if settings.remote is not None:
             settings.remote.send(rest)
-        settings.remove(segment.path for segment in self.replies)
+        settings.remove(file.path for file in self.replies)
         for is_last in (False, True):
             settings.remove(item.path for item in self.files if (item.kind in LAST) is is_last)
 
@@ -343,7 +349,7 @@ def to_forget(
         is_whose = document_id is not None and (
             experiment is None or experiment in owners[item.path]
         )
-        for table in _table(item) if item.kind in LAST and is_whose else ():
+        for table in _table(item.path / TABLE) if item.kind in LAST and is_whose else ():
             chosen = table.filter(pc.equal(table["document_id"], document_id))
             texts.update(chosen["text"].to_pylist())
     if not texts:
@@ -359,9 +365,11 @@ def to_forget(
         if item.path in holding or is_made:
             by = ", ".join(sorted(owners[item.path]))
             files.append(replace(item, experiment=by, reason="holds the text"))
-    replies = dict(_replies(settings.store, fragments))
+    replies = dict(_replies(contents, fragments))
     if files or replies:
-        files += _vectors(settings.store, contents)
+        # They have hashes for names, so nobody can say which are of the text.
+        vectors = [item for item in contents if item.kind in VECTORS]
+        files += [replace(item, reason="may be of the text") for item in vectors]
     files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
     touched = set().union(*(owners[item.path] for item in files))
     in_kept = (item.path for item in contents if item.kind in (SNAPSHOTS, HISTORY_DIR))
@@ -373,17 +381,17 @@ def to_forget(
     )
 
 
-def _table(item: Item) -> list[pa.Table]:
-    """Return a table of texts; nothing if it is damaged, then its bytes are searched."""
+def _table(file: Path, *columns: str) -> list[pa.Table]:
+    """Return a table of texts, or some columns of it; nothing if it is damaged."""
     try:
-        return [read_parquet(item.path / TABLE)]
+        return [read_parquet(file, columns or None)]
     except (OSError, pa.ArrowException):
         return []
 
 
 def _cut_from(item: Item, texts: set[str]) -> Iterator[str]:
     """Yield the chunks of a table of chunks that were cut from one of the texts."""
-    for table in _table(item) if item.kind == "chunks" else ():
+    for table in _table(item.path / TABLE) if item.kind == "chunks" else ():
         for chunk in table["text"].to_pylist():
             if any(chunk in text for text in texts):
                 yield chunk
@@ -391,7 +399,7 @@ def _cut_from(item: Item, texts: set[str]) -> Iterator[str]:
 
 def _holds(item: Item, fragments: tuple[str, ...]) -> bool:
     """Return whether a file or artifact holds a fragment; what was never finished may."""
-    if item.kind in (CACHE, SNAPSHOTS, HISTORY_DIR):
+    if item.is_cached or item.kind in (SNAPSHOTS, HISTORY_DIR):
         return False
     files = item.path.rglob("*") if item.path.is_dir() else [item.path]
     return item.kind == TEMPORARY or any(holds_any(f, fragments) for f in files if f.is_file())
@@ -410,23 +418,16 @@ def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None])
 
 
 def _replies(
-    store: Path, fragments: tuple[str, ...]
-) -> Iterator[tuple[CacheSegment, pa.BooleanArray]]:
-    """Yield the segments of replies in which some hold a fragment, and which these are."""
-    for segment in cache_segments(store):
-        if segment.kind == COMPLETIONS and segment.entries >= 0:
-            columns = read_parquet(segment.path, ["request", "text"]).columns
-            rows = pc.or_(*(_matches(column, fragments) for column in columns)).combine_chunks()
-            if pc.any(rows).as_py():
-                yield segment, rows
-
-
-def _vectors(store: Path, contents: Iterable[Item]) -> Iterator[Item]:
-    """Yield all vectors of texts: they have hashes, so nobody can say which are of the text."""
+    contents: Iterable[Item], fragments: tuple[str, ...]
+) -> Iterator[tuple[Item, pa.BooleanArray]]:
+    """Yield the files of replies in which some hold a fragment, and which these are."""
     for item in contents:
-        name = item.path.relative_to(store).parts[1]
-        if item.kind == CACHE and name in BY_TEXT:
-            yield replace(item, kind=f"{CACHE}/{name}", reason="may be of the text")
+        is_segment = item.kind == REPLIES and item.path.suffix == ".parquet"
+        for table in _table(item.path, "request", "text") if is_segment else ():
+            matches = (_matches(column, fragments) for column in table.columns)
+            rows = pc.or_(*matches).combine_chunks()
+            if pc.any(rows).as_py():
+                yield item, rows
 
 
 def _dagster(settings: StoreSettings) -> list[Item]:

@@ -16,9 +16,6 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rag_assets.store.atomic import TEMPORARY_MARK, atomic_file
+from rag_assets.store.atomic import atomic_file
 from rag_assets.store.parquet_files import read_parquet
 
 CACHE = "cache"
@@ -204,53 +201,10 @@ def _write(path: Path, table: pa.Table) -> None:
         )
 
 
-@dataclass(frozen=True)
-class CacheSegment:
-    """One file of a cache.
-
-    Attributes:
-        path: where it lies.
-        kind: what it holds, such as ``embeddings``.
-        space: the folder of everything that determines an entry but the text; empty: none.
-        entries: rows; -1: it cannot be read.
-        size: bytes on disk.
-        written: when.
-    """
-
-    path: Path
-    kind: str
-    space: str
-    entries: int
-    size: int
-    written: datetime
-
-
-def cache_segments(store: Path) -> list[CacheSegment]:
-    """Return all segments of all caches of a store, by kind, space and age."""
-    root, segments = store / CACHE, []
-    for path in sorted(root.rglob("*.parquet")):
-        if TEMPORARY_MARK not in path.name:
-            with suppress(FileNotFoundError):  # gone since it was listed
-                segments.append(_segment(root, path))
-    return segments
-
-
-def _segment(root: Path, path: Path) -> CacheSegment:
-    kind, *spaces = path.relative_to(root).parent.parts
-    status, stamp = path.stat(), path.name.partition("-")[0]
-    seconds = int(stamp) / 1e9 if stamp.isdecimal() else status.st_mtime
-    written = datetime.fromtimestamp(seconds, UTC)
-    try:
-        entries = int(pq.read_metadata(path).num_rows)
-    except pa.ArrowException:
-        entries = -1
-    return CacheSegment(path, kind, "/".join(spaces), entries, status.st_size, written)
-
-
-def write_without(segment: CacheSegment, dropped: pa.BooleanArray) -> Path:
+def write_without(segment: Path, dropped: pa.BooleanArray) -> Path:
     """Write a segment without the rows that are dropped beside one, and return where it lies."""
     # The time at the beginning of the name decides which of two equal keys is read.
-    stamp = segment.path.name.partition("-")[0]
-    path = segment.path.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
-    _write(path, read_parquet(segment.path).filter(pc.invert(dropped)))
+    stamp = segment.name.partition("-")[0]
+    path = segment.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
+    _write(path, read_parquet(segment).filter(pc.invert(dropped)))
     return path

@@ -155,7 +155,7 @@ def _change(name: str, tiny: Tiny) -> None:
         config["retrievers"].pop(alike, None)
     if name == "complete":
         config["top_k"] = [3, 5]
-        tiny.write_rows("clicks.jsonl", _clicks())
+        tiny.write_rows("clicks.jsonl", [*_clicks()])
         votes = [{"query_id": "q1", "doc_id": "lost.md", "vote": vote} for vote in ("up", "down")]
         tiny.write_rows("votes.jsonl", votes)
         config["online"] = {"clicks": "clicks.jsonl", "feedback": "votes.jsonl", "by": "week"}
