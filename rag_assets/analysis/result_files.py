@@ -5,11 +5,11 @@ A higher value counts as a better one, unless the metric has a name of ours and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -110,8 +110,7 @@ def read_values(path: Path) -> Values:
 
 def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
     if suffix(path) != ".json":
-        for place, row in RowFile(path).rows():
-            yield place, _with_numbers(row) if suffix(path) == ".csv" else row
+        yield from RowFile(path).rows()
         return
     content = parse_json(read_bytes(path), Place(path))
     if isinstance(content, dict) and isinstance(content.get("samples"), list):
@@ -127,16 +126,6 @@ def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
         if not isinstance(row, dict):
             raise place.wrong(row, "an object")
         yield place, row
-
-
-def _with_numbers(row: Mapping[str, str]) -> Row:
-    def number(cell: str) -> Any:  # noqa: ANN401 (a number, or what else the cell holds)
-        try:
-            return float(cell)
-        except ValueError:
-            return cell
-
-    return {key: cell if key == "query_id" else number(cell) for key, cell in row.items()}
 
 
 def compare_files(a: Path, b: Path, metric: str | None = None) -> tuple[Row, Sheet]:

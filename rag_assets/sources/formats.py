@@ -115,7 +115,7 @@ def with_columns(dataset: Dataset, columns: Mapping[str, str | Sequence[str]]) -
         UsageError: a field is unknown, or the format has fixed names.
     """
     if isinstance(dataset, SampleDataset):
-        return replace(dataset, names=Columns.of(columns).given)
+        return replace(dataset, columns=Columns.of(columns).given)
     if not isinstance(dataset, RecordFolder):
         readers = (JsonlDataset, CsvDataset, ParquetDataset, SampleDataset)
         named = ", ".join(reader.format for reader in readers)

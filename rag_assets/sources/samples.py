@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -41,11 +40,6 @@ from rag_assets.sources.sample_layouts import LAYOUTS, Layout, Passages, listed
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
 from rag_assets.store.canonical import fingerprint
 
-Names = Mapping[str, Any]
-"""Fields of `columns` to the names that they have in a file."""
-
-NONE: Names = MappingProxyType({})
-
 _BELOW = re.compile(r"(inputs?|outputs?|metadata)[._](.+)")
 _EXPECTED = "__expected"
 _ASSERTION = re.compile(r"(?:(?:equals|i?contains):\s*)?(?![a-z-]+(?:\([^)]*\))?:)(.+)", re.DOTALL)
@@ -67,7 +61,14 @@ class SampleDataset(SingleFileDataset):
         "FinanceBench, MIRACL, Ragas or DeepEval"
     )
 
-    names: Names = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def _row(self) -> Layout | None:
+        """The layout that `columns` say."""
+        names = self.columns
+        ids, passages = (names.get("query_id", "id"),), (Passages(names.get("text", "text")),)
+        return Layout("columns", names.get("query", "query"), "", passages, ids) if names else None
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
@@ -79,25 +80,24 @@ class SampleDataset(SingleFileDataset):
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
         rows, ids, texts = DocumentRows(), set[str](), set[tuple[str, str]]()
-        for place, sample in read_samples(self.file, problems, self.names):
+        for place, sample in read_samples(self.file, problems, self._row):
             for passage in sample.passages:
                 if (passage.name, passage.text) not in texts:
                     texts.add((passage.name, passage.text))
-                    digest = fingerprint(passage.text)[:12]
-                    name = f"{passage.name}/{digest}" if passage.name in ids else passage.name
-                    ids.add(passage.name)
+                    digest, name = fingerprint(passage.text)[:12], passage.name
+                    name = f"{name}/{digest}" if name in ids else name or digest
+                    ids |= {passage.name} - {""}
                     with problems:
-                        name = checked_id(name or digest, place, "title")
-                        rows.add(name, passage.title, passage.text)
+                        rows.add(checked_id(name, place, "title"), passage.title, passage.text)
         return rows.read(Place(self.file), [])
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        return sample_queries(self.file, problems, self.names)
+        return sample_queries(self.file, problems, self._row)
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
-        return sample_qrels(self.file, documents, queries, problems, self.names)
+        return sample_qrels(self.file, documents, queries, problems, self._row)
 
 
 class Passage(NamedTuple):
@@ -119,10 +119,10 @@ class Sample(NamedTuple):
     passages: list[Passage]
 
 
-def sample_queries(file: Path, problems: Problems, names: Names = NONE) -> Read:
+def sample_queries(file: Path, problems: Problems, layout: Layout | None = None) -> Read:
     """Return the questions of a file; their answers are metadata."""
     rows, ids = QueryRows(), UniqueIds("query")
-    for place, sample in read_samples(file, problems, names):
+    for place, sample in read_samples(file, problems, layout):
         with problems:
             ids.add(sample.query_id, place, "id")
             rows.add(*sample[:4])
@@ -130,7 +130,11 @@ def sample_queries(file: Path, problems: Problems, names: Names = NONE) -> Read:
 
 
 def sample_qrels(
-    file: Path, documents: pa.Table, queries: pa.Table, problems: Problems, names: Names = NONE
+    file: Path,
+    documents: pa.Table,
+    queries: pa.Table,
+    problems: Problems,
+    layout: Layout | None = None,
 ) -> Read:
     """Return where the relevant passages of a file stand in the documents.
 
@@ -143,7 +147,7 @@ def sample_qrels(
     same: dict[str, list[int]] = {}
     for row, text in enumerate(folded.to_pylist()):
         same.setdefault(text, []).append(row)
-    for place, sample in read_samples(file, problems, names):
+    for place, sample in read_samples(file, problems, layout):
         relevant = dict.fromkeys(" ".join(p.text.split()) for p in sample.passages if p.is_relevant)
         for number, text in enumerate(filter(None, relevant), 1):
             holders = pc.indices_nonzero(pc.match_substring(folded, text)).to_pylist
@@ -159,36 +163,30 @@ def sample_qrels(
     return rows.read(Place(file), note(one, many, left_out))
 
 
-def sample_layout(file: Path, names: Names = NONE) -> Layout | None:
+def sample_layout(file: Path) -> Layout | None:
     """Return the layout of a file's first row."""
-    return _layout_of(_first_row(file) or {}, names)
+    row = _first_row(file)
+    return next((layout for layout in LAYOUTS if row.keys() >= layout.needed), None)
 
 
 def has_passages(file: Path) -> bool:
     """Return whether the first row of a file has what its layout has for passages."""
-    layout, row = sample_layout(file), _first_row(file) or {}
+    layout, row = sample_layout(file), _first_row(file)
     return layout is not None and any(row.get(passages.key) for passages in layout.passages)
 
 
-def _layout_of(row: Row, names: Names) -> Layout | None:
-    if names:
-        ids, passages = (names.get("query_id", "id"),), Passages(names.get("text", "text"))
-        layout = Layout("columns", names.get("query", "query"), "", (passages,), ids)
-        return layout if layout.question in row else None
-    return next((layout for layout in LAYOUTS if row.keys() >= layout.needed), None)
-
-
-def _first_row(file: Path) -> Row | None:
+def _first_row(file: Path) -> Row:
+    """Return the first row; it is empty where there is none that can be read."""
     with suppress(DataError):
         if suffix(file) in {".csv", ".json", ".jsonl", PARQUET} and file.is_file():
-            return next((row for _, row in _rows(file, FIRST)), None)
-    return None
+            return next((row for _, row in _rows(file, FIRST)), {})
+    return {}
 
 
 def no_layout(file: Path) -> str | None:
     """Return what the first row lacks for a known layout, and which `columns` would read it."""
-    row = _first_row(file)
-    if row is None or ((layout := _layout_of(row, NONE)) is not None and layout.passages):
+    row, layout = _first_row(file), sample_layout(file)
+    if not row or (layout is not None and layout.passages):
         return None
     if layout is not None:
         return f"questions of {layout.tool} without passages; put the file beside its documents"
@@ -203,17 +201,16 @@ def no_layout(file: Path) -> str | None:
 
 
 def read_samples(
-    file: Path, problems: Problems, names: Names = NONE
+    file: Path, problems: Problems, given: Layout | None
 ) -> Iterator[tuple[Place, Sample]]:
     """Yield every row with its place.
 
     Raises:
         DataError: a row is not as its layout needs it.
     """
-    layout = sample_layout(file, names)
+    layout = given or sample_layout(file)
     if layout is None:
-        problem = "holds no row that can be read" + (" with these `columns`" if names else "")
-        raise DataError(no_layout(file) or problem, file=file)
+        raise DataError(no_layout(file) or "holds no row that can be read", file=file)
     for number, (place, row) in enumerate(_rows(file, problems), 1):
         with problems:
             try:
@@ -292,7 +289,7 @@ def _unfolded(row: Mapping[str, str]) -> Row:
         below = _BELOW.fullmatch(key)
         if below and isinstance(cells.setdefault(below[1], {}), dict):
             cells[below[1]][below[2]] = cell
-        elif cell:
+        elif key and cell:  # pandas writes its index under no name
             cells[key] = _parsed(cell)
     return cells
 

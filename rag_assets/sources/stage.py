@@ -55,8 +55,8 @@ class _SourceStage(Stage):
         origin: dict[str, Any] = {}
         if isinstance(dataset, LabelledFolder) and dataset.columns.given:
             origin = {"columns": dict(dataset.columns.given)}
-        if isinstance(dataset, SampleDataset) and dataset.names:
-            origin = {"columns": dict(dataset.names)}
+        if isinstance(dataset, SampleDataset) and dataset.columns:
+            origin = {"columns": dict(dataset.columns)}
         return {"format": dataset.format, "files": context.source_digests[self.name], **origin}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:

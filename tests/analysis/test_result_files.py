@@ -79,7 +79,6 @@ def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
             [{"query_id": "q1", "ndcg@10": 0.5, "note": "x"}, {"query_id": "q2", "ndcg@10": 1}],
         ),
         ("a.json", {"q1": {"ndcg@10": 0.5}, "q2": {"ndcg@10": 1}}),
-        ("a.csv", "query_id,ndcg@10,note\nq1,0.5,x\nq2,1,\n"),
         ("a.jsonl", '{"query_id": "q1", "ndcg@10": 0.5}\n{"query_id": "q2", "ndcg@10": 1}\n'),
     ],
 )

@@ -164,7 +164,7 @@ WITH_PASSAGES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
     "DeepEval": ("goldens.json", json.dumps(DEEPEVAL), ["q1", "q2"], [DOG, STORM]),
     "DeepEval, CSV": (
         "goldens.csv",
-        rows_of_csv([{**row, "context": "|".join(row["context"])} for row in DEEPEVAL]),
+        rows_of_csv([{"": 0, **row, "context": "|".join(row["context"])} for row in DEEPEVAL]),
         ["q1", "q2"],
         [DOG, STORM],
     ),
@@ -190,7 +190,9 @@ def test_passages_are_the_documents_of_a_file_alone(
         for row in qrels.table.to_pylist()
     ]
     assert judged == [(ids[0], DOG, 1), (ids[1], STORM, 1)]
-    if relevant[0] != DOG:
+    if relevant[0] == DOG:
+        assert all(len(name) == 12 for name in texts)  # digests
+    else:
         assert [row["document_id"] for row in qrels.table.to_pylist()] == relevant
     if name != "MIRACL":  # the only one without answers
         assert json.loads(queries.table["metadata"][0].as_py())["answers"] == ["10 crowns"]
@@ -291,6 +293,16 @@ def test_questions_beside_their_documents(
     assert spans == [("fares.md", DOG), ("harbours.md", STORM)]
 
 
+def test_the_index_of_pandas_is_no_field(write: Write) -> None:
+    file, content, *_ = WITH_PASSAGES["DeepEval, CSV"]
+    table = open_dataset(write({file: content}) / file).read_queries().table
+    assert table["tags"].to_pylist() == [[], []]
+    assert json.loads(table["metadata"][0].as_py()) == {
+        "answers": ["10 crowns"],
+        "source_file": "fares.md",
+    }
+
+
 def test_tags_are_the_kinds_of_questions(write: Write) -> None:
     dataset = open_dataset(write({"testset.csv": rows_of_csv(RAGAS)}) / "testset.csv")
     assert dataset.read_queries().table["tags"].to_pylist() == [
@@ -382,7 +394,7 @@ def test_the_columns_that_were_told_read_it(write: Write, read_all: ReadAll) -> 
         [ASKED[0]],
     )
     assert qrels.table.num_rows == 1
-    with pytest.raises(DataError, match="nearest: Ragas, where there is no reference, user_input"):
+    with pytest.raises(DataError, match="`other`: is null; must be a text, or an object"):
         read_all(with_columns(open_dataset(path, "samples"), {"query": "other"}))
 
 
