@@ -19,7 +19,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -556,6 +556,13 @@ def _places(name: str) -> set[str]:
     return {"/".join(parts[: n + 1]) for n in range(len(parts))}
 
 
+class _Content(BytesIO):
+    """The content of an answer, as botocore reads it."""
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.read()
+
+
 @cache
 def _client(endpoint: str | None, seconds: float, silence: float, _: object) -> Any:  # noqa: ANN401
     """Return botocore's client for S3: a class that it makes at run time."""
@@ -600,7 +607,6 @@ def _carrier(server: Server) -> Callable[..., Any]:
     """Return what sends a signed request: our transport in the place of botocore's own."""
     import httpx2
     from botocore import awsrequest, exceptions
-    from urllib3 import HTTPResponse
 
     from rag_assets.servers.failures import ServerFailure
     from rag_assets.servers.transport import Transport
@@ -613,8 +619,7 @@ def _carrier(server: Server) -> Callable[..., Any]:
         try:
             answer = transport.exchange(request.method, request.url, headers, request.body or b"")
             status, received, content = answer
-            raw = HTTPResponse(BytesIO(content), preload_content=False)
-            return awsrequest.AWSResponse(request.url, status, received, raw)
+            return awsrequest.AWSResponse(request.url, status, received, _Content(content))
         except ServerFailure as failed:
             failure = failed
         raise exceptions.HTTPClientError(error=failure)  # of this kind, so that it is tried again
