@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
+
+import numpy as np
 
 from rag_assets.analysis.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.analysis.comparisons import stored_verdict
@@ -15,10 +18,15 @@ from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.answers.thresholds import scored, thresholds
 from rag_assets.answers.waterfall_stage import RIGHT_F1
 from rag_assets.evaluation.leaderboard import SPLITS, is_tied
+from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.pipeline.written_answers import written
-from rag_assets.sheets.sheet import TEXT, Column, Sheet, of_split
+from rag_assets.sheets.sheet import TEXT, Column, Sheet, interval_of, of_split
+from rag_assets.statistics.comparisons import difference
+from rag_assets.statistics.intervals import largest_value, number_or_none
+from rag_assets.statistics.paired_differences import PairedDifferences
+from rag_assets.statistics.units import Floats, splits_counted
 
 METRICS = {
     "answer_f1": "F1",
@@ -108,6 +116,78 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     )
     title = f"when to refuse{of_split(result.split)}"
     return [Sheet(title, columns, rows, name="refusals")] if rows else []
+
+
+def evidence_rows(result: EvaluationResult) -> list[Row]:
+    """Return the means of metrics of answers by how much of the evidence the context holds.
+
+    Questions that lose their evidence may be harder ones, so ``gained`` compares each with itself:
+    where an answerer lacks evidence, and others with the same generator (another cut-off, ``gold``)
+    have all of it, by how much their mean is higher.
+
+    Returns:
+        A row for each answerer and metric: for ``complete``, ``partial`` and ``none`` the mean and
+        ``n_...`` questions; ``gained`` with ``low`` and ``high``, over ``n_pairs`` questions.
+    """
+    entries = result.evaluation.entries_of("answer_waterfall")
+    tables = {entry.partition["answerer"]: result.table(entry.key) for entry in entries}
+    weights = result.weights(result.split) if tables else {}
+    splits = splits_counted(counting_of(result.table), weights) if weights else ()
+    counted = next((each for each in splits if each.split == result.split), None)
+    if counted is None:
+        return []
+    shares: dict[str, Floats] = {}
+    for key, table in tables.items():
+        labelled = counted.values(table, "n_evidence")
+        labelled[labelled == 0] = np.nan
+        shares[key] = counted.values(table, "n_in_context") / labelled
+    options = result.configured("answers")
+    generator = {key: options[key.rpartition("@")[0]]["generator"] for key in tables}
+    level, rows = result.answer_summary["confidence"][0].as_py(), list[Row]()
+    for (key, share), name in product(shares.items(), METRICS):
+        if np.isnan(share).all() or name not in result.answer_metrics[key].column_names:
+            continue
+        row: Row = {"answerer": key, "split": result.split, "metric": name, "confidence": level}
+        values = counted.values(result.answer_metrics[key], name)
+        groups = {"complete": share == 1, "partial": (share > 0) & (share < 1), "none": share == 0}
+        with_it = [np.full(len(values), np.nan)]
+        for other in (other for other in shares if generator[other] == generator[key]):
+            others = counted.values(result.answer_metrics[other], name)
+            with_it.append(np.where(shares[other] == 1, others, np.nan))
+        best = np.ma.masked_invalid(with_it).mean(axis=0).filled(np.nan)
+        gained = np.where(share < 1, best - values, np.nan)
+        for group, chosen in groups.items():
+            given = chosen & ~np.isnan(values)
+            row[group] = difference(values[given], counted.weights[given])
+            row[f"n_{group}"] = int(given.sum())
+        paired = PairedDifferences(counted, gained[:, None])
+        (low,), (high,) = paired.intervals(level, largest_value(gained))
+        pairs = ~np.isnan(gained)
+        row["gained"] = difference(gained[pairs], counted.weights[pairs])
+        row |= {"low": number_or_none(low), "high": number_or_none(high)}
+        rows.append({**row, "n_pairs": int(pairs.sum())})
+    return rows
+
+
+def evidence_sheets(result: EvaluationResult) -> list[Sheet]:
+    """Return the decisive metric by evidence in the context; none where no evidence is labelled."""
+    metric = decisive_metric(result)
+    rows = [row for row in evidence_rows(result) if row["metric"] == metric]
+    if not rows:
+        return []
+    columns = [Column("answerer", "answerer", TEXT, min_width=16)]
+    for name in ("complete", "partial", "none"):
+        is_sparse = name == "partial"
+        columns.append(Column(name, name, is_sparse=is_sparse, help="the evidence in the context"))
+        columns.append(Column(f"n_{name}", "questions", "d", is_sparse=is_sparse))
+    gained = "the same questions, where the same generator was given all evidence"
+    bounds = ("low", "high")
+    column = Column(
+        "gained", "with it", "+.4f", bounds=bounds, interval=interval_of(rows), help=gained
+    )
+    columns += [column, Column("n_pairs", "pairs", "d")]
+    title = f"{METRICS[metric]} by the evidence in the context{of_split(result.split)}"
+    return [Sheet(title, columns, rows, name="evidence")]
 
 
 def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet | None:
@@ -200,6 +280,7 @@ def answers(result: EvaluationResult) -> Row | None:
         "groups": _groups(result),
         "right": result.configured("answer_metrics").get("right", RIGHT_F1),
         "classes": waterfall_sheet("From corpus to answer", classes) if classes else None,
+        "evidence": evidence_sheets(result),
     }
 
 

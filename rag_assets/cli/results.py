@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.analysis.answers import answer_rows, answer_sheets
+from rag_assets.analysis.answers import answer_rows, answer_sheets, evidence_sheets
 from rag_assets.analysis.attribution import (
     attribution_rows,
     attribution_sheet,
@@ -217,7 +217,7 @@ def print_attribution(
             needs = "that needs `answers` in experiment.yaml, and labels"
             raise result.lacks(f"cannot show where questions went wrong; {needs}")
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
-        print_rows(lines, form, lambda: [sheet], result.evaluation)
+        print_rows(lines, form, lambda: [sheet, *evidence_sheets(result)], result.evaluation)
         return
     rows = attribution_rows(result, selection.retrievers, slice_by)
     if not rows and slice_by:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.analysis.answers import answer_rows
+from rag_assets.analysis.answers import answer_rows, evidence_rows, evidence_sheets
 from rag_assets.analysis.attribution import waterfall_rows, waterfall_sheet
 from rag_assets.analysis.charts import Theme, bars_figure, plain
 from rag_assets.analysis.findings import incomplete_parts
@@ -79,6 +79,18 @@ class EvaluationTable(EvaluationResult, Tabular):
             raise self.lacks("has no answers")
         names = dict.fromkeys(name for row in rows for name in row)
         return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+    @property
+    def evidence(self) -> pa.Table:
+        """Metrics of answers given complete, partial and no evidence in the context.
+
+        Raises:
+            NotEvaluated: there are no answers, or no labelled evidence.
+        """
+        rows = evidence_rows(self)
+        if not rows:
+            raise self.lacks("has no answers to questions with labelled evidence")
+        return pa.Table.from_pylist(rows)
 
     @property
     def judged(self) -> pa.Table:
@@ -175,6 +187,7 @@ class EvaluationTable(EvaluationResult, Tabular):
             *([_board(self)] if self.has_metrics else overlap_sheets(self, overlap_rows(self))),
             *sheets_below(self),
             *([waterfall_sheet("From corpus to answer", classes)] if classes else []),
+            *(evidence_sheets(self) if classes else []),
         ]
 
 
