@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -118,7 +119,7 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     return [Sheet(title, columns, rows, name="refusals")] if rows else []
 
 
-def evidence_rows(result: EvaluationResult) -> list[Row]:
+def evidence_rows(result: EvaluationResult, names: Sequence[str] = tuple(METRICS)) -> list[Row]:
     """Return the means of metrics of answers by how much of the evidence the context holds.
 
     Questions that lose their evidence may be harder ones, so ``gained`` compares each with itself:
@@ -126,8 +127,9 @@ def evidence_rows(result: EvaluationResult) -> list[Row]:
     have all of it, by how much their mean is higher.
 
     Returns:
-        A row for each answerer and metric: for ``complete``, ``partial`` and ``none`` the mean and
-        ``n_...`` questions; ``gained`` with ``low`` and ``high``, over ``n_pairs`` questions.
+        A row for each answerer and each metric of ``names``: for ``complete``, ``partial`` and
+        ``none`` the mean and ``n_...`` questions; ``gained`` with ``low`` and ``high``, over
+        ``n_pairs`` questions.
     """
     entries = result.evaluation.entries_of("answer_waterfall")
     tables = {entry.partition["answerer"]: result.table(entry.key) for entry in entries}
@@ -144,16 +146,17 @@ def evidence_rows(result: EvaluationResult) -> list[Row]:
     options = result.configured("answers")
     generator = {key: options[key.rpartition("@")[0]]["generator"] for key in tables}
     level, rows = result.answer_summary["confidence"][0].as_py(), list[Row]()
-    for (key, share), name in product(shares.items(), METRICS):
-        if np.isnan(share).all() or name not in result.answer_metrics[key].column_names:
+    cells = list(product(tables, names))
+    metrics = {cell: counted.values(result.answer_metrics[cell[0]], cell[1]) for cell in cells}
+    for key, name in cells:
+        share, values = shares[key], metrics[key, name]
+        if np.isnan(share + values).all():
             continue
         row: Row = {"answerer": key, "split": result.split, "metric": name, "confidence": level}
-        values = counted.values(result.answer_metrics[key], name)
         groups = {"complete": share == 1, "partial": (share > 0) & (share < 1), "none": share == 0}
         with_it = [np.full(len(values), np.nan)]
         for other in (other for other in shares if generator[other] == generator[key]):
-            others = counted.values(result.answer_metrics[other], name)
-            with_it.append(np.where(shares[other] == 1, others, np.nan))
+            with_it.append(np.where(shares[other] == 1, metrics[other, name], np.nan))
         best = np.ma.masked_invalid(with_it).mean(axis=0).filled(np.nan)
         gained = np.where(share < 1, best - values, np.nan)
         for group, chosen in groups.items():
@@ -172,7 +175,7 @@ def evidence_rows(result: EvaluationResult) -> list[Row]:
 def evidence_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return the decisive metric by evidence in the context; none where no evidence is labelled."""
     metric = decisive_metric(result)
-    rows = [row for row in evidence_rows(result) if row["metric"] == metric]
+    rows = evidence_rows(result, [metric])
     if not rows:
         return []
     columns = [Column("answerer", "answerer", TEXT, min_width=16)]

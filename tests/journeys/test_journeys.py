@@ -179,6 +179,11 @@ def test_answers_without_right_ones(travel: Travel) -> None:
     assert found["answer_relevance"]["human"] == pytest.approx(1)
     assert found["groundedness"]["human"] == pytest.approx(0.5)
     assert found["groundedness"]["calibrated"] is not None
+    assert "by the evidence in the context" in journey.run("attribution", LAB, "--answers").stdout
+    evidence = rag_assets.leaderboard(LAB).evidence.to_pylist()
+    names = ("n_complete", "n_partial", "n_none", "n_pairs")
+    counts = [[row[name] for name in names] for row in evidence if row["metric"] == "answer_f1"]
+    assert counts == [[10, 0, 0, 0]] * len(counts)
 
 
 def test_floors(travel: Travel) -> None:
