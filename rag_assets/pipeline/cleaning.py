@@ -365,11 +365,14 @@ def to_forget(
         if item.path in holding or is_made:
             by = ", ".join(sorted(owners[item.path]))
             files.append(replace(item, experiment=by, reason="holds the text"))
-    replies = dict(_replies(contents, fragments))
+    held = dict(_replies(contents, fragments))
+    replies = {item: rows for item, rows in held.items() if rows is not None}
     if files or replies:
         # They have hashes for names, so nobody can say which are of the text.
         vectors = [item for item in contents if item.kind in VECTORS]
         files += [replace(item, reason="may be of the text") for item in vectors]
+    damaged = (item for item, rows in held.items() if rows is None)
+    files += [replace(item, reason="cannot be read, may hold the text") for item in damaged]
     files.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
     touched = set().union(*(owners[item.path] for item in files))
     in_kept = (item.path for item in contents if item.kind in (SNAPSHOTS, HISTORY_DIR))
@@ -419,11 +422,14 @@ def _made_from(paths: Iterable[Path], manifests: Mapping[Path, Manifest | None])
 
 def _replies(
     contents: Iterable[Item], fragments: tuple[str, ...]
-) -> Iterator[tuple[Item, pa.BooleanArray]]:
-    """Yield the files of replies in which some hold a fragment, and which these are."""
+) -> Iterator[tuple[Item, pa.BooleanArray | None]]:
+    """Yield the files of replies in which some hold a fragment, and which; None: unreadable."""
     for item in contents:
-        is_segment = item.kind == REPLIES and item.path.suffix == ".parquet"
-        for table in _table(item.path, "request", "text") if is_segment else ():
+        if item.kind != REPLIES or item.path.suffix != ".parquet":
+            continue
+        if not (tables := _table(item.path, "request", "text")):
+            yield item, None
+        for table in tables:
             matches = (_matches(column, fragments) for column in table.columns)
             rows = pc.or_(*matches).combine_chunks()
             if pc.any(rows).as_py():

@@ -79,6 +79,7 @@ _NEEDED = {
     "create_multipart_upload": "UploadId",
 }
 """Request -> what an answer to it holds, or it is none of S3."""
+_OF_LISTED = {"Key", "LastModified", "Size"}
 
 _PART = 8 << 20
 _TRIES = 5
@@ -291,9 +292,12 @@ class Objects:
             client = _client(self.address.endpoint, *self._bounds, variables)
             parameters["Bucket"] = self.address.bucket
             if client.can_paginate(operation):
-                return dict(
-                    client.get_paginator(operation).paginate(**parameters).build_full_result()
-                )
+                pages = client.get_paginator(operation).paginate(**parameters)
+                answer = pages.build_full_result()
+                for item in answer.get("Contents", ()):
+                    if lacks := _OF_LISTED - item.keys():
+                        raise KeyError(*lacks)
+                return dict(answer)
             answer = getattr(client, operation)(**parameters)
             if operation in _NEEDED and _NEEDED[operation] not in answer:
                 raise KeyError(_NEEDED[operation])

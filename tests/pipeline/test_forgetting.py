@@ -110,6 +110,16 @@ def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> N
     assert "--document and --text cannot be combined with the other options" in mixed.stderr
 
 
+def test_replies_that_cannot_be_read_go_too(cleaned: Tiny) -> None:
+    (damaged,) = (cleaned.settings.store / "cache" / "completions").rglob("*.parquet")
+    damaged.write_bytes(b"PAR1" + SECRET[1].encode())
+    dry = cleaned.command("clean", "--document", "fares.md", columns=200)
+    assert "cannot be read, may hold the text" in dry.stdout
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert not damaged.exists()
+    assert holding(cleaned.settings.store, SECRET) == set()
+
+
 def test_the_text_goes_from_all_experiments_and_they_are_named(
     cleaned: Tiny, tmp_path: Path
 ) -> None:

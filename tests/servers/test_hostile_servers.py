@@ -204,6 +204,17 @@ def test_whatever_a_store_on_s3_answers_is_one_line(name: str, keys: None, tmp_p
             assert server.received, answer
 
 
+@pytest.mark.parametrize("lacking", ["Key", "LastModified", "Size"])
+def test_a_list_on_s3_that_lacks_something_is_one_line(
+    lacking: str, keys: None, tmp_path: Path
+) -> None:
+    item = {"Key": "prefix/a", "LastModified": "2026-01-01T00:00:00Z", "Size": "1"}
+    fields = "".join(f"<{name}>{text}</{name}>" for name, text in item.items() if name != lacking)
+    page = f"<ListBucketResult><Contents>{fields}</Contents></ListBucketResult>".encode()
+    with Hostile(partial(Handler.send, content=page)) as server:
+        assert "does not speak S3" in s3_outcome("list", server.root, tmp_path)
+
+
 def _redirect(status: int, headers: Mapping[str, str], handler: Handler) -> None:
     handler.send(b"", status, **headers)
 

@@ -83,8 +83,10 @@ def test_every_headline_says_it(evaluated: tuple[Tiny, EvaluationTable]) -> None
         assert text in tiny.command(name, ".", *rest, columns=200).output, name
 
 
-def test_a_larger_sample_adds_to_the_smaller_one(evaluated: tuple[Tiny, EvaluationTable]) -> None:
-    tiny, _ = evaluated
+def test_a_larger_sample_adds_to_the_smaller_one(
+    evaluated: tuple[Tiny, EvaluationTable], tmp_path: Path
+) -> None:
+    tiny = evaluated[0].copy_to(tmp_path / "larger")
     before = tiny.ranked("bm25", 5)
     tiny.config["dataset"]["sample"]["queries"] = 5
     tiny.write_config()
