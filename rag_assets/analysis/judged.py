@@ -100,9 +100,12 @@ def headline_sheets(result: EvaluationResult) -> list[Sheet]:
 
 def unlabelled_texts(result: EvaluationResult) -> list[str]:
     """Return a sentence on each judge beside which nobody labelled anything."""
-    labelled = {row["by"] for row in judged_rows(result, result.split) if row["n_labels"]}
+    rows = judged_rows(result, result.split)
+    labelled = {row["by"] for row in rows if row["n_labels"]}
+    alone = {row["by"] for row in rows if row["judge"] is not None}
     return [
-        f"judge {judge}: no labels of people, so its verdicts are not used; {how(result)}"
+        f"judge {judge}: no labels of people, so its verdicts are "
+        f"not {'calibrated' if judge in alone else 'used'}; {how(result)}"
         for judge in judge_names(result)
         if judge not in labelled
     ]
