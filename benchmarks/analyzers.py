@@ -22,7 +22,6 @@ import click
 from rag_assets.retrieval.lexical.analyzers import ANALYZERS, AUTO
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts
-from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.sources.json_datasets import SquadDataset
 
 
@@ -46,7 +45,7 @@ def measured(file: Path, analyzer: str) -> Measured:
         folder = Path(name)
         analysed = AnalysedTexts.of(ids, texts, analyzer)
         BM25(type="bm25").build_of(analysed, folder)
-        index = WordIndex.load(folder)
+        index = BM25(type="bm25").opened(folder)
         found = index.search(queries.column("text").to_pylist(), 10)
     total, n_empty = 0.0, 0
     for query_id, hits in zip(queries.column("query_id").to_pylist(), found, strict=True):

@@ -57,12 +57,11 @@ class Ours:
     def index(self, texts: list[str], folder: Path) -> None:
         from rag_assets.retrieval.lexical.bm25 import BM25
         from rag_assets.retrieval.lexical.tokens import AnalysedTexts
-        from rag_assets.retrieval.lexical.words import WordIndex
 
         ids = [f"chunk-{number:08d}" for number in range(len(texts))]
         analysed = AnalysedTexts.of(ids, texts, "whitespace")
         BM25(type="bm25", k1=K1, b=B).build_of(analysed, folder)
-        self._index = WordIndex.load(folder)
+        self._index = BM25(type="bm25", k1=K1, b=B).opened(folder)
 
     def search(self, queries: list[str], k: int) -> Any:
         return self._index.search(queries, k)

@@ -251,7 +251,7 @@ POSTINGS = TableSchema(
     ("term", "chunk_id"),
     term=Column(TEXT, "the term"),
     chunk_id=Column(TEXT, "the chunk, or one of several texts by which it is found"),
-    weight=Column(FLOAT, "what the term adds to the chunk's score, before that of the query"),
+    weight=Column(FLOAT, "how often the word stands in the chunk; for splade, its weight there"),
 )
 
 VECTORS = TableSchema(

@@ -36,7 +36,7 @@ from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_s
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
-from rag_assets.retrieval.base_runs_stage import UNITS_FILE
+from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.schemas import HISTORY, POSTINGS, TERMS, VECTORS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
 from rag_assets.store.locks import locked
@@ -107,17 +107,23 @@ _INDEXES = ("lexical_index", "embedding_index")
 """Assets that are folders; the rows of an index are its units."""
 
 _HOLDINGS: Mapping[str, tuple[TableSchema | None, str, tuple[str, ...]]] = {
-    "indexes": (None, "SELECT * FROM {0}", (UNITS_FILE,)),
-    "terms": (TERMS, "SELECT * FROM {0}", ("terms.parquet",)),
+    "indexes": (None, "SELECT * FROM {0}", (UNITS,)),
+    "terms": (TERMS, "SELECT term, document_frequency FROM {0}", ("terms",)),
     "postings": (
         POSTINGS,
-        "SELECT term, chunk_id, weight FROM {0} p JOIN {1} t ON t.file_row_number = p.number "
-        "JOIN {2} u ON u.file_row_number = p.row",
-        ("postings.parquet", "terms.parquet", UNITS_FILE),
+        "SELECT term, chunk_id, weight::DOUBLE AS weight FROM {0} p "
+        "JOIN {1} t ON t.file_row_number = p.number JOIN {2} c ON c.file_row_number = p.row",
+        ("postings", "terms", "chunks"),
     ),
-    "vectors": (VECTORS, "SELECT chunk_id, vector FROM {0}", ("vectors.parquet",)),
+    "vectors": (VECTORS, "SELECT chunk_id, vector FROM {0}", ("vectors",)),
 }
-"""View -> its schema, and what selects the rows of an index out of these files of its folder."""
+"""View -> its schema, and what selects the rows of a segment of an index out of these tables."""
+
+_SUMMED = {
+    "terms": "SELECT * EXCLUDE (document_frequency), "
+    "sum(document_frequency)::BIGINT AS document_frequency FROM ({0}) GROUP BY ALL"
+}
+"""View -> what is said of an index where several segments say it."""
 
 
 def rebuild(settings: StoreSettings) -> Path:
@@ -180,7 +186,7 @@ class _Builder:
                 stage, selects = STAGES[assets[0]], list(self._tables(assets))
                 self._create(kind, name, selects, stage.schema, stage.dimensions)
         for name, (schema, select, files) in _HOLDINGS.items():
-            self._create("VIEW", name, list(self._held(schema, select, files)), schema)
+            self._create("VIEW", name, list(self._held(name, schema, select, files)), schema)
         self._create_history()
         self._create_measurements()
 
@@ -219,16 +225,20 @@ class _Builder:
                 _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
 
     def _held(
-        self, schema: TableSchema | None, select: str, names: tuple[str, ...]
+        self, view: str, schema: TableSchema | None, select: str, names: tuple[str, ...]
     ) -> Iterator[str]:
-        """Yield what selects from indexes that have these files; a remote one may be there only."""
+        """Yield what selects from indexes that have these tables; a remote one may be elsewhere."""
         for stored, entry in self._entries(_INDEXES):
-            files = [self._store / entry.path / name for name in names]
-            experiment = stored.evaluation.experiment
+            folder, experiment = self._store / entry.path, stored.evaluation.experiment
             labels = {"experiment": experiment, **entry.partition, "asset": entry.asset}
-            if all(file.exists() for file in files):
-                rows = select.format(*(parquet_rows(file) for file in files))
-                yield _select(labels, f"({rows})", schema)
+            firsts = sorted(folder.glob(f"{names[0]}*.parquet"))
+            segments = [
+                select.format(*(parquet_rows(folder / f"{name}{end}") for name in names))
+                for end in (file.name.removeprefix(names[0]) for file in firsts)
+            ]
+            if segments:
+                rows = " UNION ALL ".join(segments)
+                yield _select(labels, f"({_SUMMED.get(view, '{0}').format(rows)})", schema)
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
         for stored in self._current:

@@ -1,20 +1,25 @@
 """The files of an index, and the layout that all sparse ones have.
 
 Files are tables (``NAME.parquet``), arrays (``NAME.npy``) and JSON values (``NAME.json``), no
-pickle. A sparse index is of the weights of words, or of a model's components, in chunks; these are
-kept in ascending order of their ids, whatever the order of the corpus: the same chunks give the
-same files, byte for byte. It is two tables: the row of a term is the number of its column, and the
-postings of all terms follow one another in that order, each with the row of its chunk.
+pickle. A sparse index says how often words stand in chunks, or what a model's components weigh in
+them. Chunks are kept in ascending order of their ids, whatever the order of the corpus: the same
+chunks give the same files, byte for byte. It lies in segments, each of some chunks that follow one
+another, as three tables: chunks; terms, where the row of a term is the number of its column; and
+postings, those of all terms one after the other in that order, each with the row of its chunk in
+the segment. What is of all chunks, such as in how many a term stands, is summed when it is opened:
+so a changed chunk changes the files of its segment, and those of the others are the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +27,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.store.parquet_files import read_parquet
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
 
 CHUNK_IDS = "chunk_ids"
 """The ids of an index's chunks, by position: a list of texts."""
 
-TERMS, POSTINGS = "terms", "postings"
-"""The tables of a sparse index: terms with their document frequency, and weights in chunks."""
+CHUNKS, TERMS, POSTINGS = "chunks", "terms", "postings"
+"""The tables of a segment: ids of chunks, terms with the chunks that hold them, and numbers."""
 
 PLAIN: dict[str, Any] = {
     "compression": "none",
@@ -39,6 +45,12 @@ PLAIN: dict[str, Any] = {
     "write_statistics": False,
 }
 """How tables are written: their numbers are read as they lie in the file."""
+
+_PACKED = "DELTA_BINARY_PACKED"
+"""How whole numbers are written: in a quarter of the bytes, and read as fast."""
+
+MAX_GROUP_ROWS = 1 << 26
+"""Rows of one group of a table: of several, a column would be copied when it is read."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,25 @@ class ArrayFolder:
         """Write tables, arrays, and JSON values."""
         for name, value in content.items():
             if isinstance(value, pa.Table):
-                encoding = {"number": "DELTA_BINARY_PACKED"} if name == POSTINGS else None
-                pq.write_table(value, self.table_file(name), column_encoding=encoding, **PLAIN)
+                whole = [field.name for field in value.schema if pa.types.is_integer(field.type)]
+                options = {**PLAIN, "column_encoding": dict.fromkeys(whole, _PACKED) or None}
+                file = self.table_file(name)
+                pq.write_table(value, file, row_group_size=MAX_GROUP_ROWS, **options)
             elif isinstance(value, np.ndarray):
                 np.save(self.path / f"{name}.npy", value, allow_pickle=False)
             else:
                 text = json.dumps(value, ensure_ascii=False, allow_nan=False)
                 (self.path / f"{name}.json").write_text(text, encoding="utf-8")
+
+    def take_over(self, name: str, folder: ArrayFolder, other_name: str) -> None:
+        """Have a table of another folder, which stays as it is: the same file, or a copy."""
+        source, target = folder.table_file(other_name), self.table_file(name)
+        try:
+            os.link(source, target)
+        except FileNotFoundError as error:
+            raise unreadable(source, error) from error
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(source, target)
 
     def array(self, name: str, *, mmap: bool = True) -> npt.NDArray[Any]:
         """Map an array, or read it."""
@@ -137,68 +161,80 @@ def numbers_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
     return np.from_dlpack(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
 
 
+class Entries(NamedTuple):
+    """The entries of a term: rows of chunks, ascending, and a number in each."""
+
+    rows: Ints
+    numbers: npt.NDArray[Any]
+
+
 @dataclass(frozen=True)
-class SparseIndex:
-    """A sparse matrix by columns: the entries of column t lie at ``indptr[t]`` to ``indptr[t+1]``.
+class Segment:
+    """A sparse matrix by columns, of chunks that follow one another in an index.
 
     Attributes:
-        chunk_ids: ids of the chunks, the rows; positions refer to this order.
-        data: number of each entry: a weight as float32 or float64, or a count, shape (entries,).
-        indices: row of each entry, ascending within a column, int32, shape (entries,).
-        indptr: first entry of each column, int64, shape (columns + 1,).
+        chunks: a row for each, with its ``chunk_id``, and what else is to be known of it.
+        terms: a row for each column: ``term``, ``document_frequency``, which is the number of its
+            entries, and what else is to be known of it.
+        entries: of all columns, one after the other: rows of chunks, ascending within a column, and
+            a weight as float32, or a count of the smallest type that holds all.
     """
 
-    chunk_ids: Sequence[str]
-    data: npt.NDArray[Any]
-    indices: npt.NDArray[np.int32]
-    indptr: npt.NDArray[np.int64]
+    chunks: pa.Table
+    terms: pa.Table
+    entries: Entries
 
     @property
-    def holding(self) -> npt.NDArray[np.int64]:
+    def holding(self) -> Longs:
         """Number of chunks with an entry in each column, int64, shape (columns,)."""
-        return np.diff(self.indptr)
+        holding: Longs = numbers_of(self.terms, "document_frequency")
+        return holding
 
     @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
+    def starts(self) -> Longs:
+        """The first entry of each column, and the end of the last."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.holding)])
 
-    def sums(self, columns: Sequence[int], factors: Sequence[float] | None = None) -> Floats:
-        """Return the sum of some columns, each times its factor, added in the order of ``columns``.
+    def column(self, number: int) -> Entries:
+        """Return the entries of one column."""
+        part = slice(self.starts[number], self.starts[number + 1])
+        return Entries(self.entries.rows[part], self.entries.numbers[part])
 
-        Returns:
-            float64, shape (chunks,); 0 where no column has an entry.
-        """
-        if not columns:
-            return np.zeros(len(self.chunk_ids))
-        entries = [slice(self.indptr[column], self.indptr[column + 1]) for column in columns]
-        rows = np.concatenate([self.indices[part] for part in entries])
-        values = [self.data[part] for part in entries]
-        if factors is not None:
-            pairs = zip(values, factors, strict=True)
-            values = [np.multiply(part, factor, dtype=np.float64) for part, factor in pairs]
-        # adds in the order of the entries, so in the order of the columns, in one compiled loop
-        weights = np.concatenate(values)
-        totals = np.bincount(rows, weights=weights, minlength=len(self.chunk_ids))
-        return totals.astype(np.float64, copy=False)
+    def tables(self) -> dict[str, pa.Table]:
+        """Return what is written, by name."""
+        numbers = np.repeat(np.arange(self.terms.num_rows, dtype=np.int32), self.holding)
+        rows, weights = self.entries
+        postings = table_of(number=numbers, row=rows, weight=weights)
+        return {CHUNKS: self.chunks, TERMS: self.terms, POSTINGS: postings}
 
-    def save_tables(self, folder: ArrayFolder, terms: Sequence[str]) -> None:
-        """Write ids and tables; ``terms`` are the names of the columns."""
-        numbers = np.repeat(np.arange(len(terms), dtype=np.int32), self.holding)
-        names, frequencies = pa.array(terms, pa.string()), self.holding
-        tables = {
-            TERMS: table_of(term=names, document_frequency=frequencies),
-            POSTINGS: table_of(number=numbers, row=self.indices, weight=self.data),
-        }
-        folder.save(**{CHUNK_IDS: list(self.chunk_ids)}, **tables)
+    @classmethod
+    def load(cls, files: ArrayFolder, end: str = "") -> Segment:
+        """Open the tables whose names end so."""
+        postings = files.table(f"{POSTINGS}{end}", ["row", "weight"])
+        chunks, terms = files.table(f"{CHUNKS}{end}"), files.table(f"{TERMS}{end}")
+        n_entries = int(numbers_of(terms, "document_frequency").sum())
+        if n_entries != postings.num_rows:
+            problem = f"{postings.num_rows} rows for {n_entries} of its terms"
+            raise unreadable(files.table_file(f"{POSTINGS}{end}"), problem)
+        entries = Entries(numbers_of(postings, "row"), numbers_of(postings, "weight"))
+        return cls(chunks, terms, entries)
 
 
-def load_sparse(folder: ArrayFolder, terms: pa.Table) -> SparseIndex:
-    """Open what ``save_tables`` wrote, of which the table of terms is read already."""
-    postings = folder.table(POSTINGS, ["row", "weight"])
-    first_entries = np.concatenate([[0], np.cumsum(numbers_of(terms, "document_frequency"))])
-    if first_entries[-1] != postings.num_rows:
-        problem = f"{postings.num_rows} rows for {first_entries[-1]} of its terms"
-        raise unreadable(folder.table_file(POSTINGS), problem)
-    rows, weights = numbers_of(postings, "row"), numbers_of(postings, "weight")
-    return SparseIndex(folder.texts(CHUNK_IDS), weights, rows, first_entries)
+def sums(
+    columns: Sequence[Entries], n_chunks: int, factors: Sequence[float] | None = None
+) -> Floats:
+    """Return the sum of some columns, each times its factor, added in the order of ``columns``.
+
+    Returns:
+        float64, shape (n_chunks,); 0 where no column has an entry.
+    """
+    if not columns:
+        return np.zeros(n_chunks)
+    values = [column.numbers for column in columns]
+    if factors is not None:
+        pairs = zip(values, factors, strict=True)
+        values = [np.multiply(part, factor, dtype=np.float64) for part, factor in pairs]
+    # adds in the order of the entries, so in the order of the columns, in one compiled loop
+    rows = np.concatenate([column.rows for column in columns])
+    totals = np.bincount(rows, weights=np.concatenate(values), minlength=n_chunks)
+    return totals.astype(np.float64, copy=False)

@@ -53,6 +53,8 @@ ROOTS: Mapping[str, list[Root]] = {
     "index auto": named("lexical_index", *lexical("bm25", analyzer="auto")),
     "index cjk": named("lexical_index", *lexical("bm25", analyzer="cjk")),
     "index tfidf": named("lexical_index", *lexical("tfidf", analyzer="english")),
+    "runs bm25": named("lexical_runs", *lexical("bm25", analyzer="english")),
+    "runs tfidf": named("lexical_runs", *lexical("tfidf", analyzer="german")),
     "runs embedding": named("embedding_runs", root_of(OWN_TYPES["embedding"])),
     "runs cross_encoder": named("reranked_runs", root_of(OWN_TYPES["cross_encoder"])),
     "runs rrf": named("fused_runs", root_of(OWN_TYPES["rrf"])),
@@ -161,9 +163,10 @@ def test_a_changed_function_changes_exactly_what_reaches_it(source: Source) -> N
 
 
 NOTHING: set[str] = set()
-ENGLISH = {"index english", "index auto", "index tfidf"}
-SNOWBALL = {"index german", "index auto"}
-BM25 = {"index english", "index german", "index auto", "index cjk"}
+ENGLISH = {"index english", "index auto", "index tfidf", "runs bm25"}
+SNOWBALL = {"index german", "index auto", "runs bm25", "runs tfidf"}
+BM25 = {"index english", "index german", "index auto", "index cjk", "runs bm25"}
+TFIDF = {"index tfidf", "runs tfidf"}
 ORIGINAL = {"query_sets original"}
 
 
@@ -188,6 +191,9 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/words.py", '"such", ', "", ENGLISH),
         ("retrieval/lexical/analyzers/words.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),
+        ("retrieval/lexical/bm25.py", "f / (k1 * norm + f)", "f / (k1 + f)", BM25),
+        ("retrieval/lexical/tfidf.py", "np.log10(lengths", "np.log2(lengths", TFIDF),
+        ("retrieval/lexical/tfidf.py", "weights * weights,", "weights,", TFIDF),
         ("retrieval/lexical/analyzers/__init__.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,8 +21,8 @@ from rag_assets.models.cache_fill import SparseVector
 from rag_assets.models.encoder import SparseTextEncoder
 from rag_assets.models.model_files import tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
-from rag_assets.ordering import Hits, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import TERMS, ArrayFolder, SparseIndex, load_sparse
+from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.retrieval.array_folder import ArrayFolder, Entries, Segment, sums, table_of
 from rag_assets.retrieval.base import QuerySearcher, Role
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
@@ -72,14 +73,22 @@ class Splade(LocalModelRetriever):
 
 
 @dataclass(frozen=True)
-class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
+class ComponentIndex(QuerySearcher[pa.Table]):
     """Sparse vectors that are searched exactly: a column for each component of the model."""
+
+    chunk_ids: Sequence[str]
+    segment: Segment
 
     @classmethod
     def load(cls, folder: Path) -> ComponentIndex:
         """Open what :func:`build_index` wrote."""
-        files = ArrayFolder(folder)
-        return cls(**vars(load_sparse(files, files.table(TERMS))))
+        segment = Segment.load(ArrayFolder(folder))
+        return cls(segment.chunks.column("chunk_id").to_pylist(), segment)
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
 
     def read(self, queries: pa.Table) -> list[SparseVector]:
         return sparse_vectors(queries)
@@ -89,9 +98,10 @@ class ComponentIndex(SparseIndex, QuerySearcher[pa.Table]):
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
         """
-        held = query.components < self.indptr.size - 1  # what no chunk has is left out
+        held = query.components < self.segment.terms.num_rows  # what no chunk has is left out
         factors = query.weights[held].astype(np.float64)
-        scores = self.sums(query.components[held].tolist(), factors.tolist())
+        columns = [self.segment.column(number) for number in query.components[held].tolist()]
+        scores = sums(columns, len(self.chunk_ids), factors.tolist())
         chunks = np.flatnonzero(scores)
         best = top_k(scores[chunks], self.ids_rank[chunks], depth)
         return Hits(chunks[best], scores[chunks][best])
@@ -115,10 +125,15 @@ def build_index(
     weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
     shape = (len(order), int(components.max(initial=-1)) + 1)
     turned = csr_array((weights, components, starts), shape=shape).tocsc()
-    chunks, first = turned.indices.astype(np.int32), turned.indptr.astype(np.int64)
-    index = SparseIndex([chunk_ids[row] for row in order], turned.data, chunks, first)
+    names = [name_of(number) or str(number) for number in range(shape[1])]
+    holding = np.diff(turned.indptr.astype(np.int64))
+    segment = Segment(
+        table_of(chunk_id=pa.array([chunk_ids[row] for row in order], pa.string())),
+        table_of(term=pa.array(names, pa.string()), document_frequency=holding),
+        Entries(turned.indices.astype(np.int32), turned.data),
+    )
     files = ArrayFolder(folder)
-    index.save_tables(files, [name_of(number) or str(number) for number in range(shape[1])])
+    files.save(**segment.tables())
     mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
     return {
         "chunks": len(lengths),

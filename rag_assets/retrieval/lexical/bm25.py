@@ -23,8 +23,7 @@ Efficient and Effective Search Engine (2012). Delta counts for tokens that query
 for absent tokens too, as some packages have it, it adds the same to every chunk.
 
 Weights have the bits that bm25s 0.3.16 computes in float64, and those of ``okapi`` the bits of
-rank-bm25 0.2.2: the operations and their order are the same, and the logarithm is that of Python
-for each number of chunks once.
+rank-bm25 0.2.2: the operations and their order are the same, and the logarithm is that of Python.
 
 With pseudo-relevance feedback (RM3) a query grows by words of the chunks that it finds first.
 Lavrenko and Croft: Relevance-Based Language Models, SIGIR 2001; Abdul-Jaleel et al.: UMass at TREC
@@ -42,37 +41,40 @@ their own order.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from math import fsum, log
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
-from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
-from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats, SparseIndex
+from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, sums
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens, Longs
-from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
+from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens, table_end
+from rag_assets.retrieval.lexical.words import (
+    AnalysedRetriever,
+    Repeats,
+    Weigh,
+    WordIndex,
+)
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
 DEFAULT_DELTA: Mapping[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 """Variant with the parameter -> the value that its authors propose."""
 
-ENTRIES_AT_ONCE = 1 << 16
-"""Entries that are weighed at a time, and those of one token more: they stay in memory that is used
-again, which takes longer to get from the system than to fill."""
+OKAPI_SHARE = 0.25
+"""Of the mean idf of all tokens, where the idf of a token is negative; ``epsilon`` of rank-bm25."""
 
-_TERMS = "terms."
-"""Before the names of the files with the tokens of chunks."""
+TokensOf = Callable[[int], Sequence[str]]
+"""The position of a chunk -> its tokens."""
 
 Expansion = Annotated[WindowExpansion | Rm3Expansion, Field(discriminator="type")]
 
@@ -120,29 +122,47 @@ class BM25(AnalysedRetriever):
         expand = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
         return {**super().search_config(), **expand}
 
-    def versions(self) -> Mapping[str, str]:
-        package = {"rank-bm25": version("rank-bm25")} if self.variant == "okapi" else {}
-        return {**super().versions(), **package}
+    @property
+    def repeats(self) -> Repeats:
+        return "added"
 
-    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        counts = analysed.counts()
-        delta = self.delta or DEFAULT_DELTA.get(self.variant, 0.0)
-        idf = inverse_frequencies(self.variant, counts, analysed.tokens)
-        lengths = analysed.tokens.lengths
-        weights = bm25_weights(counts, lengths, idf, self.variant, self.k1, self.b, delta)
-        return WordIndex.of(analysed, counts, weights, "added")
+    def tables(self) -> Sequence[str]:
+        return super().tables() if self.feedback is None else (*super().tables(), TOKENS)
 
-    def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
-        if self.feedback is not None:
-            analysed.tokens.save(ArrayFolder(folder), _TERMS)
-        return super().build_of(analysed, folder)
+    def weigher(self, index: WordIndex) -> Weigh:
+        """Return the formula of the variant, with the statistics of an index."""
+        lengths, variant, k1, b = index.lengths, self.variant, self.k1, self.b
+        delta = self.delta or DEFAULT_DELTA.get(variant, 0.0)
+        norms = 1 - b + b * lengths / lengths.mean()
+        least = _least_idf(index) if variant == "okapi" else 0.0
+
+        def weigh(chunks: Ints, counts: Floats) -> Floats:
+            idf = _IDF[variant](lengths.size, chunks.size)
+            if variant == "okapi" and idf < 0:
+                idf = least
+            f, norm = counts, norms[chunks]
+            if variant in ("lucene", "robertson"):
+                saturation = f / (k1 * norm + f)
+            elif variant == "bm25l":
+                c = f / norm
+                saturation = ((k1 + 1) * (c + delta)) / (k1 + c + delta)
+            else:
+                saturation = (f * (k1 + 1)) / (f + k1 * norm)
+            weights: Floats = idf * saturation
+            if variant == "bm25plus":
+                weights = weights + delta * np.log((lengths.size + 1) / np.array([chunks.size]))
+            if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
+                absent = idf * (((k1 + 1) * delta) / (k1 + delta))
+                weights = (weights - absent) + absent
+            return weights
+
+        return weigh
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
-        index = WordIndex.load(folder)
+        index = self.opened(folder)
         if self.feedback is None:
             return index
-        tokens = ChunkTokens.load(ArrayFolder(folder), _TERMS)
-        return FeedbackSearcher(index.chunk_ids, index, tokens, self.feedback)
+        return FeedbackSearcher(index.chunk_ids, index, tokens_of(index, folder), self.feedback)
 
 
 _IDF: Mapping[str, Callable[[int, int], float]] = {
@@ -151,77 +171,47 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
     "atire": lambda n, held: log(n / held),
     "bm25l": lambda n, held: log((n + 1) / (held + 0.5)),
     "bm25plus": lambda n, held: log((n + 1) / held),
+    "okapi": lambda n, held: log(n - held + 0.5) - log(held + 0.5),
 }
-"""Variant -> weight of a token that ``held`` of ``n`` chunks hold; okapi's is the package's."""
+"""Variant -> weight of a token that ``held`` of ``n`` chunks hold; okapi's may be negative."""
 
 
-def inverse_frequencies(variant: str, counts: SparseIndex, tokens: ChunkTokens) -> Floats:
-    """Return the idf of each token, float64, shape (tokens,); that of okapi by rank-bm25."""
-    if variant == "okapi" and tokens.numbers.size:
-        chunks = np.split(tokens.numbers, np.cumsum(tokens.lengths)[:-1])
-        by_token = BM25Okapi([chunk.tolist() for chunk in chunks]).idf
-        return np.array([by_token[number] for number in range(len(tokens.words))])
-    different, places = np.unique(counts.holding, return_inverse=True)
-    n_chunks = tokens.lengths.size
-    each = [_IDF[variant](n_chunks, held) for held in different.tolist()]
-    idf: Floats = np.array(each, dtype=np.float64)[places]
-    return idf
+def _least_idf(index: WordIndex) -> float:
+    """Return the idf of okapi in place of a negative one: of all tokens, added as the package does.
+
+    That is one after the other, in the order in which they occur first.
+    """
+    holding = index.vocabulary.holding
+    different, places = np.unique(holding, return_inverse=True)
+    each = [_IDF["okapi"](index.lengths.size, held) for held in different.tolist()]
+    added = np.cumsum(np.array(each)[places])
+    return OKAPI_SHARE * (float(added[-1]) / holding.size)
 
 
-def bm25_weights(
-    counts: SparseIndex,
-    lengths: Longs,
-    idf: Floats,
-    variant: str,
-    k1: float,
-    b: float,
-    delta: float,
-) -> Floats:
-    """Return the weight of each entry of ``counts``, float64, shape (entries,)."""
-    weights = np.empty(counts.indices.size)
-    if not weights.size:
-        return weights  # the mean length would be nothing to divide by
-    norms = 1 - b + b * lengths / lengths.mean()
-    for tokens in _token_runs(counts.indptr):
-        entries = slice(int(counts.indptr[tokens.start]), int(counts.indptr[tokens.stop]))
-        held = np.diff(counts.indptr[tokens.start : tokens.stop + 1])
-        f, norm = counts.data[entries].astype(np.float64), norms[counts.indices[entries]]
-        if variant in ("lucene", "robertson"):
-            saturation = f / (k1 * norm + f)
-        elif variant == "bm25l":
-            c = f / norm
-            saturation = ((k1 + 1) * (c + delta)) / (k1 + c + delta)
-        else:
-            saturation = (f * (k1 + 1)) / (f + k1 * norm)
-        part = np.repeat(idf[tokens], held) * saturation
-        if variant == "bm25plus":
-            part = part + np.repeat(delta * np.log((lengths.size + 1) / held), held)
-        if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
-            absent = np.repeat(idf[tokens] * (((k1 + 1) * delta) / (k1 + delta)), held)
-            part = (part - absent) + absent
-        weights[entries] = part
-    return weights
+def tokens_of(index: WordIndex, folder: Path) -> TokensOf:
+    """Return what gives the tokens of a chunk, of an index that has them."""
+    files = ArrayFolder(folder)
+    parts = [ChunkTokens.load(files, table_end(n)) for n in range(len(index.segments))]
+    starts = [0, *accumulate(part.lengths.size for part in parts)]
 
+    def of_chunk(position: int) -> list[str]:
+        number = bisect_right(starts, position) - 1
+        return parts[number].of_chunk(position - starts[number])
 
-def _token_runs(indptr: Longs) -> Iterator[slice]:
-    """Yield runs of tokens with about :data:`ENTRIES_AT_ONCE` entries each."""
-    bounds = np.searchsorted(indptr, np.arange(0, indptr[-1], ENTRIES_AT_ONCE))
-    ends = np.unique([*bounds.tolist(), indptr.size - 1]).tolist()
-    for start, stop in pairwise(ends):
-        yield slice(start, stop)
+    return of_chunk
 
 
 def expanded(
-    query: Sequence[str], hits: Hits, chunks: ChunkTokens, feedback: Rm3Expansion
+    query: Sequence[str], hits: Hits, tokens_of: TokensOf, feedback: Rm3Expansion
 ) -> dict[str, float]:
     """Return token -> weight of the expanded query, in ascending order of the tokens.
 
-    ``hits`` are those of the query, best first, with scores above 0; ``chunks`` has all tokens.
+    ``hits`` are those of the query, best first, with scores above 0.
     """
     weights: defaultdict[str, float] = defaultdict(float)
     first, scores = hits.positions[: feedback.documents], hits.scores[: feedback.documents]
     for chunk, score in zip(first.tolist(), scores.tolist(), strict=True):
-        tokens = chunks.of_chunk(chunk)
+        tokens = tokens_of(chunk)
         for token, n in Counter(tokens).items():
             weights[token] += score * n / len(tokens)
     best = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[: feedback.terms]
@@ -240,7 +230,7 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
 
     chunk_ids: Sequence[str]
     index: WordIndex
-    tokens: ChunkTokens
+    tokens_of: TokensOf
     feedback: Rm3Expansion
 
     def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
@@ -252,9 +242,10 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         Order is that of :class:`.words.WordIndex`. A query without hits is not expanded, and has
         none.
         """
-        index, vocabulary = self.index, self.index.vocabulary
-        first = index.ranked(query, self.feedback.documents)
-        weights = expanded(query, first, self.tokens, self.feedback)
-        held = {token: weight for token, weight in weights.items() if token in vocabulary}
-        scores = index.sums([vocabulary[token] for token in held], list(held.values()))
-        return best_above_zero(scores, index.ids_rank, depth)
+        first = self.index.ranked(query, self.feedback.documents)
+        weights = expanded(query, first, self.tokens_of, self.feedback)
+        columns = {token: self.index.column(token) for token in weights}
+        held = {token: column for token, column in columns.items() if column.rows.size}
+        factors = [weights[token] for token in held]
+        scores = sums([*held.values()], len(self.chunk_ids), factors)
+        return best_above_zero(scores, self.index.ids_rank, depth)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from shutil import copyfile
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,9 +18,10 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import query_set_key
+from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
-    UNITS_FILE,
+    UNITS,
     BaseRuns,
     IndexStage,
     queries_key,
@@ -138,7 +138,7 @@ def _index_counts(
     config: AnalysedRetriever, counted: Artifact, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
     facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
-    copyfile(counted.folder / UNITS_FILE, folder / UNITS_FILE)
+    ArrayFolder(folder).take_over(UNITS, ArrayFolder(counted.folder), UNITS)
     return counted.manifest.rows, facts
 
 

@@ -29,8 +29,14 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.options import Number
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts
-from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex, smooth_idf
+from rag_assets.retrieval.array_folder import Floats, Ints
+from rag_assets.retrieval.lexical.words import (
+    AnalysedRetriever,
+    Repeats,
+    Weigh,
+    WordIndex,
+    smooth_idf,
+)
 
 DEFAULT_K1 = 1.2
 
@@ -60,19 +66,35 @@ class TfIdf(AnalysedRetriever):
             raise ValueError(f"k1 is only for weighting saturated, not for {weighting}")
         return k1
 
-    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
-        counts, lengths = analysed.counts(), analysed.tokens.lengths
-        n_chunks, holding, chunks = lengths.size, counts.holding, counts.indices
-        is_cosine = self.weighting == "sklearn"
-        idf = smooth_idf(n_chunks, holding) if is_cosine else np.log10(n_chunks / holding)
-        weights = counts.data.astype(np.float64)
-        if self.weighting == "length_normalised":
-            weights = weights / lengths[chunks]
-        elif self.weighting == "saturated":
-            weights = weights / (weights + (self.k1 or DEFAULT_K1))
-        weights = weights * np.repeat(idf, holding)
-        if is_cosine:
-            norms = np.sqrt(np.bincount(chunks, weights=weights * weights, minlength=n_chunks))
-            weights = weights / norms[chunks]
-        repeats: Repeats = "cosine" if is_cosine else "multiplied"
-        return WordIndex.of(analysed, counts, weights, repeats)
+    @property
+    def repeats(self) -> Repeats:
+        return "cosine" if self.weighting == "sklearn" else "multiplied"
+
+    def weigher(self, index: WordIndex) -> Weigh:
+        """Return the formula of the weighting, with the statistics of an index."""
+        weighting, lengths, k1 = self.weighting, index.lengths, self.k1 or DEFAULT_K1
+        norms = _norms(index) if weighting == "sklearn" else np.empty(0)
+
+        def weigh(chunks: Ints, counts: Floats) -> Floats:
+            holding, weights = np.array([chunks.size]), counts
+            if weighting == "sklearn":
+                return weights * smooth_idf(lengths.size, holding) / norms[chunks]
+            if weighting == "length_normalised":
+                weights = weights / lengths[chunks]
+            elif weighting == "saturated":
+                weights = weights / (weights + k1)
+            weighted: Floats = weights * np.log10(lengths.size / holding)
+            return weighted
+
+        return weigh
+
+
+def _norms(index: WordIndex) -> Floats:
+    """Return the length of the vector of each chunk; its words are added in ascending order."""
+    norms = [np.empty(0)]
+    for segment, holding in zip(index.segments, index.vocabulary.of_segments, strict=True):
+        idf = np.repeat(smooth_idf(index.lengths.size, holding), segment.holding)
+        weights = segment.entries.numbers.astype(np.float64) * idf
+        squares, n_chunks = weights * weights, segment.chunks.num_rows
+        norms.append(np.sqrt(np.bincount(segment.entries.rows, squares, minlength=n_chunks)))
+    return np.concatenate(norms)

@@ -1,39 +1,64 @@
-"""The tokens of chunks as a folder, from which every index over the same words is put together.
+"""The tokens of chunks and their counts as a folder, from which every index of them is made.
 
-Tokens are kept as numbers of words, in the order of the texts. A block of chunks whose texts did
-not change is taken over; what is counted is counted anew, in a tenth of the time of analysing.
-Chunks are kept in ascending order of their ids: the same chunks give the same files.
+Tokens are kept as numbers of words, in the order of the texts. Chunks are kept in ascending order
+of their ids, in segments of some blocks of :mod:`rag_assets.store.blocks`: the same chunks give the
+same files. A segment whose chunks did not change is taken over as it is. In another one, blocks of
+chunks whose texts did not change are: what is counted is counted anew, in a tenth of the time of
+analysing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
-from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder, SparseIndex
+from rag_assets.retrieval.array_folder import (
+    CHUNKS,
+    POSTINGS,
+    TERMS,
+    ArrayFolder,
+    Entries,
+    Ints,
+    Longs,
+    Segment,
+    numbers_of,
+    table_of,
+)
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
+from rag_assets.store.canonical import permanent_hash
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
+
+SEGMENT = 1 << 22
+"""Characters of a segment, on average, at least."""
+
+MAX_SEGMENTS = 32
+"""Of a large corpus, on average. An edit counts one again; a search looks each word up in all."""
 
 _BLOCKS = "blocks"
 BLOCKS_FILE = f"{_BLOCKS}.json"
 """Digests of texts, for the next analysis; other texts of the same words change this file alone."""
 
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+_ABOUT = "analysed_texts"
+
+TOKENS = "tokens"
+"""The table of the tokens of a segment's chunks, one after the other."""
+
+COUNTED = (CHUNKS, TERMS, POSTINGS)
+"""The tables of a segment that a search needs."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +97,11 @@ class ChunkTokens:
         return cls(words, final[np.concatenate(numbers)], np.concatenate(lengths))
 
     @classmethod
-    def load(cls, files: ArrayFolder, prefix: str = "") -> ChunkTokens:
-        """Read them back; arrays are mapped."""
-        arrays = (files.array(f"{prefix}{name}") for name in ("tokens", "lengths"))
-        return cls(files.texts(f"{prefix}words"), *arrays)
-
-    def save(self, files: ArrayFolder, prefix: str = "") -> None:
-        """Write words, tokens and lengths, each into a file whose name begins with ``prefix``."""
-        content = {"words": list(self.words), "tokens": self.numbers, "lengths": self.lengths}
-        files.save(**{f"{prefix}{name}": value for name, value in content.items()})
+    def load(cls, files: ArrayFolder, end: str) -> ChunkTokens:
+        """Read those of a segment, whose tables have names that end so."""
+        words = files.table(f"{TERMS}{end}", ["term"]).column("term").to_pylist()
+        numbers = numbers_of(files.table(f"{TOKENS}{end}"), "number")
+        return cls(words, numbers, numbers_of(files.table(f"{CHUNKS}{end}", ["length"]), "length"))
 
     def _renumbered(self, places: defaultdict[str, int]) -> Ints:
         used = np.flatnonzero(np.bincount(self.numbers, minlength=len(self.words)))
@@ -102,30 +123,105 @@ class ChunkTokens:
         """Return the tokens of one chunk."""
         return [self.words[number] for number in self.part(chunk, chunk + 1).numbers.tolist()]
 
-    def matrix(self) -> Any:  # noqa: ANN401 (scipy)
-        """Return a scipy CSR array with a 1 for each token, shape (chunks, words)."""
+    def counts(self, chunk_ids: Sequence[str]) -> Segment:
+        """Count the tokens of each chunk, a column a word; ``first`` is where it first stands."""
         from scipy.sparse import csr_array
 
         ones = np.ones(self.numbers.size, np.int32)
         shape = (self.lengths.size, len(self.words))
-        return csr_array((ones, self.numbers, self.starts), shape=shape)
+        by_word = csr_array((ones, self.numbers, self.starts), shape=shape).tocsc()
+        by_word.sum_duplicates()
+        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
+        first = np.empty(len(self.words), np.int64)
+        first[self.numbers[::-1]] = np.arange(self.numbers.size)[::-1]  # the last value stays
+        holding = np.diff(by_word.indptr.astype(np.int64))
+        words = pa.array(self.words, pa.string())
+        return Segment(
+            table_of(chunk_id=pa.array(chunk_ids, pa.string()), length=self.lengths),
+            table_of(term=words, document_frequency=holding, first=first),
+            Entries(by_word.indices.astype(np.int32), counts),
+        )
+
+
+@dataclass(frozen=True)
+class AnalysedSegment:
+    """Some of the chunks, which follow one another.
+
+    Attributes:
+        digest: of the ids and texts of the chunks.
+        blocks: of the chunks, in their order; the digest of each is of its texts.
+        content: ids and tokens of the chunks; None: they are stored.
+        files: where it is stored; None: nowhere.
+        end: of the names of its tables there.
+    """
+
+    digest: str
+    blocks: Sequence[Block]
+    content: tuple[Sequence[str], ChunkTokens] | None = None
+    files: ArrayFolder | None = None
+    end: str = ""
+
+    @cached_property
+    def tokens(self) -> ChunkTokens:
+        """The tokens of the chunks."""
+        if self.content is not None:
+            return self.content[1]
+        return ChunkTokens.load(self._files, self.end)
+
+    @property
+    def segment(self) -> Segment:
+        """The counts of all tokens; of a stored segment they are read."""
+        if self.content is None:
+            return Segment.load(self._files, self.end)
+        ids, tokens = self.content
+        return tokens.counts(ids)
+
+    @property
+    def _files(self) -> ArrayFolder:
+        if self.files is None:
+            raise TypeError("a segment is without content")
+        return self.files
+
+    def save(self, folder: ArrayFolder, end: str, names: Sequence[str]) -> None:
+        """Write some of its tables, or have the stored ones."""
+        if self.content is None:
+            for name in names:
+                folder.take_over(f"{name}{end}", self._files, f"{name}{self.end}")
+            return
+        tables = {**self.segment.tables(), TOKENS: table_of(number=self.tokens.numbers)}
+        folder.save(**{f"{name}{end}": tables[name] for name in names})
+
+
+class _StoredChunks(NamedTuple):
+    """Chunks of a segment, from ``start`` to ``end``."""
+
+    segment: AnalysedSegment
+    start: int
+    end: int
+
+    def is_before(self, other: _StoredChunks) -> bool:
+        """Return whether others follow in the same segment."""
+        return self.segment is other.segment and self.end == other.start
 
 
 @dataclass(frozen=True)
 class AnalysedTexts:
-    """The words of texts; chunk i of the tokens is ``chunk_ids[i]``.
+    """The words of texts.
 
     Attributes:
-        chunk_ids: in ascending order of their bytes.
-        analyzer: its name, with ``auto`` resolved.
-        tokens: of each chunk.
-        blocks: of the chunks, in their order; the digest of each is of its texts.
+        segments: of all chunks, in ascending order of the bytes of their ids.
+        facts: what is worth showing: ``analyzer``, with ``auto`` resolved; ``chunks``;
+            ``empty_chunks``, those without a token; ``vocabulary``, the number of distinct tokens;
+            ``mean_length`` of a chunk in tokens.
     """
 
-    chunk_ids: Sequence[str]
-    analyzer: str
-    tokens: ChunkTokens
-    blocks: Sequence[Block] = ()
+    segments: Sequence[AnalysedSegment]
+    facts: Mapping[str, Any]
+
+    @property
+    def analyzer(self) -> str:
+        """Its name, with ``auto`` resolved."""
+        return str(self.facts["analyzer"])
 
     @classmethod
     def of(
@@ -141,61 +237,142 @@ class AnalysedTexts:
         order = byte_order_ranks(chunk_ids).argsort().tolist()
         ids, ordered = [chunk_ids[i] for i in order], [texts[i] for i in order]
         resolved = resolve_analyzer(analyzer, ordered)
-        stored: dict[str, ChunkTokens] = {}
+        stored: Sequence[AnalysedSegment] = ()
         if earlier is not None and earlier.analyzer == resolved:
-            ends = accumulate(block.rows for block in earlier.blocks)
-            for block, end in zip(earlier.blocks, ends, strict=True):
-                stored[block.digest] = earlier.tokens.part(end - block.rows, end)
-        blocks: list[Block] = []
-        tokens: list[ChunkTokens | Iterator[list[str]]] = []
-        start = 0
-        for end in block_ends(ids, map(len, ordered)):
-            contents = [text.encode() for text in ordered[start:end]]
-            blocks.append(Block(records_digest(contents, "texts"), end - start))
-            counts = stored.get(blocks[-1].digest)
-            tokens.append(counts or _analysed(resolved, ordered[start:end]))
+            stored = earlier.segments
+        by_digest = {segment.digest: segment for segment in stored}
+        places = {
+            block.digest: _StoredChunks(segment, end - block.rows, end)
+            for segment in stored
+            for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
+        }
+        segments, start = [], 0
+        for blocks in _segments(ids, ordered):
+            end = start + sum(block.rows for block in blocks)
+            names = [name.encode() for name in ids[start:end]]
+            digest = records_digest(names, " ".join(block.digest for block in blocks))
+            segment = by_digest.get(digest)
+            if segment is None:
+                tokens = _tokens(blocks, places, ordered[start:end], resolved)
+                segment = AnalysedSegment(digest, blocks, (ids[start:end], tokens))
+            segments.append(segment)
             start = end
-        return cls(ids, resolved, ChunkTokens.joined(tokens), blocks)
+        return cls.of_segments(segments, resolved)
+
+    @classmethod
+    def of_segments(cls, segments: Sequence[AnalysedSegment], analyzer: str) -> AnalysedTexts:
+        """Return these segments, of an analyzer with this name."""
+        lengths = [np.empty(0, np.int64)]
+        words = [pa.array([], pa.string())]
+        for segment in segments:
+            if segment.content is None and segment.files is not None:
+                terms, chunks = (
+                    segment.files.table(f"{name}{segment.end}", [column])
+                    for name, column in ((TERMS, "term"), (CHUNKS, "length"))
+                )
+                words += terms.column("term").chunks
+                lengths.append(numbers_of(chunks, "length"))
+            else:
+                words.append(pa.array(segment.tokens.words, pa.string()))
+                lengths.append(segment.tokens.lengths)
+        every = np.concatenate(lengths)
+        facts = {
+            "analyzer": analyzer,
+            "chunks": every.size,
+            "empty_chunks": int(np.count_nonzero(every == 0)),
+            "vocabulary": len(pa.chunked_array(words).unique()),
+            "mean_length": int(every.sum()) / every.size if every.size else 0.0,
+        }
+        return cls(segments, facts)
 
     @classmethod
     def load(cls, folder: Path) -> AnalysedTexts:
-        """Read them back; arrays are mapped."""
+        """Know what is stored; tables are read when they are used."""
         files = ArrayFolder(folder)
-        analyzer = files.mapping("analysed_texts", ["analyzer"])["analyzer"]
-        blocks = [Block(*block) for block in files.mapping(_BLOCKS, ["blocks"])["blocks"]]
-        return cls(files.texts(CHUNK_IDS), analyzer, ChunkTokens.load(files), blocks)
+        facts = files.mapping(_ABOUT, ["analyzer", "vocabulary"])
+        segments = [
+            AnalysedSegment(
+                digest, [Block(*block) for block in blocks], files=files, end=table_end(number)
+            )
+            for number, (digest, blocks) in enumerate(
+                files.mapping(_BLOCKS, ["segments"])["segments"]
+            )
+        ]
+        return cls(segments, facts)
 
     def save(self, folder: Path) -> None:
-        """Write them as ``.npy`` and JSON files."""
-        files = ArrayFolder(folder)
-        self.tokens.save(files)
-        blocks = [(block.digest, block.rows) for block in self.blocks]
-        files.save(**{CHUNK_IDS: list(self.chunk_ids), _BLOCKS: {"blocks": blocks}})
-        files.save(analysed_texts={"analyzer": self.analyzer})
+        """Write them as Parquet and JSON files."""
+        self.save_tables(folder, (*COUNTED, TOKENS))
+        segments = [
+            (segment.digest, [(block.digest, block.rows) for block in segment.blocks])
+            for segment in self.segments
+        ]
+        ArrayFolder(folder).save(**{_BLOCKS: {"segments": segments}, _ABOUT: dict(self.facts)})
 
-    def counts(self) -> SparseIndex:
-        """Count the tokens of each chunk, a column a word; of the smallest type that holds them."""
-        by_word = self.tokens.matrix().tocsc()
-        by_word.sum_duplicates()
-        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
-        indptr, chunks = by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32)
-        return SparseIndex(self.chunk_ids, counts, chunks, indptr)
+    def save_tables(self, folder: Path, names: Sequence[str]) -> None:
+        """Write some of the tables of all segments."""
+        for number, segment in enumerate(self.segments):
+            segment.save(ArrayFolder(folder), table_end(number), names)
 
-    @property
-    def facts(self) -> dict[str, object]:
-        """What is worth showing.
 
-        ``analyzer``, with ``auto`` resolved; ``chunks``; ``empty_chunks``, those without a token;
-        ``vocabulary``, the number of distinct tokens; ``mean_length`` of a chunk in tokens.
-        """
-        lengths = self.tokens.lengths.tolist()
-        return {
-            "analyzer": self.analyzer,
-            "chunks": len(lengths),
-            "empty_chunks": lengths.count(0),
-            "vocabulary": len(self.tokens.words),
-            "mean_length": sum(lengths) / len(lengths) if lengths else 0.0,
-        }
+def table_end(number: int) -> str:
+    """Return what the names of a segment's tables end with."""
+    return f"-{number:04}"
+
+
+def _ends(blocks: Sequence[Block]) -> list[int]:
+    return [*accumulate(block.rows for block in blocks)]
+
+
+def _segments(ids: Sequence[str], texts: Sequence[str]) -> Iterator[list[Block]]:
+    """Yield the blocks of each segment.
+
+    Where one ends follows from a hash of the last id of a block, as where a block ends does from
+    one of the id of a record: a changed chunk changes its own segment, and at most splits it or
+    joins it with the next one. Twice as large a corpus has segments twice as large. One that would
+    be much larger is cut.
+    """
+    sizes = [*map(len, texts)]
+    target = max(SEGMENT, 1 << (sum(sizes) // MAX_SEGMENTS).bit_length())
+    blocks: list[Block] = []
+    together = 0
+    for start, end in pairwise([0, *block_ends(ids, sizes)]):
+        contents = [text.encode() for text in texts[start:end]]
+        blocks.append(Block(records_digest(contents, "texts"), end - start))
+        size = sum(sizes[start:end])
+        together += size
+        chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
+        if chance * target < size << 32 or together >= 2 * target:
+            yield blocks
+            blocks, together = [], 0
+    if blocks:
+        yield blocks
+
+
+def _tokens(
+    blocks: Sequence[Block],
+    places: Mapping[str, _StoredChunks],
+    texts: Sequence[str],
+    analyzer: str,
+) -> ChunkTokens:
+    """Return the tokens of the chunks of some blocks; those that follow one another are read so."""
+    parts: list[_StoredChunks | Iterator[list[str]]] = []
+    for block, end in zip(blocks, _ends(blocks), strict=True):
+        place, last = places.get(block.digest), parts[-1] if parts else None
+        if place is None:
+            parts.append(_analysed(analyzer, texts[end - block.rows : end]))
+        elif (
+            isinstance(last, _StoredChunks)
+            and last.segment is place.segment
+            and last.end == place.start
+        ):
+            parts[-1] = last._replace(end=place.end)
+        else:
+            parts.append(place)
+    return ChunkTokens.joined(
+        part.segment.tokens.part(part.start, part.end) if isinstance(part, _StoredChunks) else part
+        for part in parts
+    )
 
 
 def _analysed(analyzer: str, texts: Sequence[str]) -> Iterator[list[str]]:

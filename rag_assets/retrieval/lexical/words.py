@@ -1,12 +1,18 @@
-"""Lexical retrieval over analysed words: the options that all such types share, and their index."""
+"""Lexical retrieval over analysed words: the options that all such types share, and their index.
+
+An index holds counts. What a word weighs in a chunk depends on all chunks, so it is computed when a
+query has the word, and kept while the index is open: a changed chunk changes no count of others.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +23,16 @@ from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.ordering import Hits, Positions, best_above_zero, byte_order_ranks
 from rag_assets.retrieval.array_folder import (
-    TERMS,
     ArrayFolder,
+    Entries,
     Floats,
-    SparseIndex,
-    load_sparse,
+    Ints,
+    Longs,
+    Segment,
+    numbers_of,
+    sums,
 )
 from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
@@ -34,7 +43,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts
+from rag_assets.retrieval.lexical.tokens import COUNTED, AnalysedTexts, table_end
 
 _DESCRIPTION = "word_index"
 
@@ -43,81 +52,111 @@ Repeats = Literal["added", "multiplied", "cosine"]
 its part of the cosine of query and chunk."""
 
 
+Weigh = Callable[[Ints, Floats], Floats]
+"""The chunks that hold a word, how often each does -> what the word weighs in each."""
+
+_FIRST = 8
+
+MAX_WEIGHED = 1 << 23
+"""Weights that are kept at most, 12 bytes each."""
+
+
 def smooth_idf(n_chunks: int, holding: npt.NDArray[np.int64]) -> Floats:
     """Return the idf of scikit-learn of tokens that so many chunks hold."""
     idf: Floats = np.log((1 + n_chunks) / (1 + holding)) + 1
     return idf
 
 
-@dataclass(frozen=True)
-class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
-    """Words with a weight in each chunk that holds them; searched for texts.
+@dataclass(eq=False)
+class WordIndex(QuerySearcher[Sequence[str]]):
+    """Words with their counts in each chunk that holds them; searched for texts.
 
     Attributes:
+        chunk_ids: ids of the chunks; positions refer to this order.
+        lengths: tokens of each chunk, int64, shape (chunks,).
+        segments: the counts, of one part of the chunks after the other.
         analyzer: its name; queries are analysed like the chunks.
-        vocabulary: token -> its column; numbered in ascending order of the tokens.
-        repeats: what a token counts that is repeated in the query.
+        options: says what words weigh, and what a token counts that is repeated in the query.
     """
 
+    chunk_ids: Sequence[str]
+    lengths: Longs
+    segments: Sequence[Segment]
     analyzer: str
-    vocabulary: Mapping[str, int]
-    repeats: Repeats
-
-    @cached_property
-    def idf(self) -> Floats:
-        """What the cosine weighs each token of a query by."""
-        return smooth_idf(len(self.chunk_ids), self.holding)
+    options: AnalysedRetriever
+    _weighed: dict[str, Entries] = field(default_factory=dict, init=False)
+    _n_weighed: int = field(default=0, init=False)
 
     @classmethod
     def of(
-        cls,
-        analysed: AnalysedTexts,
-        counts: SparseIndex,
-        weights: Floats,
-        repeats: Repeats,
+        cls, segments: Sequence[Segment], analyzer: str, options: AnalysedRetriever
     ) -> WordIndex:
-        """Return the index with a weight in the place of each count of analysed texts."""
-        return cls(
-            analysed.chunk_ids,
-            weights,
-            counts.indices,
-            counts.indptr,
-            analysed.analyzer,
-            {word: number for number, word in enumerate(analysed.tokens.words)},
-            repeats,
-        )
+        """Return the index of some segments."""
+        ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
+        none = np.empty(0, np.int64)
+        lengths = np.concatenate([none, *(numbers_of(s.chunks, "length") for s in segments)])
+        return cls(ids, lengths, segments, analyzer, options)
 
-    @classmethod
-    def load(cls, folder: Path) -> WordIndex:
-        """Open what ``save`` wrote."""
-        files = ArrayFolder(folder)
-        described = files.mapping(_DESCRIPTION, ["analyzer", "repeats"])
-        terms = files.table(TERMS)
-        words = terms.column("term").to_pylist()
-        return cls(
-            **vars(load_sparse(files, terms)),
-            analyzer=described["analyzer"],
-            vocabulary=dict(zip(words, range(len(words)), strict=True)),
-            repeats=described["repeats"],
-        )
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
 
-    def save(self, folder: Path) -> None:
-        """Write the index as Parquet and JSON files."""
-        files = ArrayFolder(folder)
-        self.save_tables(files, list(self.vocabulary))
-        files.save(**{_DESCRIPTION: {"analyzer": self.analyzer, "repeats": self.repeats}})
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(segment.chunks.num_rows for segment in self.segments)]
+
+    @cached_property
+    def _terms(self) -> list[_Ascending]:
+        return [_Ascending(part) for each in self.segments for part in _parts(each)]
+
+    @cached_property
+    def _weigh(self) -> Weigh:
+        return self.options.weigher(self)
+
+    def counts(self, word: str) -> Entries:
+        """Return the chunks that hold a word, ascending, and how often each of them does."""
+        columns = [
+            (start, segment.column(number))
+            for start, segment, terms in zip(self._starts, self.segments, self._terms, strict=False)
+            if (number := terms.place(word)) is not None
+        ]
+        none, shifted = np.empty(0, np.int32), (each.rows + np.int32(n) for n, each in columns)
+        numbers = [np.empty(0), *(column.numbers for _, column in columns)]
+        return Entries(np.concatenate([none, *shifted]), np.concatenate(numbers))
+
+    def column(self, word: str) -> Entries:
+        """Return the chunks that hold a word, and what it weighs in each of them."""
+        column = self._weighed.get(word)
+        if column is None:
+            rows, counts = self.counts(word)
+            column = Entries(rows, self._weigh(rows, counts) if rows.size else counts)
+            self._n_weighed += rows.size
+            if self._n_weighed > MAX_WEIGHED:
+                self._weighed.clear()
+                self._n_weighed = rows.size
+            self._weighed[word] = column
+        return column
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """All words; only some formulas need them."""
+        return Vocabulary.of(self.segments)
 
     def scores(self, query_tokens: Sequence[str]) -> Floats:
         """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
-        columns = [self.vocabulary[token] for token in query_tokens if token in self.vocabulary]
-        if self.repeats == "added":
-            return self.sums(columns)
-        counts = Counter(columns)  # in the order in which tokens occur first
+        columns = {token: self.column(token) for token in query_tokens}
+        n_chunks, repeats = len(self.chunk_ids), self.options.repeats
+        tokens = [token for token in query_tokens if columns[token].rows.size]
+        if repeats == "added":
+            return sums([columns[token] for token in tokens], n_chunks)
+        counts = Counter(tokens)  # in the order in which tokens occur first
         factors = np.array(list(counts.values()), dtype=np.float64)
-        if self.repeats == "cosine" and counts:
-            factors *= self.idf[list(counts)]
+        if repeats == "cosine" and counts:
+            holding = np.array([columns[token].rows.size for token in counts])
+            factors *= smooth_idf(n_chunks, holding)
             factors /= np.sqrt(np.sum(factors * factors))
-        return self.sums(list(counts), factors.tolist())
+        return sums([columns[token] for token in counts], n_chunks, factors.tolist())
 
     def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
         return analyze_all(self.analyzer, queries)
@@ -129,6 +168,73 @@ class WordIndex(SparseIndex, QuerySearcher[Sequence[str]]):
         without a token that is in the index has no hits.
         """
         return best_above_zero(self.scores(query), self.ids_rank, depth)
+
+
+def _parts(segment: Segment) -> list[pa.Array]:
+    """Return the terms of a segment as one array."""
+    terms = segment.terms.column("term")
+    return terms.chunks if terms.num_chunks == 1 else [terms.combine_chunks()]
+
+
+class _Ascending:
+    """Texts in ascending order of their bytes, which are not made Python's to be looked through."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        """Compare by the first 8 bytes first; a shorter text has zeros behind it."""
+        self._texts = texts
+        _, offsets, data = texts.buffers()
+        starts = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
+        padded = np.append(np.frombuffer(data or b"", np.uint8), np.zeros(_FIRST, np.uint8))
+        places = np.arange(_FIRST)
+        first = padded[starts[:-1, np.newaxis] + places]
+        first[places >= np.diff(starts)[:, np.newaxis]] = 0
+        self._first = first.view(">u8").ravel().astype(np.uint64)
+
+    def place(self, text: str) -> int | None:
+        """Return where a text stands; None: nowhere."""
+        first = int.from_bytes(text.encode()[:_FIRST].ljust(_FIRST, b"\0"))
+        start, end = self._first.searchsorted(np.array([first, first + 1], np.uint64)).tolist()
+        place = bisect_left(range(end), text, start, key=lambda row: self._texts[row].as_py())
+        return place if place < end and self._texts[place].as_py() == text else None
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of all segments.
+
+    Attributes:
+        holding: in how many chunks each stands, int64; words in the order in which they occur
+            first.
+        of_segments: the same for each column of each segment.
+    """
+
+    holding: Longs
+    of_segments: Sequence[Longs]
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> Vocabulary:
+        """Sum what segments hold."""
+        words = [part for each in segments for part in each.terms.column("term").chunks]
+        every = pa.chunked_array(words, pa.string()).combine_chunks().dictionary_encode()
+        numbers = np.from_dlpack(every.indices).astype(np.int64)
+        none = np.empty(0, np.int64)
+        holding = np.concatenate([none, *(segment.holding for segment in segments)])
+        totals = np.zeros(len(every.dictionary), np.int64)
+        np.add.at(totals, numbers, holding)
+        first = [none, *(numbers_of(segment.terms, "first") for segment in segments)]
+        # by segment, and by the place in it: of a word the first counts, and the sort is stable
+        order = np.concatenate(
+            [none, *(np.argsort(part) + start for part, start in _with_starts(first[1:]))]
+        )
+        _, places = np.unique(numbers[order], return_index=True)
+        in_order = numbers[order][np.sort(places)]
+        ends = np.cumsum([segment.terms.num_rows for segment in segments])[:-1]
+        return cls(totals[in_order], np.split(totals[numbers], ends))
+
+
+def _with_starts(parts: Sequence[Longs]) -> list[tuple[Longs, int]]:
+    starts = [0, *accumulate(part.size for part in parts)]
+    return list(zip(parts, starts, strict=False))
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):
@@ -157,18 +263,44 @@ class AnalysedRetriever(LexicalRetriever, ABC):
     def code_roots(self) -> list[Root]:
         return [*super().code_roots(), *analyzer_code(self.analyzer)]
 
+    @property
     @abstractmethod
-    def weighted(self, analysed: AnalysedTexts) -> WordIndex:
+    def repeats(self) -> Repeats:
+        """What a token counts that is repeated in the query."""
+
+    @abstractmethod
+    def weigher(self, index: WordIndex) -> Weigh:
+        """Return what weighs words in the chunks of an index."""
+
+    def tables(self) -> Sequence[str]:
+        """Return which tables of analysed texts a search reads."""
+        return COUNTED
+
+    def index_of(self, analysed: AnalysedTexts) -> WordIndex:
         """Return the index of analysed texts; those of equal analysis share their words."""
+        segments = [part.segment for part in analysed.segments]
+        return WordIndex.of(segments, analysed.analyzer, self)
 
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
         """Index analysed texts into an empty folder; no text is analysed again."""
-        self.weighted(analysed).save(folder)
-        return {**analysed.facts, "bytes": ArrayFolder(folder).size}
+        analysed.save_tables(folder, self.tables())
+        options = {n: value for n, value in self.index_options().items() if n != "analyzer"}
+        about = {"analyzer": analysed.analyzer, "segments": len(analysed.segments)}
+        files = ArrayFolder(folder)
+        files.save(**{_DESCRIPTION: {**about, "options": options}})
+        return {**analysed.facts, "bytes": files.size}
 
     def build(self, chunks: pa.Table, texts: Sequence[str], folder: Path) -> Mapping[str, Any]:
         ids = chunks.column("chunk_id").to_pylist()
         return self.build_of(AnalysedTexts.of(ids, texts, self.analyzer), folder)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
-        return WordIndex.load(folder)
+        return self.opened(folder)
+
+    def opened(self, folder: Path) -> WordIndex:
+        """Return the index that ``build_of`` wrote."""
+        files = ArrayFolder(folder)
+        about = files.mapping(_DESCRIPTION, ["analyzer", "segments"])
+        numbers = range(about["segments"])
+        segments = [Segment.load(files, table_end(number)) for number in numbers]
+        return WordIndex.of(segments, about["analyzer"], self)

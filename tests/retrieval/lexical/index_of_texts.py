@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tfidf import TfIdf
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
+from rag_assets.retrieval.lexical.tokens import AnalysedSegment, AnalysedTexts, ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
 
 
@@ -20,17 +21,34 @@ def build_index(
     return BM25(type="bm25", **options).build_of(analysed, folder)
 
 
-def _analysed(chunks: Sequence[Sequence[str]]) -> AnalysedTexts:
+def segments_of(
+    chunks: Sequence[Sequence[str]], ends: Sequence[int] = (), analyzer: str = "whitespace"
+) -> AnalysedTexts:
+    """Return chunks of tokens in segments, which end before these chunks."""
     ids = [f"c{number:06}" for number in range(len(chunks))]
-    return AnalysedTexts(ids, "whitespace", ChunkTokens.joined([chunks]))
+    segments = [
+        AnalysedSegment("", (), (ids[start:end], ChunkTokens.joined([chunks[start:end]])))
+        for start, end in pairwise([0, *ends, len(chunks)])
+    ]
+    return AnalysedTexts.of_segments(segments, analyzer)
 
 
-def bm25(chunks: Sequence[Sequence[str]], **options: Any) -> WordIndex:
+def bm25(chunks: Sequence[Sequence[str]], ends: Sequence[int] = (), **options: Any) -> WordIndex:
     """Return the index of chunks of tokens."""
-    return BM25(type="bm25", **options).weighted(_analysed(chunks))
+    return BM25(type="bm25", **options).index_of(segments_of(chunks, ends))
 
 
-def tfidf(chunks: Sequence[Sequence[str]], weighting: str, k1: float | None = None) -> WordIndex:
+def tfidf(
+    chunks: Sequence[Sequence[str]],
+    weighting: str,
+    k1: float | None = None,
+    ends: Sequence[int] = (),
+) -> WordIndex:
     """Return the index of chunks of tokens."""
     options = {"type": "tfidf", "weighting": weighting, "k1": k1}
-    return TfIdf.model_validate(options).weighted(_analysed(chunks))
+    return TfIdf.model_validate(options).index_of(segments_of(chunks, ends))
+
+
+def opened(folder: Path, **options: Any) -> WordIndex:
+    """Open what ``build_index`` wrote under these options."""
+    return BM25(type="bm25", **options).opened(folder)

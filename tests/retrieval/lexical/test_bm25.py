@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from rag_assets.ordering import Hits
-from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import Rm3Expansion
-from rag_assets.retrieval.lexical import bm25 as module
-from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, expanded
+from rag_assets.retrieval.lexical import words
+from rag_assets.retrieval.lexical.bm25 import FeedbackSearcher, TokensOf, expanded, tokens_of
 from rag_assets.retrieval.lexical.tokens import ChunkTokens
 from rag_assets.retrieval.lexical.words import WordIndex
-from tests.retrieval.lexical.index_of_texts import bm25, build_index, tfidf
+from tests.retrieval.lexical.index_of_texts import bm25, build_index, opened, tfidf
 
 FORMULAS = ("lucene", "robertson", "atire", "bm25l", "bm25plus")
+WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 TOKENS = st.lists(st.sampled_from("abcdefg"), max_size=12)
 QUERIES = st.lists(st.sampled_from("abcdefgxyz"), max_size=6)
 CORPORA = st.lists(TOKENS, min_size=1, max_size=12).filter(any)
@@ -113,20 +113,37 @@ def test_worked_example() -> None:
     assert scores.tolist() == pytest.approx([0.247370, 0.268574, 0.0], abs=1e-6)
 
 
-def test_weights_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+VARIANTS = (*FORMULAS, "okapi")
+ENDS = st.lists(st.integers(0, 12), max_size=4)
+
+
+@settings(deadline=None)
+@given(CORPORA, ENDS, QUERIES, st.sampled_from([*VARIANTS, *WEIGHTINGS]))
+def test_segments_give_the_bits_of_one(
+    chunks: list[list[str]], cuts: list[int], query: list[str], formula: str
+) -> None:
+    ends = sorted(min(cut, len(chunks)) for cut in cuts)
+    if formula in VARIANTS:
+        whole, parts = (bm25(chunks, each, variant=formula) for each in ([], ends))
+    else:
+        whole, parts = (tfidf(chunks, formula, None, each) for each in ([], ends))
+    assert parts.chunk_ids == whole.chunk_ids
+    for _ in range(2):  # the second time the weights are those that were kept
+        assert parts.scores(query).tobytes() == whole.scores(query).tobytes()
+
+
+def test_weights_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "MAX_WEIGHED", 5)
     chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
-    for variant in ("lucene", "bm25l", "bm25plus"):
-        whole = bm25(chunks, variant=variant).data
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "ENTRIES_AT_ONCE", 2)
-            parts = bm25(chunks, variant=variant).data
-        assert parts.tobytes() == whole.tobytes()
+    index, whole = bm25(chunks), bm25(chunks).scores(list("abcde")).tobytes()
+    assert index.scores(list("abcde")).tobytes() == whole
+    assert index.scores(list("abcde")).tobytes() == whole
 
 
 def hits(folder: Path, variant: str, texts: list[str], query: str) -> list[str]:
     ids = list("abcdefg"[: len(texts)])
     build_index(ids, texts, analyzer="standard", folder=folder, variant=variant)
-    index = WordIndex.load(folder)
+    index = opened(folder, variant=variant)
     (ranked,) = index.search([query], 10)
     return [index.chunk_ids[position] for position in ranked.positions]
 
@@ -136,7 +153,7 @@ Feedback = partial(Rm3Expansion, type="rm3")
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
 
 
-def index(folder: Path) -> tuple[WordIndex, ChunkTokens]:
+def index(folder: Path) -> tuple[WordIndex, TokensOf]:
     folder.mkdir(exist_ok=True)
     build_index(
         list(TEXTS),
@@ -146,7 +163,8 @@ def index(folder: Path) -> tuple[WordIndex, ChunkTokens]:
         folder=folder,
         expand={"type": "rm3"},
     )
-    return WordIndex.load(folder), ChunkTokens.load(ArrayFolder(folder), "terms.")
+    found = opened(folder, b=0.0)
+    return found, tokens_of(found, folder)
 
 
 def test_weights_of_an_expanded_query() -> None:
@@ -155,7 +173,7 @@ def test_weights_of_an_expanded_query() -> None:
     # a holds dog 1/2, fare 1/4, crown 1/4 and counts 3 times as much as b: dog 1/2, leash 1/2.
     # dog 3 * 1/2 + 1/2 = 2, crown and fare 3/4 each, leash 1/2; of the best three the sum is 3.5.
     weights = expanded(
-        ["dog", "rope"], hits, vectors, Feedback(documents=2, terms=3, original_weight=0.6)
+        ["dog", "rope"], hits, vectors.of_chunk, Feedback(documents=2, terms=3, original_weight=0.6)
     )
     assert weights == pytest.approx(
         {
@@ -196,9 +214,6 @@ def test_with_all_weight_on_the_query_the_order_stays(
     (grown,) = FeedbackSearcher(one.chunk_ids, one, vectors, feedback).search([query], 9)
     assert grown.positions.tolist() == plain.positions.tolist()
     assert grown.scores * len(words) == pytest.approx(plain.scores)
-
-
-WEIGHTINGS = ("raw", "length_normalised", "saturated", "sklearn")
 
 
 def dogs() -> list[list[str]]:

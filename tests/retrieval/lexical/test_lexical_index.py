@@ -19,12 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError
+from rag_assets.retrieval.lexical import tokens
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
-from rag_assets.retrieval.lexical.words import WordIndex
+from rag_assets.retrieval.lexical.tokens import COUNTED, AnalysedTexts, ChunkTokens
 from rag_assets.store import blocks
+from rag_assets.store.artifacts import Block
 from rag_assets.store.canonical import file_digests
-from tests.retrieval.lexical.index_of_texts import build_index
+from tests.retrieval.lexical.index_of_texts import build_index, opened
 
 WORDS = [f"word{number}" for number in range(60)]
 
@@ -33,6 +34,8 @@ WORDS = [f"word{number}" for number in range(60)]
 def small_blocks() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "TARGET", 300)
+        patch.setattr(tokens, "SEGMENT", 2000)
+        patch.setattr(tokens, "MAX_SEGMENTS", 1 << 40)
         yield
 
 
@@ -43,6 +46,10 @@ def texts_of(seed: int, n: int = 200) -> dict[str, str]:
 
 def analysed(texts: dict[str, str], known: AnalysedTexts | None = None) -> AnalysedTexts:
     return AnalysedTexts.of(list(texts), list(texts.values()), "whitespace", known)
+
+
+def blocks_of(texts: AnalysedTexts) -> list[Block]:
+    return [block for segment in texts.segments for block in segment.blocks]
 
 
 def digest(folder: Path, found: AnalysedTexts) -> dict[str, str]:
@@ -80,10 +87,25 @@ def test_known_blocks_change_no_byte(
     assert digest(folder / "again", again) == digest(folder / "cold", analysed(now))
 
 
+def test_an_edit_writes_one_segment(tmp_path: Path) -> None:
+    texts, folders = texts_of(0), [tmp_path / name for name in ("known", "again", "cold")]
+    for folder in folders:
+        folder.mkdir()
+    analysed(texts).save(folders[0])
+    now = changed(texts, [("edit", 100)])
+    analysed(now, AnalysedTexts.load(folders[0])).save(folders[1])
+    analysed(now).save(folders[2])
+    tables = sorted(folders[1].glob("*.parquet"))
+    other = [file for file in tables if not file.samefile(folders[0] / file.name)]
+    assert len(tables) >= 5 * len(COUNTED)
+    assert {file.name.partition("-")[2] for file in other} == {other[0].name.partition("-")[2]}
+    assert file_digests(folders[1]) == file_digests(folders[2])
+
+
 def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, asked = texts_of(0), list[str]()
     known = analysed(texts)
-    assert len(known.blocks) > 20
+    assert len(blocks_of(known)) > 20
 
     def watched(analyzer: str, some: Sequence[str]) -> object:
         asked.extend(some)
@@ -93,8 +115,9 @@ def test_only_texts_of_other_blocks_are_analysed(monkeypatch: pytest.MonkeyPatch
     analysed(texts, known)
     assert asked == []
     now = changed(texts, [("edit", 100)])
-    digests = {block.digest for block in known.blocks}
-    rows = [block.rows for block in analysed(now, known).blocks if block.digest not in digests]
+    digests = {block.digest for block in blocks_of(known)}
+    again = blocks_of(analysed(now, known))
+    rows = [block.rows for block in again if block.digest not in digests]
     assert now["d100"] in asked
     assert len(rows) <= 2
     assert len(asked) == sum(rows) < 60
@@ -104,7 +127,7 @@ def test_another_analyzer_takes_nothing_over() -> None:
     texts = {f"d{number}": "The houses were painted" for number in range(30)}
     known = AnalysedTexts.of(list(texts), list(texts.values()), "whitespace")
     found = AnalysedTexts.of(list(texts), list(texts.values()), "english", known)
-    assert "paint" in found.tokens.words
+    assert "paint" in found.segments[0].tokens.words
 
 
 TEXTS = {
@@ -141,7 +164,7 @@ def test_facts(tmp_path: Path) -> None:
 def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
-        "from tests.retrieval.lexical.index_of_texts import build_index; "
+        "from tests.retrieval.lexical.index_of_texts import build_index, opened; "
         "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], "
         "analyzer='english', folder=Path(sys.argv[1]))"
     )
@@ -158,31 +181,31 @@ def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
 def test_corpora_without_a_token(tmp_path: Path, texts: dict[str, str]) -> None:
     facts = build(tmp_path / "index", texts)
     assert (facts["vocabulary"], facts["mean_length"]) == (0, 0.0)
-    index = WordIndex.load(tmp_path / "index")
+    index = opened(tmp_path / "index")
     assert [hits.positions.size for hits in index.search(["pump", ""], 10)] == [0, 0]
 
 
 def test_damaged_folders_are_named(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"word_index\.json: .* No such file"):
-        WordIndex.load(tmp_path)
+        opened(tmp_path)
     build(tmp_path / "index", TEXTS)
     description = tmp_path / "index" / "word_index.json"
     whole = description.read_text()
     description.write_text("{}")
     with pytest.raises(StoreError, match="not a JSON object with the keys"):
-        WordIndex.load(tmp_path / "index")
+        opened(tmp_path / "index")
     description.write_text(whole)
-    postings = tmp_path / "index" / "postings.parquet"
+    postings = tmp_path / "index" / "postings-0000.parquet"
     for table, problem in (
         (pa.table({"row": [0, 1, 2], "weight": [1.0] * 3}), "3 rows for 9 of its terms"),
         (pa.table({"row": [0, 1, 2]}), "there is no column weight"),
     ):
         pq.write_table(table, postings)
-        with pytest.raises(StoreError, match=rf"postings\.parquet: .* read: {problem}"):
-            WordIndex.load(tmp_path / "index")
+        with pytest.raises(StoreError, match=rf"postings-0000\.parquet: .* read: {problem}"):
+            opened(tmp_path / "index")
     postings.write_text("no table")
-    with pytest.raises(StoreError, match=r"postings\.parquet: .* Parquet"):
-        WordIndex.load(tmp_path / "index")
+    with pytest.raises(StoreError, match=r"postings-0000\.parquet: .* Parquet"):
+        opened(tmp_path / "index")
 
 
 def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
@@ -203,7 +226,7 @@ def test_importing_loads_no_stemmer() -> None:
 def test_counts_are_those_of_counters(chunks: list[list[str]]) -> None:
     tokens_of = ChunkTokens.joined([iter(chunks)])
     words = list(tokens_of.words)
-    counts = AnalysedTexts(list(map(str, range(len(chunks)))), "whitespace", tokens_of).counts()
+    counts = tokens_of.counts(list(map(str, range(len(chunks)))))
     assert words == sorted({token for chunk in chunks for token in chunk})
     assert tokens_of.lengths.tolist() == [len(chunk) for chunk in chunks]
     expected = [
@@ -212,11 +235,12 @@ def test_counts_are_those_of_counters(chunks: list[list[str]]) -> None:
         for chunk in range(len(chunks))
         if token in chunks[chunk]
     ]
-    tokens = np.repeat(np.arange(len(words)), counts.holding)
-    entries = zip(tokens.tolist(), counts.indices.tolist(), counts.data.tolist(), strict=True)
+    numbers = np.repeat(np.arange(len(words)), counts.holding)
+    entries = zip(numbers.tolist(), *(column.tolist() for column in counts.entries), strict=True)
     assert list(entries) == expected
-    arrays = counts.indptr, counts.indices, counts.data
-    assert [array.dtype.name for array in arrays] == ["int64", "int32", "uint8"]
+    assert [array.dtype.name for array in counts.entries] == ["int32", "uint8"]
+    every = [token for chunk in chunks for token in chunk]
+    assert counts.terms.column("first").to_pylist() == [every.index(word) for word in words]
 
 
 @settings(deadline=None)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.retrieval.lexical.words import WordIndex
-from tests.retrieval.lexical.index_of_texts import build_index
+from tests.retrieval.lexical.index_of_texts import build_index, opened
 
 pytestmark = pytest.mark.real_data
 Run = dict[str, dict[str, float]]
@@ -22,7 +21,7 @@ def json_lines(path: Path) -> list[dict[str, str]]:
 def run_of(folder: Path, corpus: dict[str, str], queries: dict[str, str], k: int) -> Run:
     facts = build_index(list(corpus), list(corpus.values()), analyzer="auto", folder=folder)
     (folder / "facts.txt").write_text(str(facts["analyzer"]))
-    index = WordIndex.load(folder)
+    index = opened(folder)
     found = index.search(list(queries.values()), k)
     return {
         query: {

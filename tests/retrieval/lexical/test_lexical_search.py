@@ -18,7 +18,7 @@ from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
-from tests.retrieval.lexical.index_of_texts import build_index
+from tests.retrieval.lexical.index_of_texts import build_index, opened
 
 WORDS = st.lists(st.sampled_from(["pump", "valve", "crew", "oil"]), max_size=4).map(" ".join)
 CORPORA = st.dictionaries(st.text(min_size=1, max_size=3), WORDS, max_size=30)
@@ -36,7 +36,7 @@ def index_of(
             analyzer=analyzer,
             folder=Path(folder),
         )
-        return WordIndex.load(Path(folder))
+        return opened(Path(folder), variant=variant)
 
 
 def rankings(index: WordIndex, queries: list[str], k: int) -> list[Ranking]:
@@ -122,10 +122,10 @@ def build(options: dict[str, Any], texts: dict[str, str], folder: Path) -> dict[
 
 
 def ranking(options: dict[str, Any], folder: Path, query: str, k: int) -> list[tuple[str, float]]:
-    opened = retriever(options).open(folder)
-    (hits,) = opened.search([query], k, None)
+    index = retriever(options).open(folder)
+    (hits,) = index.search([query], k, None)
     found = zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)
-    return [(opened.chunk_ids[position], score) for position, score in found]
+    return [(index.chunk_ids[position], score) for position, score in found]
 
 
 @pytest.mark.parametrize("options", CONFIGS.values(), ids=CONFIGS.keys())
