@@ -122,7 +122,7 @@ _VARYING = (
         r"(?<!@)\b\d+(\.\d+)? ?(ms|s|sec|seconds?|min|minutes?)\b(?! of| per (?!query))",
         "<duration>",
     ),
-    (r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{12,64}\b", "<hash>"),
+    (r"(?<![\w.])((?=\d*[a-f])[0-9a-f]{12,64}|\d{12}|\d{64})\b", "<hash>"),
     (r"\b\d+\.\d+\.\d+\b", "<version>"),
     (r"[ ]+$", ""),
 )

@@ -45,6 +45,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import accumulate
 from math import fsum, log
 from pathlib import Path
@@ -52,9 +53,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
+from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, sums
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
 from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens, table_end
@@ -69,9 +72,6 @@ Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
 DEFAULT_DELTA: Mapping[str, float] = {"bm25l": 0.5, "bm25plus": 1.0}
 """Variant with the parameter -> the value that its authors propose."""
-
-OKAPI_SHARE = 0.25
-"""Of the mean idf of all tokens, where the idf of a token is negative; ``epsilon`` of rank-bm25."""
 
 TokensOf = Callable[[int], Sequence[str]]
 """The position of a chunk -> its tokens."""
@@ -122,6 +122,10 @@ class BM25(AnalysedRetriever):
         expand = {"expand": self.feedback.model_dump(mode="json")} if self.feedback else {}
         return {**super().search_config(), **expand}
 
+    def versions(self) -> Mapping[str, str]:
+        package = {"rank-bm25": version("rank-bm25")} if self.variant == "okapi" else {}
+        return {**super().versions(), **package}
+
     @property
     def repeats(self) -> Repeats:
         return "added"
@@ -134,12 +138,12 @@ class BM25(AnalysedRetriever):
         lengths, variant, k1, b = index.lengths, self.variant, self.k1, self.b
         delta = self.delta or DEFAULT_DELTA.get(variant, 0.0)
         norms = 1 - b + b * lengths / lengths.mean()
-        least = _least_idf(index) if variant == "okapi" else 0.0
+        least = cache(partial(_least_idf, index))
 
         def weigh(chunks: Ints, counts: Floats) -> Floats:
             idf = _IDF[variant](lengths.size, chunks.size)
             if variant == "okapi" and idf < 0:
-                idf = least
+                idf = least()
             f, norm = counts, norms[chunks]
             if variant in ("lucene", "robertson"):
                 saturation = f / (k1 * norm + f)
@@ -177,15 +181,19 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
 
 
 def _least_idf(index: WordIndex) -> float:
-    """Return the idf of okapi in place of a negative one: of all tokens, added as the package does.
+    """Return what rank-bm25 has in place of a negative idf: a share of the mean idf of all tokens.
 
-    That is one after the other, in the order in which they occur first.
+    The mean depends on nothing but how many chunks hold each token. So the package gets texts that
+    say just this: the first has all tokens, in the order in which their idf is added.
     """
     holding = index.vocabulary.holding
-    different, places = np.unique(holding, return_inverse=True)
-    each = [_IDF["okapi"](index.lengths.size, held) for held in different.tolist()]
-    added = np.cumsum(np.array(each)[places])
-    return OKAPI_SHARE * (float(added[-1]) / holding.size)
+    often = np.argsort(-holding, kind="stable")
+    n_held = holding.size - np.searchsorted(
+        np.sort(holding), np.arange(1, index.lengths.size), "right"
+    )
+    texts = [often[:n].tolist() for n in n_held]
+    okapi = BM25Okapi([list(range(holding.size)), *texts])
+    return float(okapi.epsilon * okapi.average_idf)
 
 
 def tokens_of(index: WordIndex, folder: Path) -> TokensOf:
