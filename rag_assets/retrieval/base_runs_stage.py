@@ -46,7 +46,7 @@ from rag_assets.store.parquet_files import read_parquet
 UNITS = "units"
 UNITS_FILE = f"{UNITS}.parquet"
 
-_UNIT_COLUMNS = ("chunk_id", "document_id", "parent_chunk_id")
+UNIT_COLUMNS = ("chunk_id", "document_id", "parent_chunk_id")
 """What a search needs of each chunk."""
 
 Report = Callable[[int], None]
@@ -199,7 +199,7 @@ def save_units(folder: Path, chunks: pa.Table) -> None:
 
     Of several texts of a chunk, whose each is too.
     """
-    names = [name for name in (*_UNIT_COLUMNS, OF_CHUNK) if name in chunks.column_names]
+    names = [name for name in (*UNIT_COLUMNS, OF_CHUNK) if name in chunks.column_names]
     units = chunks.select(names).sort_by("chunk_id")
     pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
 

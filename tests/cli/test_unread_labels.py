@@ -250,7 +250,7 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
     relevant = sum(g > 0 for of in qrels.values() for d, g in of.items() if int(d[1:]) > 19)
     rows = json.loads(invoke("attribution", root, *store, "--format", "json").stdout)
     assert {row["not_in_corpus"] for row in rows} == {relevant}
-    assert "kept: 29 reuse" in invoke("plan", root, *store).stdout
+    assert "kept: 31 reuse" in invoke("plan", root, *store).stdout
     with duckdb.connect(str(root / "store" / "warehouse.duckdb"), read_only=True) as connection:
         counted = "SELECT DISTINCT n_not_in_corpus FROM leaderboard"
         assert connection.sql(counted).fetchall() == [(relevant,)]

@@ -184,9 +184,9 @@ WRONG_ROWS: dict[str, tuple[tuple[Any, ...], type[RagAssetsError], str]] = {
         "documents[1]: ",
     ),
     "a query without text": (
-        (["a"], pl.DataFrame({"query_id": ["q"], "question": ["x"]}), None),
+        (["a"], pl.DataFrame({"query_id": ["q"], "words": ["x"]}), None),
         DataError,
-        "queries, row 0: `text`: is missing; found keys: 'query_id', 'question'",
+        "queries, row 0: `text`: is missing; found keys: 'query_id', 'words'",
     ),
     "no query": ((["a"], [], None), DataError, "queries: holds no query"),
     "an unknown document": (

@@ -223,7 +223,7 @@ def test_a_mark_that_occurs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 PLACES = (
     *("query", "n", "language", "title", "text", "passages", "context", "question"),
-    *("passage", "golds", "answer", "fields", "document", "chunk"),
+    *("passage", "golds", "answer", "fields", "document", "chunk", "claims"),
 )
 
 

@@ -27,7 +27,7 @@ from rag_assets.engine.stage_context import Part, Ranked, Search, StageContext
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
-from rag_assets.retrieval.base_runs_stage import UNITS
+from rag_assets.retrieval.base_runs_stage import UNIT_COLUMNS
 from rag_assets.retrieval.external.units import chunks_of
 from rag_assets.retrieval.reranking.candidates import (
     Candidates,
@@ -126,7 +126,7 @@ class RerankedRuns(DerivedRuns):
         if _reranker(context, retriever).scores_all:
             all_pairs(context, retriever)  # refuses too many
             keys = map(chunks_key, context.experiment.chunkings_of(retriever))
-            tables = [context.artifact(key).table(UNITS) for key in keys]
+            tables = [context.artifact(key).table(UNIT_COLUMNS) for key in keys]
             chunks = pa.concat_tables(tables).sort_by("chunk_id").combine_chunks()
             ranked = Ranked(complete_ranking(queries, chunks, context.experiment.judge))
         else:

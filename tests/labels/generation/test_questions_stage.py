@@ -29,13 +29,12 @@ from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.questions import QuestionOptions
-from rag_assets.pipeline.cleaning import to_forget
+from rag_assets.pipeline.cleaning import REPLIES, to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
-from rag_assets.store.content_cache import COMPLETIONS
 from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server
@@ -408,7 +407,7 @@ def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
     assert found is not None
     kinds = Counter(item.kind for item in found.files)
     assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
-    masks = [rows for segment, rows in found.replies.items() if segment.kind == COMPLETIONS]
+    masks = [rows for segment, rows in found.replies.items() if segment.kind == REPLIES]
     assert sum(pc.sum(rows).as_py() for rows in masks) == 2
 
 
