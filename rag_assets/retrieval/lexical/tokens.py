@@ -361,11 +361,7 @@ def _tokens(
         place, last = places.get(block.digest), parts[-1] if parts else None
         if place is None:
             parts.append(_analysed(analyzer, texts[end - block.rows : end]))
-        elif (
-            isinstance(last, _StoredChunks)
-            and last.segment is place.segment
-            and last.end == place.start
-        ):
+        elif isinstance(last, _StoredChunks) and last.is_before(place):
             parts[-1] = last._replace(end=place.end)
         else:
             parts.append(place)
