@@ -91,8 +91,8 @@ class Answers(Stage):
         experiment, failed = context.experiment, _failed_before(context, key)
         generator = generator_of(experiment, key)
         if isinstance(generator, OwnGenerator):
-            asked = dict(generator.identity(context.revisions.of(generator)))
-            return {"asked": asked, **({"failed": dict(failed)} if failed else {})}
+            identity = dict(generator.identity(context.revisions.of(generator)))
+            return {"asked": identity, **({"failed": dict(failed)} if failed else {})}
         llm = next(map(experiment.language_model, self.models(experiment, key)), None)
         return {
             "generator": dict(generator.described(alone=answers_alone(experiment, key))),

@@ -124,10 +124,10 @@ def judged_claims(
     rows = []
     for query_id, answer in column_values(answers, "query_id", "answer"):
         items = of_question.get(query_id, [])
-        said = [labels.get(claim_id(item)) for item in items]
+        given = [labels.get(claim_id(item)) for item in items]
         by_judge = _mean_grade(items, [verdicts.get(item.place) for item in items])
-        by_people = _mean_grade(items, [label and label.grade for label in said])
-        row = (query_id, 1, answer, by_judge, by_people, float(None in said))
+        by_people = _mean_grade(items, [label and label.grade for label in given])
+        row = (query_id, 1, answer, by_judge, by_people, float(None in given))
         rows.append(dict(zip(JUDGED.names, row, strict=True)))
     return pa.Table.from_pylist(rows, JUDGED)
 
@@ -180,8 +180,9 @@ def mean_row(
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     given = (sample, verdicts, labels, is_open > 0, level)
-    asked = "answer" if metric == JUDGED_CORRECT else "claim" if metric in OF_CLAIMS else "passage"
-    row = estimated_row(calibrated_mean, *given, asked=asked)
+    kinds = {JUDGED_CORRECT: "answer", **dict.fromkeys(OF_CLAIMS, "claim")}
+    subject = kinds.get(metric, "passage")
+    row = estimated_row(calibrated_mean, *given, subject=subject)
     if row["calibrated"] is None and elsewhere is not None:
         estimate = rogan_gladen(*elsewhere, verdicts, level=level)
         if estimate.value is not None:
@@ -235,11 +236,12 @@ def estimated_row(
     is_open: Flags,
     level: float,
     *,
-    asked: str = "answer",
+    subject: str = "answer",
 ) -> Row:
     """Return the columns that means and differences share.
 
-    NaN is a verdict or a label that is missing, ``is_open`` where nobody was ``asked`` for one.
+    NaN is a verdict or a label that is missing, ``is_open`` where people have not
+    labelled yet what ``subject`` names.
     """
     counted, drawn = sample.counted, sample.drawn
     n_open = int((drawn & is_open).sum())
@@ -262,7 +264,7 @@ def estimated_row(
         lacking = {
             "weight": 0.0,
             "method": "none",
-            "reason": _lacking(n_open, asked),
+            "reason": _lacking(n_open, subject),
         }
         return {**row, **lacking}
 
@@ -287,16 +289,16 @@ def _estimated(estimate: Estimate) -> Row:
     return {"calibrated": value, "low": low, "high": high, "method": method, "weight": weight}
 
 
-def _lacking(n_open: int, asked: str) -> str:
+def _lacking(n_open: int, subject: str) -> str:
     """Return why nothing is calibrated, and which command asks people."""
-    sheet = f"`rag-assets judge sheet{'' if asked == 'answer' else f' --{asked}s'}`"
-    if not n_open and asked != "answer":
-        return f"no {asked} of a drawn question is labelled; {sheet} draws some"
+    sheet = f"`rag-assets judge sheet{'' if subject == 'answer' else f' --{subject}s'}`"
+    if not n_open and subject != "answer":
+        return f"no {subject} of a drawn question is labelled; {sheet} draws some"
     if not n_open:
         return f"no drawn question is labelled; {sheet} draws some"
-    if asked != "answer":
+    if subject != "answer":
         questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
-        return f"{questions} a {asked} without a label; {sheet} asks for it"
+        return f"{questions} a {subject} without a label; {sheet} asks for it"
     of = "1 answer to a drawn question has"
     of = of if n_open == 1 else f"{n_open} answers to drawn questions have"
     return f"{of} no label; {sheet} asks for {'it' if n_open == 1 else 'them'}"

@@ -117,6 +117,13 @@ class _Calibrated(Stage):
     group: ClassVar[str] = "judges"
     packages: ClassVar[tuple[str, ...]] = ("numpy", "scipy")
     schema: ClassVar[TableSchema]
+    label_file: ClassVar[str] = ""
+    """Key in ``Experiment.named_files`` of the labels that the stage reads without an asset."""
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        file = context.experiment.named_files.get(self.label_file)
+        labels = {f"file.{self.label_file}": context.file_digest(file)} if file is not None else {}
+        return {**labels, **super().versions(context, key)}
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         cells = enumerate(experiment.answer_cells)
@@ -198,6 +205,7 @@ class CalibratedRankings(_Calibrated):
     """Metrics of retrievers by a judge's verdicts, calibrated with labels from people."""
 
     name = "calibrated_rankings"
+    label_file = LABELS
     made_for = "relevance_judges"
     schema = CALIBRATED_MEANS
     row = "One metric of a retriever by a judge's verdicts: as it is, calibrated, its interval."
@@ -215,11 +223,6 @@ class CalibratedRankings(_Calibrated):
             "metrics": [str(metric) for metric in _metrics(experiment, key["judge"])],
             "confidence": experiment.statistics.confidence,
         }
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        file = context.experiment.passage_label_files.get(LABELS)
-        labels = {} if file is None else {f"file.{LABELS}": context.file_digest(file)}
-        return {**labels, **super().versions(context, key)}
 
     def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
         experiment = context.experiment
@@ -249,6 +252,7 @@ class CalibratedClaims(_Calibrated):
     """What a judge says of claims without right answers, calibrated with labels from people."""
 
     name = "calibrated_claims"
+    label_file = "claim_labels"
     made_for = "claim_judges"
     schema = CALIBRATED_MEANS
     row = "One mean of a judge's verdicts on claims: as it is, calibrated, and its interval."
@@ -256,11 +260,6 @@ class CalibratedClaims(_Calibrated):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         verdicts = Input("verdicts", claim_verdicts_key(key["judge"]))
         return [*ClaimVerdicts().inputs(experiment, key), verdicts, COUNTING_INPUT]
-
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        file = context.experiment.claim_labels
-        labels = {"file.claim_labels": context.file_digest(file)} if file is not None else {}
-        return {**labels, **super().versions(context, key)}
 
     def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
         rows = context.artifact(claim_verdicts_key(key["judge"])).table()

@@ -167,16 +167,16 @@ def _changed_files(pipeline: Pipeline) -> tuple[Reason, ...]:
 def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:
     lines: dict[str, Sequence[str]] = {}
     for step in steps:
-        asked = asked_by(experiment, step.key) if step.action != REUSE else None
-        if asked is not None:
-            lines[asked[0]] = asked[1].describe_for_plan()
+        service = asked_by(experiment, step.key) if step.action != REUSE else None
+        if service is not None:
+            lines[service[0]] = service[1].describe_for_plan()
     return lines
 
 
 def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
     """Return action and reason for answers that an evaluation asks for anew; None: not these."""
-    asked = asked_by(experiment, key)
-    if asked is None or asked[1].revision != ALWAYS:
+    service = asked_by(experiment, key)
+    if service is None or service[1].revision != ALWAYS:
         return None
     return COMPUTE, (Reason("requested in each evaluation (revision: always)"),)
 

@@ -362,7 +362,7 @@ def test_the_interval_covers_on_published_answers(shared_data: Callable[[str], P
     nobody = Sample(Counted("all", ids, np.ones(n), ids), np.zeros(n, np.bool_))
     open_for_all = np.ones(n, np.bool_)
     row = estimated_row(
-        calibrated_mean, nobody, by_judge, by_people, open_for_all, 0.95, asked="claim"
+        calibrated_mean, nobody, by_judge, by_people, open_for_all, 0.95, subject="claim"
     )
     assert row["judge"] == pytest.approx(by_judge.mean())
     assert (row["calibrated"], row["low"]) == (None, None)

@@ -84,8 +84,8 @@ class ExternalRankings(_SearchStage):
         config = context.experiment.retrievers[key["retriever"]]
         if isinstance(config, AnsweredRetriever):
             generator = context.experiment.generators[config.generator]
-            asked = config.asked(generator, context.revisions.of(generator))
-            return {"type": config.type, "asked": dict(asked)}
+            identity = config.asked(generator, context.revisions.of(generator))
+            return {"type": config.type, "asked": dict(identity)}
         if not isinstance(config, ExternalRetriever):
             return config.described()
         named = config.files()  # a called source counts by what it says
