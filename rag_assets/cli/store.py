@@ -15,12 +15,7 @@ from rag_assets.analysis.store_status import (
     status_rows,
     status_sheet,
 )
-from rag_assets.cli.terminal import (
-    print_message,
-    print_note,
-    print_rows,
-    shown_path,
-)
+from rag_assets.cli.terminal import print_message, print_note, print_rows, shown_path
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
