@@ -15,17 +15,13 @@ from rag_assets.analysis.store_status import (
     status_rows,
     status_sheet,
 )
-from rag_assets.cli.terminal import (
-    print_message,
-    print_note,
-    print_rows,
-    shown_path,
-)
+from rag_assets.cli.terminal import print_message, print_note, print_rows, shown_path
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import Forgotten, Item, removable, to_forget
+from rag_assets.pipeline.cleaning import Item, removable
 from rag_assets.pipeline.evaluations import stored_experiments
+from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.atomic import remove

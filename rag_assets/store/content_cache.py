@@ -201,10 +201,10 @@ def _write(path: Path, table: pa.Table) -> None:
         )
 
 
-def write_without(segment: Path, dropped: pa.BooleanArray) -> Path:
+def write_without(segment: Path, dropped: npt.NDArray[np.bool_]) -> Path:
     """Write a segment without the rows that are dropped beside one, and return where it lies."""
     # The time at the beginning of the name decides which of two equal keys is read.
     stamp = segment.name.partition("-")[0]
     path = segment.with_name(f"{stamp}-{uuid.uuid4().hex[:12]}.parquet")
-    _write(path, read_parquet(segment).filter(pc.invert(dropped)))
+    _write(path, read_parquet(segment).filter(~dropped))
     return path

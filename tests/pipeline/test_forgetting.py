@@ -16,8 +16,8 @@ from rag_assets.analysis.comparability import comparability
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.evaluation_names import EvaluationNames
+from rag_assets.pipeline.forgetting import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.history import History
 from tests.answers.answering import with_answers
 from tests.cached_vectors import VectorCache
@@ -205,7 +205,7 @@ def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
     assert len(shown) == 2
     forgotten = to_forget(fresh.settings, "fares.md")
     assert forgotten is not None
-    gone = {item.path for item in forgotten.files}
+    gone = {item.path for item in forgotten.items}
     assert shown <= gone
     assert gone.isdisjoint(blind)
     assert gone.isdisjoint(fresh.stored("answer_metrics") + fresh.stored("relevance_verdicts"))

@@ -21,8 +21,8 @@ from rag_assets.evaluation.contexts_stage import chunking_contexts, retriever_co
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.llm.completions import BudgetReached
-from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import try_again
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.runs_stage import run_key
@@ -225,7 +225,7 @@ def test_what_was_written_goes_with_its_document(asking: Tiny, server: Server) -
     assert any(SECRET in content for _, content in contents(asking.settings.store))
     forgotten = to_forget(asking.settings, "secret.md")
     assert forgotten is not None
-    gone = {item.kind for item in forgotten.files}
+    gone = {item.kind for item in forgotten.items}
     assert {"index_texts", "term_counts", "lexical_index"} <= gone
     result = CliRunner().invoke(
         main, ["clean", "--document", "secret.md", "--yes", "--store", str(asking.settings.store)]

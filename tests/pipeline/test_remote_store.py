@@ -23,8 +23,9 @@ from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline import evaluation_record
-from rag_assets.pipeline.cleaning import removable, to_forget
+from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluations import CURRENT, Evaluation, snapshot_ids
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.pipeline.warehouse_time import is_current

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -29,8 +28,8 @@ from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
 from rag_assets.judges.verdicts_stage import relevance_verdicts_key
 from rag_assets.labels.questions import QuestionOptions
-from rag_assets.pipeline.cleaning import REPLIES, to_forget
 from rag_assets.pipeline.failed_queries import try_again, unanswered
+from rag_assets.pipeline.forgetting import REPLIES, to_forget
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import CHUNKS
@@ -405,10 +404,10 @@ def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
     tiny.snapshot()
     found = to_forget(tiny.settings, "crew.md")
     assert found is not None
-    kinds = Counter(item.kind for item in found.files)
+    kinds = Counter(item.kind for item in found.items)
     assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
-    masks = [rows for segment, rows in found.replies.items() if segment.kind == REPLIES]
-    assert sum(pc.sum(rows).as_py() for rows in masks) == 2
+    assert kinds[REPLIES] == 1
+    assert sum(rows.sum() for rows in found.replies.values()) == 2
 
 
 def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:

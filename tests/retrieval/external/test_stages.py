@@ -22,8 +22,8 @@ from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.cleaning import to_forget
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
+from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.external import locate as locating
@@ -129,7 +129,7 @@ def test_forgetting_finds_what_a_search_returned_of_a_document(searched: Searche
     searched.snapshot()
     found = to_forget(searched.settings, "fares.md")
     assert found is not None
-    assert {"external_rankings", "external_hits"} <= {item.kind for item in found.files}
+    assert {"external_rankings", "external_hits"} <= {item.kind for item in found.items}
 
 
 def test_an_edit_asks_again_only_where_it_can_matter(searched: Searched) -> None:
