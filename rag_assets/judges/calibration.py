@@ -180,9 +180,8 @@ def mean_row(
     """
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     given = (sample, verdicts, labels, is_open > 0, level)
-    kinds = {JUDGED_CORRECT: "answer", **dict.fromkeys(OF_CLAIMS, "claim")}
-    subject = kinds.get(metric, "passage")
-    row = estimated_row(calibrated_mean, *given, subject=subject)
+    kind = "answer" if metric == JUDGED_CORRECT else "claim" if metric in OF_CLAIMS else "passage"
+    row = estimated_row(calibrated_mean, *given, subject=kind)
     if row["calibrated"] is None and elsewhere is not None:
         estimate = rogan_gladen(*elsewhere, verdicts, level=level)
         if estimate.value is not None:
