@@ -202,9 +202,10 @@ def to_forget(
         # They have hashes for names, so nobody can say which are of the text.
         vectors = (item for item in contents if item.kind in VECTORS)
         gone += [replace(item, reason="may be of the text") for item in vectors]
+    gone.sort(key=lambda item: LAST.index(item.kind) if item.kind in LAST else -1)
     touched = set().union(*(owners[item.path] for item in gone))
     return Forgotten(
-        [*_dagster(settings), *sorted(gone, key=lambda item: item.kind in LAST)],
+        [*_dagster(settings), *gone],
         replies,
         {name: source for name, source in sources.items() if name in touched},
         [item.path for item in contents if item.kind in RECORDS and item.path in holding],

@@ -16,8 +16,10 @@ from rag_assets.analysis.comparability import comparability
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
+from rag_assets.pipeline import forgetting
+from rag_assets.pipeline.cleaning import items
 from rag_assets.pipeline.evaluation_names import EvaluationNames
-from rag_assets.pipeline.forgetting import MAX_FRAGMENTS, fragments_of, holds_any, to_forget
+from rag_assets.pipeline.forgetting import LAST, MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.history import History
 from tests.answers.answering import with_answers
 from tests.cached_vectors import VectorCache
@@ -189,6 +191,22 @@ def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
     result = tiny.command("clean", "--document", "nobody.md", "--yes")
     assert result.exit_code == 2
     assert "no artifact of any experiment" in result.stderr
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_chunks_go_before_documents_however_a_store_is_listed(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    fresh.run()
+    fresh.snapshot()
+    listed = sorted(items(fresh.settings), key=lambda item: item.path)[::step]
+    monkeypatch.setattr(forgetting, "items", lambda _settings: listed)
+    forgotten = to_forget(fresh.settings, "fares.md")
+    assert forgotten is not None
+    kinds = [item.kind for item in forgotten.items]
+    first = kinds.index("chunks")
+    assert set(kinds[:first]).isdisjoint(LAST)
+    assert list(dict.fromkeys(kinds[first:])) == list(LAST)
 
 
 def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
