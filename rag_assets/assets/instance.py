@@ -1,8 +1,9 @@
 """The Dagster instance that runs are recorded in: the one that `dagster dev` shows.
 
 In the state folder it stores in SQLite with connections that stay open, for a process that drives a
-run: Dagster opens a database anew for each statement. The databases and their content are exactly
-its own, so `dagster dev` reads what is written here, also meanwhile.
+run: Dagster opens a database anew for each statement, and reads its 89 migrations to see whether
+one is complete. The databases and their content are exactly its own, so `dagster dev` reads what is
+written here, also meanwhile.
 
 A storage of one's own is what Dagster offers in ``dagster.yaml`` (``storage: custom``), and the
 classes are the ones that its reference names. But where these open a connection is not part of that
@@ -15,14 +16,16 @@ from __future__ import annotations
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import dagster as dg
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import SqliteScheduleStorage
+from dagster._core.storage.sqlite import create_db_conn_string
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -30,6 +33,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.package_versions import version
+from rag_assets.store.atomic import atomic_file
 from rag_assets.store.locks import locked
 from rag_assets.store.settings import StoreSettings
 from rag_assets.store.sql_paths import plain_name
@@ -73,10 +77,10 @@ class SqliteEventLog(SqliteEventLogStorage):
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:
         with self._db_lock:
-            engine = self._engine(shard)
             if shard not in self._initialized_dbs:
-                self._initdb(engine)
+                self._create(shard)
                 self._initialized_dbs.add(shard)
+            engine = self._engine(shard)
             if self._together is not None:
                 if shard not in self._together:
                     self._together[shard] = engine.connect()
@@ -84,6 +88,18 @@ class SqliteEventLog(SqliteEventLogStorage):
                 return
             with engine.connect() as connection, connection.begin():
                 yield connection
+
+    def _create(self, shard: str) -> None:
+        """Create a database unless it is complete; the one of a run as a copy of an empty one."""
+        path = Path(self.path_for_shard(shard))
+        empty = Path(self._base_dir).parent / f"empty_run-{TESTED_WITH}.sqlite"
+        if shard != INDEX and not path.exists() and empty.exists():
+            _copy(empty, path)
+        elif not _is_complete(path):
+            self._initdb(self._engine(shard))
+            if shard != INDEX:
+                self._engines.pop(shard).dispose()  # so that the file holds all of it
+                _copy(path, empty)
 
     def has_table(self, table_name: str) -> bool:
         """Return whether the index has a table; one that is there stays."""
@@ -137,11 +153,20 @@ class SqliteStorage(DagsterSqliteStorage):
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         """Open the storage; it is created when it is not there."""
         history = Path(base_dir) / "history"
+        schedules = Path(base_dir) / "schedules"
         self.base_dir = base_dir
         self._inst_data = inst_data
-        self._run_storage = SqliteRuns.from_local(str(history))
+        self._run_storage = (
+            SqliteRuns(create_db_conn_string(str(history), "runs"))
+            if _is_complete(history / "runs.db", LAST_OF_RUNS)
+            else SqliteRuns.from_local(str(history))
+        )
         self._event_log_storage = SqliteEventLog(str(history / "runs"))
-        self._schedule_storage = SqliteScheduleStorage.from_local(str(Path(base_dir) / "schedules"))
+        self._schedule_storage = (
+            SqliteScheduleStorage(create_db_conn_string(str(schedules), "schedules"))
+            if _is_complete(schedules / "schedules.db")
+            else SqliteScheduleStorage.from_local(str(schedules))
+        )
         # Not the parent's own, which opens the databases as Dagster does.
         super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
 
@@ -157,6 +182,31 @@ def stored_together(instance: dg.DagsterInstance) -> AbstractContextManager[None
     """Let an instance store the events of a block at once; on other storage, one by one."""
     log = instance.event_log_storage
     return log.together() if isinstance(log, SqliteEventLog) else nullcontext()
+
+
+REVISION = "alembic_version"
+"""The table with the revision of a database, which Dagster writes when all others are there."""
+
+LAST_OF_RUNS = "instance_info"
+"""The table that Dagster creates last where it lists runs; it may be empty."""
+
+
+def _is_complete(path: Path, last: str = REVISION) -> bool:
+    """Return whether a database is there with all its tables: a process can be killed before."""
+    if not path.exists():
+        return False
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as database:
+        try:
+            database.execute(f"SELECT * FROM {last}")
+            return database.execute(f"SELECT * FROM {REVISION}").fetchone() is not None
+        except sqlite3.OperationalError:
+            return False
+
+
+def _copy(database: Path, to: Path) -> None:
+    """Copy a database that no process has open."""
+    with atomic_file(to, durable=False) as temporary:
+        copyfile(database, temporary)
 
 
 def _sync_less(connection: sqlite3.Connection, _: object) -> None:
