@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -15,7 +16,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from rag_assets.errors import allowed_names
@@ -84,17 +84,21 @@ class Role(Enum):
 def options_of(options: Options, *roles: Role) -> dict[str, Any]:
     """Return the options that have one of these roles, those in blocks too."""
     dumped, chosen = options.model_dump(mode="json"), dict[str, Any]()
-    for name, field in type(options).model_fields.items():
+    for name, role in _roles(type(options)).items():
         value = getattr(options, name)
-        if isinstance(value, Options) and _role(field) is not Role.NOTHING:
+        if isinstance(value, Options) and role is not Role.NOTHING:
             chosen |= {name: block} if (block := options_of(value, *roles)) else {}
-        elif name in dumped and _role(field) in roles:
+        elif name in dumped and role in roles:
             chosen[name] = dumped[name]
     return chosen
 
 
-def _role(field: FieldInfo) -> Role:
-    return next((part for part in field.metadata if isinstance(part, Role)), Role.INDEX)
+@cache
+def _roles(options: type[Options]) -> Mapping[str, Role]:
+    """Return the role of each option, in their order."""
+    fields = options.model_fields.items()
+    declared = {name: [p for p in field.metadata if isinstance(p, Role)] for name, field in fields}
+    return {name: roles[0] if roles else Role.INDEX for name, roles in declared.items()}
 
 
 class FileOptions(Options):

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,19 +73,14 @@ def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
         for number, text in enumerate(passages)
         for start, end, words in _sentences(text)
     ]
-    counts = Counter(stem for *_, shared in sentences for stem in shared)
+    if not sentences:
+        return NO_ANSWER
+    counts = Counter(chain.from_iterable(shared for *_, shared in sentences))
     inverse = {stem: math.log((len(sentences) + 1) / (n + 0.5)) for stem, n in counts.items()}
-    answers = (
-        SpanAnswer(
-            passages[number][start:end],
-            number,
-            start,
-            end,
-            math.fsum(inverse[stem] for stem in shared),
-        )
-        for number, start, end, shared in sentences
-    )
-    return max(answers, key=lambda answer: answer.score, default=NO_ANSWER)
+    scores = [math.fsum(map(inverse.__getitem__, shared)) for *_, shared in sentences]
+    score = max(scores)
+    number, start, end, _ = sentences[scores.index(score)]
+    return SpanAnswer(passages[number][start:end], number, start, end, score)
 
 
 def _question_stems(text: str) -> set[str]:
@@ -96,26 +92,23 @@ def _question_stems(text: str) -> set[str]:
     }
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int, set[str]]]:
-    """Yield where each sentence starts and ends, and the stems of its words.
+@lru_cache(maxsize=1024)  # a passage is read once for all questions that it may answer
+def _sentences(text: str) -> Sequence[tuple[int, int, set[str]]]:
+    """Return where each sentence starts and ends, and the stems of its words.
 
     A sentence also ends at a line's end, and after 256 tokens.
     """
-    breaks = [match.end() for match in _SENTENCE_END.finditer(text)]
-    number = 0
-    numbered: list[tuple[int, re.Match[str]]] = []
-    for token in _TOKEN.finditer(text):
-        while number < len(breaks) and breaks[number] <= token.start():
-            number += 1
-        numbered.append((number, token))
-    for _, group in groupby(numbered, key=lambda pair: pair[0]):
-        tokens = [token for _, token in group]
-        for first in range(0, len(tokens), MAX_SENTENCE_TOKENS):
-            part = tokens[first : first + MAX_SENTENCE_TOKENS]
-            yield part[0].start(), part[-1].end(), {_stem(word.group()) for word in part}
+    tokens = [(token.start(), token.end(), _stem(token.group())) for token in _TOKEN.finditer(text)]
+    starts = [start for start, *_ in tokens]
+    ends = [bisect_left(starts, match.end()) for match in _SENTENCE_END.finditer(text)]
+    sentences = []
+    for first, last in pairwise([0, *ends, len(tokens)]):
+        for cut in range(first, last, MAX_SENTENCE_TOKENS):
+            part = tokens[cut : min(cut + MAX_SENTENCE_TOKENS, last)]
+            sentences.append((part[0][0], part[-1][1], {stem for *_, stem in part}))
+    return sentences
 
 
-@lru_cache(maxsize=2**16)  # a passage is read once for each question that it may answer
 def _stem(token: str) -> str:
     lower = token[:MAX_WORD_CHARACTERS].lower()
     stem = _ENDING.sub("", lower)

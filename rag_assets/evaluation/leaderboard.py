@@ -6,9 +6,8 @@ A summary has a row for each split and cut-off of one retriever, the leaderboard
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +38,7 @@ def mean(values: Sequence[float | None], weights: Sequence[float] | None = None)
 
     Both sums are exact, so the order does not matter. Without weights each is 1.
     """
-    if weights is None or all(weight == 1 for weight in weights):
+    if weights is None or set(weights) <= {1}:
         numbers = [value for value in values if value is not None]
         return math.fsum(numbers) / len(numbers) if numbers else None
     pairs = [(v, w) for v, w in zip(values, weights, strict=True) if v is not None]
@@ -80,7 +79,7 @@ def summarise(
             part = table.filter(pc.is_in(table["query_id"], value_set=chosen["query_id"].unique()))
             query_ids = part["query_id"].to_pylist()
             weights = [weight_of[query_id] for query_id in query_ids]
-            counts = _accounting(part.to_pylist(), weight_of, unanswerable)
+            counts = _accounting(part, weight_of, unanswerable)
             row = {"split": split, "top_k": top_k, **counts}
             row["n_not_in_corpus"] = sum((not_in_corpus or {}).get(q, 0) for q in query_ids)
             row |= {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
@@ -89,31 +88,37 @@ def summarise(
 
 
 def _accounting(
-    rows: Sequence[Mapping[str, Any]], weight_of: Mapping[str, float], unanswerable: Collection[str]
+    cell: pa.Table, weight_of: Mapping[str, float], unanswerable: Set[str]
 ) -> dict[str, object]:
-    averaged = [row for row in rows if row["n_relevant"] > 0 and not row["failed"]]
-    weights = [weight_of[row["query_id"]] for row in averaged]
-    without = [row["query_id"] for row in rows if row["n_relevant"] == 0]
-    n_unanswerable = sum(query_id in unanswerable for query_id in without)
-    n_failed = sum(row["failed"] for row in rows)
-    n_answered = sum(row["n_retrieved"] > 0 and not row["failed"] for row in rows)
-    retrieved, judged = (sum(row[name] for row in rows) for name in ("n_retrieved", "n_judged"))
-    ties = [row["ties_at_cut"] for row in averaged]
+    n_queries, n_failed = cell.num_rows, _total(cell, "failed")
+    has_labels, worked = pc.greater(cell["n_relevant"], 0), pc.invert(cell["failed"])
+    averaged = cell.filter(pc.and_(has_labels, worked))
+    weights = [weight_of[query_id] for query_id in averaged["query_id"].to_pylist()]
+    without = cell.filter(pc.invert(has_labels))["query_id"].to_pylist()
+    n_unanswerable = len(unanswerable & {*without})
+    n_answered = cell.filter(pc.and_(pc.greater(cell["n_retrieved"], 0), worked)).num_rows
+    retrieved, judged = _total(cell, "n_retrieved"), _total(cell, "n_judged")
+    ties = averaged["ties_at_cut"]
     return {
-        "n_queries": len(averaged),
+        "n_queries": averaged.num_rows,
         "weight": math.fsum(weights),
-        "n_attempted": len(rows),
+        "n_attempted": n_queries,
         "n_answered": n_answered,
-        "n_empty": len(rows) - n_answered - n_failed,
+        "n_empty": n_queries - n_answered - n_failed,
         "n_failed": n_failed,
         "n_unanswerable": n_unanswerable,
         "n_unlabelled": len(without) - n_unanswerable,
-        "n_unreachable": sum(row["n_unreachable"] for row in rows),
+        "n_unreachable": _total(cell, "n_unreachable"),
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,
-        "n_tied": None if None in ties else sum(n > 0 for n in ties),  # None: nobody knows
-        "tokens": mean([row.get(TOKENS) for row in averaged], weights),
+        # None: nobody knows
+        "n_tied": None if ties.null_count else pc.sum(pc.greater(ties, 0), min_count=0).as_py(),
+        "tokens": mean(averaged[TOKENS].to_pylist(), weights),
     }
+
+
+def _total(table: pa.Table, column: str) -> int:
+    return int(pc.sum(table[column], min_count=0).as_py())
 
 
 def leaderboard(

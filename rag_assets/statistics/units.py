@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.schemas import column_values
 
@@ -109,7 +110,8 @@ def counted_by_split(counting: Counting, cells: Iterable[pa.Table]) -> Iterator[
     """Yield the answerable queries of every split; query metrics (``cells``) say which are."""
     answerable: set[str] = set()
     for table in cells:
-        answerable.update(one for one, n in column_values(table, "query_id", "n_relevant") if n)
+        has_labels = pc.greater(table["n_relevant"], 0)
+        answerable.update(table.filter(has_labels)["query_id"].to_pylist())
     return splits_counted(counting, answerable)
 
 
@@ -123,10 +125,10 @@ def splits_counted(counting: Counting, query_ids: Collection[str]) -> Iterator[C
         rows = [row for row in chosen if row["split"] == split]
         yield Counted(
             split,
-            tuple(row["query_id"] for row in rows),
+            tuple([row["query_id"] for row in rows]),
             np.array([row["weight"] for row in rows], dtype=np.float64),
-            tuple(row["cluster"] for row in rows),
-            tuple(row["documents"] for row in rows) if "documents" in rows[0] else None,
+            tuple([row["cluster"] for row in rows]),
+            tuple([row["documents"] for row in rows]) if "documents" in rows[0] else None,
         )
 
 

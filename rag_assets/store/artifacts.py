@@ -65,7 +65,7 @@ class ArtifactKey:
     @classmethod
     def of(cls, asset: str, **partition: str | int) -> ArtifactKey:
         """Return the key of ``asset`` at the given dimension values."""
-        return cls(asset, tuple((name, str(value)) for name, value in partition.items()))
+        return cls(asset, tuple(zip(partition, map(str, partition.values()), strict=True)))
 
     def __getitem__(self, dimension: str) -> str:
         """Return the value of one dimension."""
