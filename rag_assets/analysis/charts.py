@@ -53,6 +53,15 @@ def style(number: int, theme: Theme = "light") -> dict[str, str]:
     }
 
 
+def line_trace(name: str, drawn: Mapping[str, str]) -> Trace:
+    """Return how a line with its points is drawn, without where they are."""
+    return {
+        **{"type": "scatter", "mode": "lines+markers", "name": plain(name)},
+        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
+        "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 8},
+    }
+
+
 def plain(text: str) -> str:
     """Return a text in which plotly finds no HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -172,12 +181,13 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
     bands: list[Trace] = []
     lines: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
-        drawn, name = style(number, "page"), plain(view.retrievers[number])
-        in_group = {"type": "scatter", "name": name, "legendgroup": name}
+        drawn = style(number, "page")
+        line = line_trace(view.retrievers[number], drawn)
         ends = [(k, of) for k, of in zip(view.cutoffs, bounds, strict=True) if of[1] is not None]
         bands.append(
             {
-                **{**in_group, "mode": "lines", "showlegend": False, "hoverinfo": "skip"},
+                **{"type": "scatter", "name": line["name"], "legendgroup": line["name"]},
+                **{"mode": "lines", "showlegend": False, "hoverinfo": "skip"},
                 "x": [k for k, _ in (*ends, *reversed(ends))],
                 "y": [*(of[2] for _, of in ends), *(of[1] for _, of in reversed(ends))],
                 **{"fill": "toself", "fillcolor": drawn["colour"], "opacity": 0.1},
@@ -186,11 +196,9 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
         )
         lines.append(
             {
-                **{**in_group, "mode": "lines+markers", "connectgaps": True},
+                **{**line, "legendgroup": line["name"], "connectgaps": True},
                 "x": view.cutoffs,
                 "y": [mean for mean, _, _ in bounds],
-                "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
-                "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 8},
                 "hovertemplate": "%{fullData.name}<br>@%{x}: %{y:.4f}<extra></extra>",
             }
         )

@@ -17,6 +17,7 @@ from rag_assets.analysis.charts import (
     against_time,
     colours,
     figure,
+    line_trace,
     page_data,
     pareto_front,
     plain,
@@ -417,13 +418,10 @@ def _line(
     before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
     symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
     return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(name),
+        **line_trace(name, drawn),
         "x": x,
         "y": y,
         "customdata": [[text] for text in texts],
-        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
         "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
     }
