@@ -16,12 +16,12 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import GROUPS
-from rag_assets.answers.thresholds import scored, thresholds
+from rag_assets.answers.thresholds import best_threshold, reported, scored
 from rag_assets.answers.waterfall_stage import RIGHT_F1
-from rag_assets.evaluation.leaderboard import SPLITS, is_tied
+from rag_assets.evaluation.leaderboard import is_tied
+from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.pipeline.written_answers import written
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, interval_of, of_split
 from rag_assets.statistics.comparisons import difference
@@ -91,21 +91,19 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     ``test`` gets the threshold that is best on ``dev``.
     """
     rows: list[Row] = []
-    splits = SPLITS if result.answer_metrics else ()
-    weights = {split: result.weights(split) for split in splits}
+    splits = (DEV, TEST) if result.split == TEST else (result.split,)
     for key, metrics in result.answer_metrics.items():
         answers = result.table(answers_key(key))
-        if answers["score"].null_count < len(answers):
-            for name in (name for name in OF_SHORT_ANSWERS if name in metrics.column_names):
-                questions = {
-                    split: list(scored(answers, rows_of_queries(metrics, of), name, of).values())
-                    for split, of in weights.items()
-                }
-                best = thresholds(questions).get(result.split)
-                if best is not None:
-                    row = {"answerer": key, "metric": METRICS[name], **best._asdict()}
-                    ends = {-math.inf: "all refuse", math.inf: "none refuses"}
-                    rows.append({**row, "threshold": ends.get(best.threshold, best.threshold)})
+        names = OF_SHORT_ANSWERS if answers["score"].null_count < len(answers) else ()
+        for name in (name for name in names if name in metrics.column_names):
+            parts = {of: scored(answers, metrics, name, result.weights(of)) for of in splits}
+            if questions := parts[result.split]:
+                chosen_on = next(split for split, part in parts.items() if part)
+                best = best_threshold(parts[chosen_on])
+                row: Row = {"answerer": key, "metric": METRICS[name], "chosen_on": chosen_on}
+                row |= reported(questions, best)
+                ends = {-math.inf: "all refuse", math.inf: "none refuses"}
+                rows.append({**row, "threshold": ends.get(best, best)})
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("metric", "metric", TEXT),
