@@ -38,15 +38,18 @@ Rows = list[dict[str, Any]]
 
 
 def online_tables(result: EvaluationResult) -> dict[str, Rows]:
-    """Return a table's name -> its rows; without a log no table has any."""
+    """Return a table's name -> its rows; no table without a log."""
+    if not result.evaluation.entries_of("online_log"):
+        return {}
     log = _grouped(result.rows_of("online_log"), lambda row: (row["kind"], len(row["names"])))
     searches, drafts = log.get(("search", 1), []), log.get(("search", 2), [])
-    votes = [*log.get(("answer", 1), []), *log.get(("passage", 1), [])]
+    votes = [{**row, "on": row["names"][0]} for row in log.get(("answer", 1), [])]
+    votes += [{**row, "on": "all"} for row in log.get(("passage", 1), [])]
     by_retriever = _grouped(searches, lambda row: row["names"][0])
     starts = _starts(result)
     period = partial(_period, starts, str(result.configured("online").get("by")))
     by_period = _grouped(searches, lambda row: (row["names"][0], period(row)))
-    by_kind = _grouped(votes, lambda row: (row["kind"], _answerer(row), period(row)))
+    by_kind = _grouped(votes, lambda row: (row["kind"], row["on"], period(row)))
     drawn = result.configured("statistics")
     resampling = Resampling(resamples=drawn["resamples"], seed=drawn["seed"])
     compared, preferred = differences(by_retriever), preferences(drafts, resampling)
@@ -92,10 +95,6 @@ def _means(rows: Rows) -> Row:
     return means(ONLINE_METRICS, *online_values(rows), [row["user"] for row in rows])
 
 
-def _answerer(row: Row) -> str:
-    return str(row["names"][0]) if row["kind"] == "answer" else "all"
-
-
 def _votes(rows: Rows) -> Row:
     up, counts = (np.array([[float(row[name])] for row in rows]) for name in ("up", "count"))
     return means(["up"], up, counts, [row["user"] for row in rows])
@@ -105,23 +104,27 @@ def _agreements(
     result: EvaluationResult, searches: Rows, online: Rows, starts: Mapping[str, datetime]
 ) -> Rows:
     """Return a row an offline and online metric; and one a state, of searches up to the next."""
-    boards = [("now", f"{measure}@{result.cutoff}", measure, online) for measure in result.measures]
-    offline = {state: result.at_cutoff for state, *_ in boards}
-    metric = str(result.primary)
+    boards = [
+        ("now", f"{measure}@{result.cutoff}", _values(result.at_cutoff, measure), online)
+        for measure in result.measures
+    ]
     past = History(result.root, None).metric(result.primary.column, result.cutoff)
     by_state = _grouped(past, lambda row: row["evaluation_id"])
     for state, rows in _grouped(searches, partial(_period, starts, "evaluation")).items():
         if state in by_state:
-            offline[state] = of_split(by_state[state], None)
+            values = _values(of_split(by_state[state], None), "value")
             compared = differences(_grouped(rows, lambda row: row["names"][0]))
-            boards.append((state, metric, "value", compared))
+            boards.append((state, str(result.primary), values, compared))
     return [
         {"evaluation": state, "offline": name, "online": of_metric, **row}
-        for state, name, column, compared in boards
+        for state, name, values, compared in boards
         for of_metric, rows in _grouped(compared, lambda row: row["metric"]).items()
-        for values in [{row["retriever"]: row[column] for row in offline[state] if column in row}]
         if (row := agreement(values, rows)) is not None
     ]
+
+
+def _values(rows: Iterable[Row], column: str) -> dict[str, float]:
+    return {row["retriever"]: row[column] for row in rows if column in row}
 
 
 def interleaved(
@@ -155,23 +158,23 @@ def interleaved(
 
 
 def online_sheets(result: EvaluationResult) -> list[Sheet]:
-    """Return a sheet a table that has rows; none without a log."""
-    has_log = result.evaluation.entries_of("online_log")
-    return sheets_of(online_tables(result)) if has_log else []
+    """Return a sheet a table that has rows."""
+    return sheets_of(online_tables(result))
 
 
 def sheets_of(tables: Mapping[str, Rows]) -> list[Sheet]:
     """Return a sheet a table of :func:`online_tables` that has rows."""
+    more = "{} more rows: `leaderboard --online --format json` lists all"
     return [
-        Sheet(title, [*_columns(rows)], rows[:MAX_ROWS], notes=_note(len(rows)))
+        Sheet(
+            title,
+            [*_columns(rows)],
+            rows[:MAX_ROWS],
+            notes=[more.format(len(rows) - MAX_ROWS)] if len(rows) > MAX_ROWS else [],
+        )
         for title, rows in tables.items()
         if rows
     ]
-
-
-def _note(n_rows: int) -> list[str]:
-    more = f"{n_rows - MAX_ROWS} more rows: `leaderboard --online --format json` lists all"
-    return [more] if n_rows > MAX_ROWS else []
 
 
 def _columns(rows: Rows) -> Iterator[Column]:
@@ -183,9 +186,3 @@ def _columns(rows: Rows) -> Iterator[Column]:
             title = name.removeprefix("retriever_").replace("p_adjusted", "p, Holm")
             form = forms.get(name, form)
             yield Column(name, title, form, bounds=bounds, interval="95 % interval")
-
-
-def online(result: EvaluationResult) -> Row | None:
-    """Return the part of the page; None without a log."""
-    sheets = online_sheets(result)
-    return {"sheets": sheets} if sheets else None
