@@ -19,7 +19,6 @@ from rag_assets.analysis.charts import (
     figure,
     line_trace,
     page_data,
-    pareto_front,
     plain,
     style,
 )
@@ -345,7 +344,10 @@ class MetricHistory(Tabular):
         metric = plain(str(self.metric))
         title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
         if over is not None:
-            return self._over_costs(traces, theme, title)
+            newest = {row["retriever"]: row for row in groups[-1] if row.get(TIME)}
+            times = {name: row[TIME] for name, row in newest.items()}
+            values = {name: row["value"] for name, row in newest.items()}
+            return against_time(str(self.metric), values, times, traces, theme, title)
         step = max(-(-len(groups) // MAX_DATES), 1)
         dated = range(len(groups) - 1, -1, -step)
         line = {"color": colours(theme)["soft"], "dash": "dot", "width": 2}
@@ -364,15 +366,6 @@ class MetricHistory(Tabular):
             yaxis={"title": {"text": metric}},
             shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
         )
-
-    def _over_costs(self, lines: Sequence[dict[str, Any]], theme: Theme, title: str) -> go.Figure:
-        """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
-        newest = {row["retriever"]: row for row in self._groups[-1] if row.get(TIME)}
-        times = {name: row[TIME] for name, row in newest.items()}
-        values = {name: row["value"] for name, row in newest.items()}
-        front = pareto_front(str(self.metric), values, times)
-        points = {name: (times[name], newest[name]["value"]) for name in front}
-        return against_time(points, lines, theme, title, plain(str(self.metric)))
 
     def sheet(self, rows: Sequence[Row] | None = None, title: str = "") -> Sheet:
         """Return rows as a table, all when absent; of an evaluation time and reasons stand once."""
