@@ -60,27 +60,23 @@ def answer_rows(
         a right answer, ``judged_correct:<judge>`` calibrated, with its interval, ``_labels`` and
         ``_method``; and over all questions what :func:`written` says.
     """
-    rows: dict[tuple[str, int | None], Row] = {}
-    split = split or result.split
+    rows: dict[str, Row] = {}
+    split, is_whole = split or result.split, questions == GROUPS[0]
     for cell in result.answer_summary.to_pylist():
         if (cell["split"], cell["questions"]) != (split, questions):
             continue
-        row = rows.setdefault(
-            (cell["answerer"], cell["top_k"]),
-            {name: cell[name] for name in ("answerer", "top_k", "split")},
-        )
+        lead = {name: cell[name] for name in ("answerer", "top_k", "split")}
+        row = rows.setdefault(answerer_key(cell), lead)
         row[cell["metric"]] = cell["mean"]
         row |= {f"{cell['metric']}_{bound}": cell[bound] for bound in ("low", "high")}
         row |= {name: cell[name] for name in ("n_failed", "n_questions")}
-    for (answerer, top_k), row in rows.items() if questions == GROUPS[0] else ():
-        row |= written(result, AnswerCell(answerer, top_k).key, split)
-    for cell in judged_rows(result, split) if questions == GROUPS[0] else ():
-        name = f"{JUDGED_CORRECT}:{cell['by']}"
-        calibrated = {name: cell["calibrated"], f"{name}_labels": cell["n_labels"]}
-        calibrated |= {f"{name}_{part}": cell[part] for part in ("low", "high", "method")}
-        for (answerer, top_k), row in rows.items():
-            if cell["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == cell["name"]:
-                row |= calibrated
+    for key, row in rows.items() if is_whole else ():
+        row |= written(result, key, split)
+    for cell in judged_rows(result, split) if is_whole else ():
+        if cell["metric"] == JUDGED_CORRECT and cell["name"] in rows:
+            name, row = f"{JUDGED_CORRECT}:{cell['by']}", rows[cell["name"]]
+            row |= {name: cell["calibrated"], f"{name}_labels": cell["n_labels"]}
+            row |= {f"{name}_{part}": cell[part] for part in ("low", "high", "method")}
     return list(rows.values())
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.analysis.answers import threshold_sheets
+from rag_assets.analysis.comparisons import robustness_sheets
 from rag_assets.analysis.online import online_sheets
 from rag_assets.analysis.result import LEADING, EvaluationResult
-from rag_assets.analysis.robustness import robustness_sheets
 from rag_assets.analysis.studies import studies_of
 from rag_assets.analysis.winner import winner_of
 from rag_assets.answers.cases import ANSWER_METRICS

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from rag_assets.analysis.answers import answer_sheets, answers, threshold_sheets
 from rag_assets.analysis.attribution import stages
 from rag_assets.analysis.charts import charts
-from rag_assets.analysis.comparisons import significance, stored_verdict
+from rag_assets.analysis.comparisons import robustness_sheets, significance, stored_verdict
 from rag_assets.analysis.findings import chosen_analyzers
 from rag_assets.analysis.history import history
 from rag_assets.analysis.judged import headline_sheets, judged
@@ -25,7 +25,6 @@ from rag_assets.analysis.leaderboard import answerability, board_sheet, not_aver
 from rag_assets.analysis.online import online_sheets
 from rag_assets.analysis.overlaps import overlaps
 from rag_assets.analysis.result import EvaluationResult, Row
-from rag_assets.analysis.robustness import robustness_sheets
 from rag_assets.analysis.sampled import decisive_sheets, sampled
 from rag_assets.analysis.slices import tag_slices
 from rag_assets.analysis.studies import studies
