@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 
 from rag_assets.schemas import QUERY_VARIANTS, column_values
@@ -40,13 +39,6 @@ def _distinct(original: str, texts: Sequence[str]) -> list[str]:
     for text in texts:
         by_folded.setdefault(folded(text), text.strip())
     return [text for text in by_folded.values() if text]
-
-
-def originals(queries: pa.Table) -> pa.Table:
-    """Return the query set ``original``: every query as it stands, as its only variant."""
-    zeros = pa.array(np.zeros(queries.num_rows, dtype=np.int32))
-    columns = [queries.column("query_id"), zeros, queries.column("text")]
-    return QUERY_VARIANTS.check(pa.table(columns, schema=QUERY_VARIANTS.arrow()))
 
 
 Method = Literal["rrf", "max", "sum", "weighted"]
