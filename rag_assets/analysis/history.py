@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from rag_assets.analysis.charts import (
 from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
-from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row
+from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
 from rag_assets.analysis.sampled import SampledLabels
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
@@ -118,9 +117,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
-    by_id: dict[str, list[Row]] = {}
-    for value in values:
-        by_id.setdefault(value["evaluation_id"], []).append(value)
+    by_id = grouped(values, "evaluation_id")
     rows: list[Row] = []
     before: Row | None = None
     last: dict[tuple[str, str], float] = {}
@@ -309,7 +306,7 @@ class MetricHistory(Tabular):
     @property
     def _groups(self) -> list[list[Row]]:
         """The rows of each evaluation, which stand one after the other."""
-        return [list(rows) for _, rows in groupby(self.rows, lambda row: row["evaluation_id"])]
+        return list(grouped(self.rows, "evaluation_id").values())
 
     def plot(self, *, over: str | None = None, dark: bool = False) -> go.Figure:
         """Return a line a retriever; only evaluations that can be compared are joined.

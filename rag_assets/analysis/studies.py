@@ -21,7 +21,7 @@ from rag_assets.analysis.charts import (
     style,
     whiskers,
 )
-from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.result import EvaluationResult, Row, grouped
 from rag_assets.retrieval.base import SECTION_OF, UNCHUNKED
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column, of_split
 
@@ -109,9 +109,7 @@ def study_figure(
     result: EvaluationResult, rows: Sequence[Row], column: str, theme: Theme, title: str = ""
 ) -> go.Figure:
     """Return a line over the values of an option, with intervals, at the primary cut-off."""
-    lines: dict[str, list[Row]] = {}
-    for row in rows:
-        lines.setdefault(row["line"], []).append(row)
+    lines = grouped(rows, "line")
     traces: list[dict[str, Any]] = []
     for number, (label, points) in enumerate(lines.items()):
         bounds = [(p[column], p[f"{column}_low"], p[f"{column}_high"]) for p in points]
