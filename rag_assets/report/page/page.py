@@ -192,8 +192,7 @@ class Part:
         """Return what its template shows; None: nothing."""
         if self.build is not None:
             return self.build(result)
-        sheets = self.sheets(result)
-        return {"sheets": sheets} if sheets else None
+        return {"sheets": sheets} if (sheets := self.sheets(result)) else None
 
 
 EXPLORED = frozenset({"charts", "explorer"})

@@ -35,11 +35,11 @@ The rankings of the variants of a query become one by the same rule, each varian
 (:func:`fuse_variants`). With ``r_v(d)`` the rank and ``s_v(d)`` the score of unit d for variant v:
 
 - ``rrf``: sum over v of ``1 / (k + r_v(d))``, k = 60: RAG-Fusion's use of reciprocal rank fusion;
-- ``max``: the largest ``s_v(d)``, CombMAX; ``sum``: the sum of them, CombSUM;
+- ``max``: the largest ``s_v(d)``; ``sum``: the sum of them (CombMAX and CombSUM of Fox and Shaw);
 - ``weighted``: the sum of ``w_v * s_v(d)``.
 
-Scores are taken as they are: they come from one retriever, but those of a longer text may be
-larger, which ``rrf`` does not see.
+A ranking that does not hold d adds nothing. Scores are taken as they are: they come from one
+retriever, but those of a longer text may be larger, which ``rrf`` does not see.
 """
 
 from __future__ import annotations
