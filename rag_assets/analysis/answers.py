@@ -16,12 +16,12 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import GROUPS
-from rag_assets.answers.thresholds import scored, thresholds
+from rag_assets.answers.thresholds import best_threshold, reported, scored
 from rag_assets.answers.waterfall_stage import RIGHT_F1
-from rag_assets.evaluation.leaderboard import SPLITS, is_tied
+from rag_assets.evaluation.leaderboard import is_tied
+from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.judges.calibration import JUDGED_CORRECT
-from rag_assets.pipeline.stored_evaluation import rows_of_queries
 from rag_assets.pipeline.written_answers import written
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, interval_of, of_split
 from rag_assets.statistics.comparisons import difference
@@ -60,27 +60,23 @@ def answer_rows(
         a right answer, ``judged_correct:<judge>`` calibrated, with its interval, ``_labels`` and
         ``_method``; and over all questions what :func:`written` says.
     """
-    rows: dict[tuple[str, int | None], Row] = {}
-    split = split or result.split
+    rows: dict[str, Row] = {}
+    split, is_whole = split or result.split, questions == GROUPS[0]
     for cell in result.answer_summary.to_pylist():
         if (cell["split"], cell["questions"]) != (split, questions):
             continue
-        row = rows.setdefault(
-            (cell["answerer"], cell["top_k"]),
-            {name: cell[name] for name in ("answerer", "top_k", "split")},
-        )
+        lead = {name: cell[name] for name in ("answerer", "top_k", "split")}
+        row = rows.setdefault(answerer_key(cell), lead)
         row[cell["metric"]] = cell["mean"]
         row |= {f"{cell['metric']}_{bound}": cell[bound] for bound in ("low", "high")}
         row |= {name: cell[name] for name in ("n_failed", "n_questions")}
-    for (answerer, top_k), row in rows.items() if questions == GROUPS[0] else ():
-        row |= written(result, AnswerCell(answerer, top_k).key, split)
-    for cell in judged_rows(result, split) if questions == GROUPS[0] else ():
-        name = f"{JUDGED_CORRECT}:{cell['by']}"
-        calibrated = {name: cell["calibrated"], f"{name}_labels": cell["n_labels"]}
-        calibrated |= {f"{name}_{part}": cell[part] for part in ("low", "high", "method")}
-        for (answerer, top_k), row in rows.items():
-            if cell["metric"] == JUDGED_CORRECT and AnswerCell(answerer, top_k).key == cell["name"]:
-                row |= calibrated
+    for key, row in rows.items() if is_whole else ():
+        row |= written(result, key, split)
+    for cell in judged_rows(result, split) if is_whole else ():
+        if cell["metric"] == JUDGED_CORRECT and cell["name"] in rows:
+            name, row = f"{JUDGED_CORRECT}:{cell['by']}", rows[cell["name"]]
+            row |= {name: cell["calibrated"], f"{name}_labels": cell["n_labels"]}
+            row |= {f"{name}_{part}": cell[part] for part in ("low", "high", "method")}
     return list(rows.values())
 
 
@@ -91,21 +87,19 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     ``test`` gets the threshold that is best on ``dev``.
     """
     rows: list[Row] = []
-    splits = SPLITS if result.answer_metrics else ()
-    weights = {split: result.weights(split) for split in splits}
+    splits = (DEV, TEST) if result.split == TEST else (result.split,)
     for key, metrics in result.answer_metrics.items():
         answers = result.table(answers_key(key))
-        if answers["score"].null_count < len(answers):
-            for name in (name for name in OF_SHORT_ANSWERS if name in metrics.column_names):
-                questions = {
-                    split: list(scored(answers, rows_of_queries(metrics, of), name, of).values())
-                    for split, of in weights.items()
-                }
-                best = thresholds(questions).get(result.split)
-                if best is not None:
-                    row = {"answerer": key, "metric": METRICS[name], **best._asdict()}
-                    ends = {-math.inf: "all refuse", math.inf: "none refuses"}
-                    rows.append({**row, "threshold": ends.get(best.threshold, best.threshold)})
+        names = OF_SHORT_ANSWERS if answers["score"].null_count < len(answers) else ()
+        for name in (name for name in names if name in metrics.column_names):
+            parts = {of: scored(answers, metrics, name, result.weights(of)) for of in splits}
+            if questions := parts[result.split]:
+                chosen_on = next(split for split, part in parts.items() if part)
+                best = best_threshold(parts[chosen_on])
+                row: Row = {"answerer": key, "metric": METRICS[name], "chosen_on": chosen_on}
+                row |= reported(questions, best)
+                ends = {-math.inf: "all refuse", math.inf: "none refuses"}
+                rows.append({**row, "threshold": ends.get(best, best)})
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("metric", "metric", TEXT),

@@ -53,6 +53,15 @@ def style(number: int, theme: Theme = "light") -> dict[str, str]:
     }
 
 
+def line_trace(name: str, drawn: Mapping[str, str]) -> Trace:
+    """Return how a line with its points is drawn, without where they are."""
+    return {
+        **{"type": "scatter", "mode": "lines+markers", "name": plain(name)},
+        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
+        "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 8},
+    }
+
+
 def plain(text: str) -> str:
     """Return a text in which plotly finds no HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -172,12 +181,13 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
     bands: list[Trace] = []
     lines: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
-        drawn, name = style(number, "page"), plain(view.retrievers[number])
-        in_group = {"type": "scatter", "name": name, "legendgroup": name}
+        drawn = style(number, "page")
+        line = line_trace(view.retrievers[number], drawn)
         ends = [(k, of) for k, of in zip(view.cutoffs, bounds, strict=True) if of[1] is not None]
         bands.append(
             {
-                **{**in_group, "mode": "lines", "showlegend": False, "hoverinfo": "skip"},
+                **{"type": "scatter", "name": line["name"], "legendgroup": line["name"]},
+                **{"mode": "lines", "showlegend": False, "hoverinfo": "skip"},
                 "x": [k for k, _ in (*ends, *reversed(ends))],
                 "y": [*(of[2] for _, of in ends), *(of[1] for _, of in reversed(ends))],
                 **{"fill": "toself", "fillcolor": drawn["colour"], "opacity": 0.1},
@@ -186,11 +196,9 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
         )
         lines.append(
             {
-                **{**in_group, "mode": "lines+markers", "connectgaps": True},
+                **{**line, "legendgroup": line["name"], "connectgaps": True},
                 "x": view.cutoffs,
                 "y": [mean for mean, _, _ in bounds],
-                "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
-                "marker": {"color": drawn["colour"], "symbol": drawn["symbol"], "size": 8},
                 "hovertemplate": "%{fullData.name}<br>@%{x}: %{y:.4f}<extra></extra>",
             }
         )
@@ -206,7 +214,7 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
 
 
 def quality_figure(
-    view: EvaluationResult, times: Mapping[str, float], front: Sequence[str]
+    view: EvaluationResult, quality: Mapping[str, float], times: Mapping[str, float]
 ) -> go.Figure:
     """Return a point a retriever: the primary metric against milliseconds, and the Pareto front."""
     every = bounds_at(view, view.primary.column, view.cutoff)
@@ -225,22 +233,22 @@ def quality_figure(
         for name, of in bounds.items()
         for number in (view.retrievers.index(name),)
     ]
-    on_front = {name: (times[name], bounds[name][0]) for name in front}
-    return against_time(on_front, points, "page", "", plain(str(view.primary)))
+    return against_time(str(view.primary), quality, times, points, "page")
 
 
 def against_time(
-    front: Mapping[str, tuple[float, float | None]],
+    metric: str,
+    quality: Mapping[str, float],
+    times: Mapping[str, float],
     traces: Sequence[Trace],
     theme: Theme,
-    title: str,
-    metric: str,
+    title: str = "",
 ) -> go.Figure:
     """Return traces of a metric against milliseconds, and the Pareto front as a line of steps."""
-    times, values = zip(*front.values(), strict=True) if front else ((), ())
+    front = pareto_front(metric, quality, times)
     line = {
         **{"type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False},
-        **{"x": times, "y": values},
+        **{"x": [times[name] for name in front], "y": [quality[name] for name in front]},
         "line": {"color": colours(theme)["soft"], "dash": "dot", "width": 2, "shape": "hv"},
     }
     drawn = [ms for trace in traces for ms in trace["x"] if ms]
@@ -252,7 +260,7 @@ def against_time(
         theme,
         title,
         xaxis={"type": "log", "title": {"text": "milliseconds a query (logarithmic)"}, **ends},
-        yaxis={"title": {"text": metric, "standoff": 14}},
+        yaxis={"title": {"text": plain(metric), "standoff": 14}},
         showlegend=True,
     )
 
@@ -271,7 +279,7 @@ def charts(view: EvaluationResult) -> Row | None:
         if len(view.cutoffs) > 1:
             drawn["curves"] = {name: page_data(curves_figure(view, name)) for name in names}
         if times:
-            drawn["pareto"] = {"": page_data(quality_figure(view, times, front))}
+            drawn["pareto"] = {"": page_data(quality_figure(view, quality, times))}
         return drawn
 
     return {

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,15 @@ from rag_assets.analysis.charts import (
     against_time,
     colours,
     figure,
+    line_trace,
     page_data,
-    pareto_front,
     plain,
     style,
 )
 from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
-from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row
+from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
 from rag_assets.analysis.sampled import SampledLabels
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
@@ -118,9 +117,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
-    by_id: dict[str, list[Row]] = {}
-    for value in values:
-        by_id.setdefault(value["evaluation_id"], []).append(value)
+    by_id = grouped(values, "evaluation_id")
     rows: list[Row] = []
     before: Row | None = None
     last: dict[tuple[str, str], float] = {}
@@ -309,7 +306,7 @@ class MetricHistory(Tabular):
     @property
     def _groups(self) -> list[list[Row]]:
         """The rows of each evaluation, which stand one after the other."""
-        return [list(rows) for _, rows in groupby(self.rows, lambda row: row["evaluation_id"])]
+        return list(grouped(self.rows, "evaluation_id").values())
 
     def plot(self, *, over: str | None = None, dark: bool = False) -> go.Figure:
         """Return a line a retriever; only evaluations that can be compared are joined.
@@ -344,7 +341,10 @@ class MetricHistory(Tabular):
         metric = plain(str(self.metric))
         title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
         if over is not None:
-            return self._over_costs(traces, theme, title)
+            newest = {row["retriever"]: row for row in groups[-1] if row.get(TIME)}
+            times = {name: row[TIME] for name, row in newest.items()}
+            values = {name: row["value"] for name, row in newest.items()}
+            return against_time(str(self.metric), values, times, traces, theme, title)
         step = max(-(-len(groups) // MAX_DATES), 1)
         dated = range(len(groups) - 1, -1, -step)
         line = {"color": colours(theme)["soft"], "dash": "dot", "width": 2}
@@ -363,15 +363,6 @@ class MetricHistory(Tabular):
             yaxis={"title": {"text": metric}},
             shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
         )
-
-    def _over_costs(self, lines: Sequence[dict[str, Any]], theme: Theme, title: str) -> go.Figure:
-        """Return lines against milliseconds, and the Pareto front of the newest evaluation."""
-        newest = {row["retriever"]: row for row in self._groups[-1] if row.get(TIME)}
-        times = {name: row[TIME] for name, row in newest.items()}
-        values = {name: row["value"] for name, row in newest.items()}
-        front = pareto_front(str(self.metric), values, times)
-        points = {name: (times[name], newest[name]["value"]) for name in front}
-        return against_time(points, lines, theme, title, plain(str(self.metric)))
 
     def sheet(self, rows: Sequence[Row] | None = None, title: str = "") -> Sheet:
         """Return rows as a table, all when absent; of an evaluation time and reasons stand once."""
@@ -417,13 +408,10 @@ def _line(
     before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
     symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
     return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(name),
+        **line_trace(name, drawn),
         "x": x,
         "y": y,
         "customdata": [[text] for text in texts],
-        "line": {"color": drawn["colour"], "dash": drawn["dash"], "width": 2},
         "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",
     }

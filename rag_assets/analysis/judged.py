@@ -5,11 +5,11 @@ What a judge says is shown only beside what it is calibrated to: alone it is no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rag_assets.analysis.evaluation_pairs import pair_sentence
-from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.result import EvaluationResult, Row, grouped
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.judges.answer_labels import labelled_questions
 from rag_assets.judges.base import OF_CLAIMS
@@ -64,13 +64,13 @@ def calibrated_row(row: Row) -> Row:
 
 def judged_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet for each judge and metric; none where nobody labelled."""
-    rows = judged_rows(result, result.split)
+    by_judge = grouped(judged_rows(result, result.split), "by")
     return [
         _sheet(
             f"{metric} by {_who(result, judge, metric)}, {of_metric[0]['n']} questions", of_metric
         )
         for judge in judge_names(result)
-        for metric, of_metric in by_metric(row for row in rows if row["by"] == judge).items()
+        for metric, of_metric in grouped(by_judge.get(judge, ()), "metric").items()
     ]
 
 
@@ -116,14 +116,6 @@ def judge_names(result: EvaluationResult) -> list[str]:
     assets = ("relevance_verdicts", "claim_verdicts")
     entries = [entry for asset in assets for entry in result.evaluation.entries_of(asset)]
     return list(dict.fromkeys([*result.judges, *(entry.partition["judge"] for entry in entries)]))
-
-
-def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Return metric -> its rows."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["metric"], []).append(row)
-    return groups
 
 
 def _sheet(title: str, rows: Sequence[Row]) -> Sheet:

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from rag_assets import schemas
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.judged import by_metric
 from rag_assets.analysis.leaderboard import MEANINGS
 from rag_assets.analysis.metric_sources import Retrieval
-from rag_assets.analysis.result import LEADING, EvaluationResult, Row
+from rag_assets.analysis.result import LEADING, EvaluationResult, Row, grouped
 from rag_assets.analysis.sampled import estimates_sheet
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import queries_without_relevant
@@ -269,7 +268,7 @@ def status_sheets(experiment: str, status: Row) -> list[Sheet]:
     if not estimates:
         nothing = "nothing is estimated yet: no passage of the sample is judged"
         return [Sheet("", (), (), notes=[*heads, nothing, *notes])]
-    of_metric = by_metric(estimates).items()
+    of_metric = grouped(estimates, "metric").items()
     sheets = [estimates_sheet(f"estimated {name}", rows) for name, rows in of_metric]
     sheets += [_differences_sheet(status)] if status["differences"] else []
     last = replace(sheets[-1], notes=[*sheets[-1].notes, *notes])

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rag_assets.analysis.history import of_split
-from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.result import EvaluationResult, Row, grouped
 from rag_assets.evaluation.online_metrics import (
     ONLINE_METRICS,
     agreement,
@@ -38,39 +37,44 @@ Rows = list[dict[str, Any]]
 
 
 def online_tables(result: EvaluationResult) -> dict[str, Rows]:
-    """Return a table's name -> its rows; without a log no table has any."""
-    log = _grouped(result.rows_of("online_log"), lambda row: (row["kind"], len(row["names"])))
-    searches, drafts = log.get(("search", 1), []), log.get(("search", 2), [])
-    votes = [*log.get(("answer", 1), []), *log.get(("passage", 1), [])]
-    by_retriever = _grouped(searches, lambda row: row["names"][0])
+    """Return a table's name -> its rows; no table without a log."""
+    if not result.evaluation.entries_of("online_log"):
+        return {}
     starts = _starts(result)
-    period = partial(_period, starts, str(result.configured("online").get("by")))
-    by_period = _grouped(searches, lambda row: (row["names"][0], period(row)))
-    by_kind = _grouped(votes, lambda row: (row["kind"], _answerer(row), period(row)))
+    by = str(result.configured("online").get("by"))
+    log: dict[str, Rows] = {"search": [], "draft": [], "passage": [], "answer": []}
+    for row in result.rows_of("online_log"):
+        names = row["names"]
+        when = {"period": _period(starts, by, row), "state": _period(starts, "evaluation", row)}
+        vote = {"on": row["kind"], "of": names[0] if row["kind"] == "answer" else "all"}
+        of_row = log["draft" if len(names) > 1 else row["kind"]]
+        of_row.append({**row, **when, **vote, "retriever": names[0]})
+    searches, votes = log["search"], [*log["answer"], *log["passage"]]
     drawn = result.configured("statistics")
     resampling = Resampling(resamples=drawn["resamples"], seed=drawn["seed"])
-    compared, preferred = differences(by_retriever), preferences(drafts, resampling)
+    compared = differences(_by_retriever(searches))
+    preferred = preferences(log["draft"], resampling)
     return {
-        "online": [{"retriever": name, **_means(rows)} for name, rows in by_retriever.items()],
-        "online over time": [
-            {"retriever": name, "period": time, **_means(rows)}
-            for (name, time), rows in by_period.items()
-        ],
+        "online": _table(searches, _means, "retriever"),
+        "online over time": _table(searches, _means, "retriever", "period"),
         "online differences": compared,
         "interleaving": preferred,
-        "offline and online": _agreements(result, searches, [*compared, *preferred], starts),
-        "votes over time": [
-            {"on": kind, "of": name, "period": time, **_votes(rows)}
-            for (kind, name, time), rows in by_kind.items()
-        ],
+        "offline and online": _agreements(result, searches, [*compared, *preferred]),
+        "votes over time": _table(votes, _votes, "on", "of", "period"),
     }
 
 
-def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, Rows]:
-    groups: dict[Any, Rows] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return {name: groups[name] for name in sorted(groups)}
+def _table(rows: Rows, means_of: Callable[[Rows], Row], *names: str) -> Rows:
+    """Return the means of what the named columns tell apart."""
+    groups = grouped(rows, *names)
+    return [
+        {**{name: groups[key][0][name] for name in names}, **means_of(groups[key])}
+        for key in sorted(groups)
+    ]
+
+
+def _by_retriever(searches: Rows) -> dict[str, Rows]:
+    return dict(sorted(grouped(searches, "retriever").items()))
 
 
 def _starts(result: EvaluationResult) -> dict[str, datetime]:
@@ -92,36 +96,34 @@ def _means(rows: Rows) -> Row:
     return means(ONLINE_METRICS, *online_values(rows), [row["user"] for row in rows])
 
 
-def _answerer(row: Row) -> str:
-    return str(row["names"][0]) if row["kind"] == "answer" else "all"
-
-
 def _votes(rows: Rows) -> Row:
     up, counts = (np.array([[float(row[name])] for row in rows]) for name in ("up", "count"))
     return means(["up"], up, counts, [row["user"] for row in rows])
 
 
-def _agreements(
-    result: EvaluationResult, searches: Rows, online: Rows, starts: Mapping[str, datetime]
-) -> Rows:
+def _agreements(result: EvaluationResult, searches: Rows, online: Rows) -> Rows:
     """Return a row an offline and online metric; and one a state, of searches up to the next."""
-    boards = [("now", f"{measure}@{result.cutoff}", measure, online) for measure in result.measures]
-    offline = {state: result.at_cutoff for state, *_ in boards}
-    metric = str(result.primary)
+    boards = [
+        ("now", f"{measure}@{result.cutoff}", _values(result.at_cutoff, measure), online)
+        for measure in result.measures
+    ]
     past = History(result.root, None).metric(result.primary.column, result.cutoff)
-    by_state = _grouped(past, lambda row: row["evaluation_id"])
-    for state, rows in _grouped(searches, partial(_period, starts, "evaluation")).items():
-        if state in by_state:
-            offline[state] = of_split(by_state[state], None)
-            compared = differences(_grouped(rows, lambda row: row["names"][0]))
-            boards.append((state, metric, "value", compared))
+    by_state = grouped(past, "evaluation_id")
+    of_states = grouped(searches, "state")
+    for state in sorted(of_states.keys() & by_state.keys()):
+        values = _values(of_split(by_state[state], None), "value")
+        compared = differences(_by_retriever(of_states[state]))
+        boards.append((state, str(result.primary), values, compared))
     return [
         {"evaluation": state, "offline": name, "online": of_metric, **row}
-        for state, name, column, compared in boards
-        for of_metric, rows in _grouped(compared, lambda row: row["metric"]).items()
-        for values in [{row["retriever"]: row[column] for row in offline[state] if column in row}]
+        for state, name, values, compared in boards
+        for of_metric, rows in sorted(grouped(compared, "metric").items())
         if (row := agreement(values, rows)) is not None
     ]
+
+
+def _values(rows: Iterable[Row], column: str) -> dict[str, float]:
+    return {row["retriever"]: row[column] for row in rows if column in row}
 
 
 def interleaved(
@@ -155,23 +157,23 @@ def interleaved(
 
 
 def online_sheets(result: EvaluationResult) -> list[Sheet]:
-    """Return a sheet a table that has rows; none without a log."""
-    has_log = result.evaluation.entries_of("online_log")
-    return sheets_of(online_tables(result)) if has_log else []
+    """Return a sheet a table that has rows."""
+    return sheets_of(online_tables(result))
 
 
 def sheets_of(tables: Mapping[str, Rows]) -> list[Sheet]:
     """Return a sheet a table of :func:`online_tables` that has rows."""
+    more = "{} more rows: `leaderboard --online --format json` lists all"
     return [
-        Sheet(title, [*_columns(rows)], rows[:MAX_ROWS], notes=_note(len(rows)))
+        Sheet(
+            title,
+            [*_columns(rows)],
+            rows[:MAX_ROWS],
+            notes=[more.format(len(rows) - MAX_ROWS)] if len(rows) > MAX_ROWS else [],
+        )
         for title, rows in tables.items()
         if rows
     ]
-
-
-def _note(n_rows: int) -> list[str]:
-    more = f"{n_rows - MAX_ROWS} more rows: `leaderboard --online --format json` lists all"
-    return [more] if n_rows > MAX_ROWS else []
 
 
 def _columns(rows: Rows) -> Iterator[Column]:
@@ -183,9 +185,3 @@ def _columns(rows: Rows) -> Iterator[Column]:
             title = name.removeprefix("retriever_").replace("p_adjusted", "p, Holm")
             form = forms.get(name, form)
             yield Column(name, title, form, bounds=bounds, interval="95 % interval")
-
-
-def online(result: EvaluationResult) -> Row | None:
-    """Return the part of the page; None without a log."""
-    sheets = online_sheets(result)
-    return {"sheets": sheets} if sheets else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +33,15 @@ from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
 
 Row = dict[str, Any]
+
+
+def grouped(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
+    """Return the values of the named columns -> the rows that have them."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(itemgetter(*names)(row), []).append(row)
+    return groups
+
 
 SAMPLED = "sampled_"
 """Before the name of a metric: what a sample of labels estimates of it."""

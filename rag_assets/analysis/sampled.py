@@ -22,8 +22,7 @@ from rag_assets.analysis.evaluation_pairs import (
     detectable_drop,
     pair_sentence,
 )
-from rag_assets.analysis.judged import by_metric
-from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row
+from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
@@ -65,7 +64,7 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     title = "{} estimated from a sample of labels, {} questions"
     return [
         estimates_sheet(title.format(metric, of_metric[0]["n"]), of_metric)
-        for metric, of_metric in by_metric(rows).items()
+        for metric, of_metric in grouped(rows, "metric").items()
     ]
 
 

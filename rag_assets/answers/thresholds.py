@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rag_assets.evaluation.query_facts import DEV, TEST
+from rag_assets.schemas import column_values
 
 
 class Scored(NamedTuple):
@@ -36,26 +36,6 @@ class Scored(NamedTuple):
     weight: float = 1.0
 
 
-class Threshold(NamedTuple):
-    """A threshold and what it gives.
-
-    Attributes:
-        threshold: an answer is taken back when its score is above it.
-        value: weighted mean with it, over the questions that it is reported on.
-        as_it_is: weighted mean with no answer taken back.
-        n: the questions that it is reported on.
-        n_taken_back: those of them whose answer is taken back.
-        chosen_on: the split that it maximises.
-    """
-
-    threshold: float
-    value: float
-    as_it_is: float
-    n: int
-    n_taken_back: int
-    chosen_on: str
-
-
 def best_threshold(questions: Sequence[Scored]) -> float:
     """Return the threshold with the largest mean; +inf where no question has a score."""
     gains: dict[float, Fraction] = {}
@@ -72,37 +52,37 @@ def best_threshold(questions: Sequence[Scored]) -> float:
     return best
 
 
-def thresholds(splits: Mapping[str, Sequence[Scored]]) -> dict[str, Threshold]:
-    """Return for each split its threshold: that of ``dev`` on ``test``, else the split's own.
+def reported(questions: Sequence[Scored], threshold: float) -> dict[str, float]:
+    """Return the ``threshold`` and what it gives on some questions.
 
-    A split without a question is left out.
+    ``as_it_is`` is the weighted mean with no answer taken back, ``value`` that without those
+    answers whose score is above the threshold; ``n_taken_back`` counts these.
     """
-    chosen = {}
-    for name, questions in splits.items():
-        source = DEV if name == TEST and splits.get(DEV) else name
-        if questions:
-            chosen[name] = _reported(questions, best_threshold(splits[source]), source)
-    return chosen
+    taken = [question.score is not None and question.score > threshold for question in questions]
+    total = math.fsum(question.weight for question in questions)
+    full = math.fsum(question.weight * question.answered for question in questions)
+    value = math.fsum(
+        question.weight * (question.refused if back else question.answered)
+        for question, back in zip(questions, taken, strict=True)
+    )
+    means = {"as_it_is": full / total, "value": value / total}
+    return {"threshold": threshold, **means, "n_taken_back": sum(taken)}
 
 
 def scored(
-    answers: pa.Table, metrics: pa.Table, metric: str, weights: Mapping[str, float] | None = None
-) -> dict[str, Scored]:
-    """Return what a threshold is chosen from, for each question for which the metric is defined.
+    answers: pa.Table, metrics: pa.Table, metric: str, weights: Mapping[str, float]
+) -> list[Scored]:
+    """Return what a threshold is chosen from: the questions with a weight and this metric.
 
-    A failed answer cannot be taken back: it is 0 either way. A question counts its weight; each 1
-    without them.
+    A failed answer cannot be taken back: it is 0 either way.
     """
-    scores = dict(zip(answers["query_id"].to_pylist(), answers["score"].to_pylist(), strict=True))
-    columns = ("query_id", "failed", "answerable", metric)
-    rows = {}
-    for row in metrics.select(columns).to_pylist():
-        query_id, value = row["query_id"], row[metric]
-        if value is not None:
-            score = None if row["failed"] else scores.get(query_id)
+    scores = dict(column_values(answers, "query_id", "score"))
+    rows = []
+    for row in metrics.select(("query_id", "failed", "answerable", metric)).to_pylist():
+        if row[metric] is not None and row["query_id"] in weights:
+            score = None if row["failed"] else scores.get(row["query_id"])
             refused = float(row["answerable"] is False and not row["failed"])
-            weight = (weights or {}).get(query_id, 1.0)
-            rows[query_id] = Scored(score, value, refused, weight)
+            rows.append(Scored(score, row[metric], refused, weights[row["query_id"]]))
     return rows
 
 
@@ -112,14 +92,3 @@ def _between(low: float, high: float) -> float:
         return low
     middle = low + (high - low) / 2
     return middle if middle < high else low
-
-
-def _reported(questions: Sequence[Scored], threshold: float, chosen_on: str) -> Threshold:
-    taken = [question.score is not None and question.score > threshold for question in questions]
-    total = math.fsum(question.weight for question in questions)
-    full = math.fsum(question.weight * question.answered for question in questions)
-    value = math.fsum(
-        question.weight * (question.refused if back else question.answered)
-        for question, back in zip(questions, taken, strict=True)
-    )
-    return Threshold(threshold, value / total, full / total, len(questions), sum(taken), chosen_on)

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.analysis.answers import threshold_sheets
+from rag_assets.analysis.comparisons import robustness_sheets
 from rag_assets.analysis.online import online_sheets
 from rag_assets.analysis.result import LEADING, EvaluationResult
-from rag_assets.analysis.robustness import robustness_sheets
-from rag_assets.analysis.studies import studies_of, study_rows
+from rag_assets.analysis.studies import studies_of
 from rag_assets.analysis.winner import winner_of
 from rag_assets.answers.cases import ANSWER_METRICS
 from rag_assets.answers.stage import metric_names
@@ -265,7 +265,7 @@ def result_of(pipeline: Pipeline) -> Metadata:
 def _below_winner(view: EvaluationResult) -> Metadata:
     """Return tables: a study each, perturbed queries, refusals, and users of a search."""
     tables: Metadata = {}
-    every = {f"over {study.parameter}": study_rows(view, study) for study in studies_of(view)}
+    every = {f"over {name}": rows for name, rows in studies_of(view).items()}
     for sheet in (*robustness_sheets(view), *threshold_sheets(view), *online_sheets(view)):
         names = [name for c in sheet.columns for name in (c.name, *(c.bounds or ()))]
         every[sheet.title] = [{name: row.get(name) for name in names} for row in sheet.rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -84,15 +85,9 @@ def print_leaderboard(
     split: str | None,
 ) -> None:
     """Print the leaderboard, or the table of the last evaluation that an option asks for."""
-    wanted = {
-        "latency": latency,
-        "answers": answers,
-        "ties": ties,
-        "budget": budget,
-        "online": online,
-    }
-    for option in (name for name, given in {**wanted, "slice_by": slice_by}.items() if given):
-        refuse_given(*_REFUSED[option])
+    given = click.get_current_context().params
+    for refused in (refused for option, refused in _REFUSED.items() if given[option]):
+        refuse_given(*refused)
     if metric and not slice_by:
         raise UsageError("--metric needs --by; the leaderboard itself shows all metrics")
     experiment, names = open_evaluations(path, store)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.experiment.names import name_from
@@ -26,36 +26,22 @@ from rag_assets.retrieval.registry import RETRIEVER_TYPES
 MAX_MEMBERS = 64
 """Blocks that one block may stand for."""
 
-_SECTIONS: Mapping[str, tuple[str, Mapping[str, type[Options]]]] = {
-    "chunking": ("strategy", CHUNKING_TYPES),
-    "query_sets": ("strategy", QUERY_SET_TYPES),
-    "retrievers": ("type", RETRIEVER_TYPES),
+_SECTIONS: Mapping[str, tuple[str, str, Mapping[str, type[Options]]]] = {
+    "chunking": ("chunking", "strategy", CHUNKING_TYPES),
+    "query_sets": ("query set", "strategy", QUERY_SET_TYPES),
+    "retrievers": ("retriever", "type", RETRIEVER_TYPES),
 }
-"""Section -> the key that says of which type a block is, and the types."""
-
-_NOUNS = {"chunking": "chunking", "query_sets": "query set", "retrievers": "retriever"}
+"""Section -> what a block of it is, the key that says of which type it is, and the types."""
 
 _LISTS = (list, tuple, set, frozenset, Sequence)
 
 
-class _Choice(NamedTuple):
-    """One value of a key: its part of the name, and the item of the list where it stands."""
-
-    value: Any
-    label: str
-    item: int | None
-
-
-class _Member(NamedTuple):
-    """One block of a grid: its name, what it says, and which item of each list it took."""
-
-    name: str
-    block: dict[str, Any]
-    items: Mapping[str, int]
+Choices = list[tuple[str, Any]]
+"""Values of a key, each with its part of the name."""
 
 
 def expand_grids(yaml_file: YamlFile) -> YamlFile:
-    """Return the file with a block for every member of every grid, on the lines of its own.
+    """Return the file with a block for every member of every grid, on the lines of the grid.
 
     Raises:
         ConfigError: a list is empty, or a grid has more than 64 members or two of one name.
@@ -66,15 +52,17 @@ def expand_grids(yaml_file: YamlFile) -> YamlFile:
         blocks = _blocks(yaml_file, section)
         expanded: dict[str, Any] = {}
         for name, block in blocks.items():
-            members = grids.members(section, name)
-            if not members:
-                expanded[name] = block
-            for member in members:
-                if member.name in expanded or member.name in blocks:
-                    problem = f"grid member '{member.name}' has the name of another"
-                    raise yaml_file.error((section, name), f"{problem} {_NOUNS[section]}")
-                expanded[member.name] = member.block
-                lines |= _lines_of(yaml_file.lines, section, name, member)
+            members = grids.members(section, name) or {name: block}
+            for member, of_member in members.items():
+                if member in expanded or (member != name and member in blocks):
+                    problem = f"grid member '{member}' has the name of another"
+                    raise yaml_file.error((section, name), f"{problem} {_SECTIONS[section][0]}")
+                expanded[member] = of_member
+                lines |= {
+                    (section, member, *place[2:]): line
+                    for place, line in yaml_file.lines.items()
+                    if place[:2] == (section, name)
+                }
         if blocks:
             data[section] = expanded
     return yaml_file._replace(data=data, lines=lines)
@@ -90,22 +78,22 @@ class _Grids:
 
     def __init__(self, yaml_file: YamlFile) -> None:
         self._file = yaml_file
-        self._members: dict[Location, list[_Member]] = {}
+        self._members: dict[Location, dict[str, Any]] = {}
 
-    def members(self, section: str, name: str) -> list[_Member]:
-        """Return what a block stands for, in order; none where it is no grid."""
+    def members(self, section: str, name: str) -> dict[str, Any]:
+        """Return the blocks that a block stands for, in order; none where it is no grid."""
         place = (section, name)
         if place not in self._members:
-            self._members[place] = []  # retrievers that read each other are told of later
+            self._members[place] = {}  # retrievers that read each other are told of later
             self._members[place] = self._expanded(section, name)
         return self._members[place]
 
-    def _expanded(self, section: str, name: str) -> list[_Member]:
-        tag, types = _SECTIONS[section]
+    def _expanded(self, section: str, name: str) -> dict[str, Any]:
+        _, tag, types = _SECTIONS[section]
         block = _blocks(self._file, section).get(name)
         kind = types.get(str(block.get(tag))) if isinstance(block, dict) else None
         if kind is None or not isinstance(block, dict):
-            return []
+            return {}
         single = {
             field.alias or key
             for key, field in kind.model_fields.items()
@@ -116,7 +104,7 @@ class _Grids:
             for key, value in self._with_chunking(kind, block).items()
             if key in single and (chosen := self._choices((section, name, key), value))
         }
-        return self._combined(section, name, block, choices) if choices else []
+        return self._combined(section, name, block, choices) if choices else {}
 
     def _with_chunking(self, kind: type[Options], block: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the block with the chunking that it has where there is one grid alone."""
@@ -126,19 +114,16 @@ class _Grids:
             return {**block, "chunking": next(iter(chunkings))}
         return block
 
-    def _choices(self, location: Location, value: object) -> list[_Choice]:
+    def _choices(self, location: Location, value: object) -> Choices:
         """Return what a key is in the members; nothing where it is the same in all."""
-        key = str(location[-1])
         if not isinstance(value, list):
-            return [
-                _Choice(name, name.removeprefix(f"{value}-"), None)
-                for name in self._names(location, value)
-            ]
+            names = self._names(location, value)
+            return [(name.removeprefix(f"{value}-"), name) for name in names]
         if not value:
             raise self._file.error(location, "needs a value, or a list of values")
         return [
-            _Choice(each, f"{key}-{name_from(str(each))}", item)
-            for item, listed in enumerate(value)
+            (f"{location[-1]}-{name_from(str(each))}", each)
+            for listed in value
             for each in self._names(location, listed) or [listed]
         ]
 
@@ -147,33 +132,25 @@ class _Grids:
         section = SECTION_OF.get(str(location[-1])) if location[0] == "retrievers" else None
         if section is None or not isinstance(value, str):
             return []
-        return [member.name for member in self.members(section, value)]
+        return list(self.members(section, value))
 
     def _combined(
-        self,
-        section: str,
-        name: str,
-        block: Mapping[str, Any],
-        choices: Mapping[str, Sequence[_Choice]],
-    ) -> list[_Member]:
+        self, section: str, name: str, block: Mapping[str, Any], choices: Mapping[str, Choices]
+    ) -> dict[str, Any]:
         size = prod(map(len, choices.values()))
         if size > MAX_MEMBERS:
             factors = " x ".join(f"{len(chosen)} of {key}" for key, chosen in choices.items())
-            problem = f"is a grid of {size} {_NOUNS[section]}s ({factors})"
+            problem = f"is a grid of {size} {_SECTIONS[section][0]}s ({factors})"
             raise self._file.error((section, name), f"{problem}; allowed: at most {MAX_MEMBERS}")
-        members: dict[str, _Member] = {}
+        members: dict[str, Any] = {}
         for combination in product(*choices.values()):
-            chosen = dict(zip(choices, combination, strict=True))
-            full_name = "-".join([name, *(choice.label for choice in combination)])
+            labels, values = zip(*combination, strict=True)
+            full_name = "-".join([name, *labels])
             if full_name in members:
                 problem = f"two members of this grid are '{full_name}'; give every value only once"
                 raise self._file.error((section, name), problem)
-            members[full_name] = _Member(
-                full_name,
-                {**block, **{key: choice.value for key, choice in chosen.items()}},
-                {key: choice.item for key, choice in chosen.items() if choice.item is not None},
-            )
-        return list(members.values())
+            members[full_name] = {**block, **dict(zip(choices, values, strict=True))}
+        return members
 
 
 def _takes_list(annotation: object) -> bool:
@@ -181,20 +158,3 @@ def _takes_list(annotation: object) -> bool:
     if annotation in _LISTS or origin in _LISTS:
         return True
     return any(_takes_list(part) for part in get_args(annotation))
-
-
-def _lines_of(
-    lines: Mapping[Location, int], section: str, name: str, member: _Member
-) -> dict[Location, int]:
-    """Return the lines of a member: those of its block, and for a value that of the list's item."""
-    member_lines: dict[Location, int] = {}
-    for location, line in lines.items():
-        if location[:2] != (section, name):
-            continue
-        inner = location[2:]
-        if inner and inner[0] in member.items:
-            if inner[1:2] != (member.items[str(inner[0])],):
-                continue
-            inner = (inner[0], *inner[2:])
-        member_lines[(section, member.name, *inner)] = line
-    return member_lines

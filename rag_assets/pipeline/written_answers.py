@@ -10,7 +10,7 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.llm.client import LENGTH
-from rag_assets.llm.completions import MILLION
+from rag_assets.llm.completions import Limits
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation, pairs_of
 
 WRITTEN = ("answer_length", "answer_tokens", "answer_cost", SECONDS)
@@ -36,11 +36,8 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
     counts = [(r["prompt_tokens"], r["completion_tokens"]) for r in rows]
     prices = _prices(stored, key.partition("@")[0])
     costs = [row.get("cost") for row in rows]
-    if prices is not None and not any(cost is not None for cost in costs):
-        costs = [
-            None if None in pair else (pair[0] * prices[0] + pair[1] * prices[1]) / MILLION
-            for pair in counts
-        ]
+    if prices.priced and not any(cost is not None for cost in costs):
+        costs = [None if None in pair else prices.cost(*pair) for pair in counts]
     return {
         "answer_length": mean([len(answer) for answer, _ in given]),
         "length_of_gold": sum(length for length, _ in pairs) / longest if longest else None,
@@ -51,13 +48,11 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
     }
 
 
-def _prices(stored: StoredEvaluation, answerer: str) -> tuple[float, float] | None:
-    """Return money a million tokens of request and answer, by the evaluation's configuration."""
+def _prices(stored: StoredEvaluation, answerer: str) -> Limits:
+    """Return the prices of an answerer's model, by the evaluation's configuration."""
     generator = stored.configured("answers").get(answerer, {}).get("generator")
     options: Mapping[str, Any] = stored.configured("generators").get(generator, {})
     name = options.get("llm")
     llm = stored.configured("llms").get(name) if name else stored.configured("llm")
-    request, answer = ((llm or {}).get(name) for name in ("prompt_price", "completion_price"))
-    if options.get("type") != "llm" or request is None or answer is None:
-        return None
-    return request, answer
+    named = llm if llm and options.get("type") == "llm" else {}
+    return Limits(**{key: named.get(key) for key in ("prompt_price", "completion_price")})

@@ -176,10 +176,11 @@ class EvaluationTable(EvaluationResult, Tabular):
         title = f"{plain(self.evaluation.experiment)}: {plain(chosen)}"
         if over is None:
             return bars_figure(self, chosen, theme, title)
-        studies = {study.parameter: study for study in studies_of(self)}
+        studies = studies_of(self, chosen)
         if over not in studies:
             raise UsageError(f"no retrievers differ in one option {allowed_names(over, studies)}")
-        return study_figure(self, studies[over], chosen, theme, f"{title} over {plain(over)}")
+        title = f"{title} over {plain(over)}"
+        return study_figure(self, studies[over], chosen, theme, title)
 
     def _sheets(self) -> list[Sheet]:
         classes = waterfall_rows(self)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,7 +26,6 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.query_sets.variants import VARIANT_RUNS, fuse_variants
 from rag_assets.retrieval.base import BaseRetriever, Searcher
 from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
 from rag_assets.retrieval.search_steps_stage import (
@@ -102,10 +102,10 @@ class BaseRuns(RunsStage):
                 table = ranking.table(queries.column("query_id").to_pylist(), depth)
             else:
                 rows = list(map(str, range(queries.num_rows)))
-                table = _of_variants(ranking.table(rows, config.variant_candidates), queries)
+                table = ranking.table(rows, config.variant_candidates)
                 factors = factors_of(context, retriever)
                 # Scores are weighted once, when there is one for each unit.
-                table = _fused(config, table, depth if factors is None else MAX_DEPTH)
+                table = _fused(config, table, queries, depth if factors is None else MAX_DEPTH)
                 if factors is not None:
                     table = time_weighted_ranking(table, factors, depth)
         return Ranked(table, searched.manifest.failures)
@@ -223,15 +223,13 @@ def _has_variants(queries: pa.Table) -> bool:
     return bool(pc.max(queries.column("variant")).as_py())
 
 
-def _of_variants(table: pa.Table, queries: pa.Table) -> pa.Table:
-    """Give rankings that are named by the row of a variant its query and number back."""
-    rows = pc.cast(table.column("query_id"), pa.int64())
-    columns = {name: table.column(name) for name in table.column_names}
-    columns["query_id"] = queries.column("query_id").take(rows)
-    columns["variant"] = queries.column("variant").take(rows)
-    return VARIANT_RUNS.check(pa.table(columns))
+def _fused(config: BaseRetriever, table: pa.Table, queries: pa.Table, depth: int) -> pa.Table:
+    """Return one ranking a query out of rankings that are named by the row of a variant."""
+    from rag_assets.retrieval.fusion.methods import fuse_variants  # few experiments have variants
 
-
-def _fused(config: BaseRetriever, rankings: pa.Table, depth: int) -> pa.Table:
-    weights = config.variant_weights if config.variants == "weighted" else None
-    return fuse_variants(rankings, config.variants, depth=depth, weights=weights)
+    rows = pc.cast(table["query_id"], pa.int64())
+    place = table.column_names.index("query_id")
+    rankings = table.set_column(place, "query_id", queries["query_id"].take(rows))
+    variants = queries["variant"].take(rows).to_numpy().astype(np.int64)
+    weights = config.variant_weights or ()
+    return fuse_variants(rankings, variants, config.variants, depth=depth, weights=weights)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_assets.analysis.studies import studies_of, study_rows
+from rag_assets.analysis.studies import studies_of
 from rag_assets.assets.metadata import result_of
 from rag_assets.errors import UsageError
 from rag_assets.report.evaluation_table import EvaluationTable
@@ -36,10 +36,12 @@ def test_retrievers_that_differ_in_one_option_are_a_line(
     evaluated: tuple[Tiny, EvaluationTable],
 ) -> None:
     _, result = evaluated
-    assert {
-        study.parameter: {line.label: [value for value, _ in line.points] for line in study.lines}
-        for study in studies_of(result)
-    } == {
+    lines: dict[str, dict[str, list[float]]] = {}
+    for parameter, rows in studies_of(result).items():
+        for row in rows:
+            assert row["parameter"] == parameter
+            lines.setdefault(parameter, {}).setdefault(row["line"], []).append(row["value"])
+    assert lines == {
         "k1": {"chunking.max_characters 30": [0.2, 1.2], "chunking.max_characters 60": [0.2, 1.2]},
         "chunking.max_characters": {"k1 0.2": [30, 60], "k1 1.2": [30, 60]},
         "lambda": {"": [0.3, 0.7]},
@@ -50,8 +52,8 @@ def test_rows_are_those_of_the_leaderboard(evaluated: tuple[Tiny, EvaluationTabl
     _, result = evaluated
     column = result.primary.column
     means = {row["retriever"]: row[column] for row in result.at_cutoff}
-    for study in studies_of(result):
-        for row in study_rows(result, study):
+    for rows in studies_of(result).values():
+        for row in rows:
             interval = result.intervals[row["retriever"], result.cutoff, column]
             assert row[column] == means[row["retriever"]]
             assert (row[f"{column}_low"], row[f"{column}_high"]) == (

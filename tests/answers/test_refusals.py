@@ -54,7 +54,7 @@ def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTa
         with_ours = official_scores(TEXTS, GIVEN, NA_PROBS, row["threshold"])
         assert with_ours.values[name] == official.values[f"best_{name}"]
         refused = [q for q, prob in NA_PROBS.items() if prob > row["threshold"]]
-        assert (row["answerer"], row["n"]) == (next(iter(result.answer_metrics)), 7)
+        assert row["answerer"] == next(iter(result.answer_metrics))
         assert row["n_taken_back"] == len(refused)
         assert row["chosen_on"] == "all"
     assert [row["metric"] for row in sheet.rows] == ["EM", "F1"]

@@ -185,7 +185,7 @@ def test_what_names_a_grid_is_one(load: Load) -> None:
 PROBLEMS = {
     "a size of a grid of chunkings": (
         "chunking:\n  cut:\n    strategy: recursive\n    max_characters:\n      - 50\n      - x\n",
-        ":6: `chunking.cut-max_characters-x.max_characters`: should be a valid integer",
+        ":4: `chunking.cut-max_characters-x.max_characters`: should be a valid integer",
     ),
     "retrievers that read each other": (
         "retrievers:\n  a: {type: mmr, input: b, lambda: [0, 1]}\n  b: {type: mmr, input: a}\n",
@@ -193,7 +193,7 @@ PROBLEMS = {
     ),
     "value of another type": (
         "retrievers:\n  a:\n    type: bm25\n    k1:\n      - 1.2\n      - high\n",
-        ":6: `retrievers.a-k1-high.k1`: should be a valid number; found 'high'",
+        ":4: `retrievers.a-k1-high.k1`: should be a valid number; found 'high'",
     ),
     "no value": (
         "retrievers:\n  a:\n    type: bm25\n    k1: []\n",

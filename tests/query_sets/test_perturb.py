@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from rag_assets.analysis.robustness import robustness_rows, robustness_sheets
+from rag_assets.analysis.comparisons import robustness_rows, robustness_sheets
 from rag_assets.assets.metadata import result_of
 from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.query_sets.perturb import Kind, PerturbQuerySet

@@ -6,11 +6,12 @@ import json
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -22,14 +23,8 @@ from rag_assets.experiment.load import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.query_sets.query_set import PERTURB, QUERY_SET_TYPES
 from rag_assets.query_sets.strategies import read_variants
-from rag_assets.query_sets.variants import (
-    METHODS,
-    VARIANT_RUNS,
-    Method,
-    folded,
-    fuse_variants,
-    variant_table,
-)
+from rag_assets.query_sets.variants import Method, folded, variant_table
+from rag_assets.retrieval.fusion.methods import RRF_K, fuse_variants
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import RUNS
 from rag_assets.sources.json_datasets import LlamaIndexDataset
@@ -182,14 +177,18 @@ class Hit(NamedTuple):
     score: float
 
 
-def runs(hits: list[Hit]) -> pa.Table:
+def fused_of(
+    hits: list[Hit], method: Method, *, depth: int, weights: Sequence[float] = ()
+) -> pa.Table:
     ranks: dict[tuple[str, int], int] = defaultdict(int)
     rows: list[dict[str, object]] = []
     for hit in hits:
         ranks[hit.query_id, hit.variant] += 1
-        chunk = {"chunk_id": f"{hit.unit_id}#{hit.variant}", "document_id": hit.unit_id}
-        rows.append({**hit._asdict(), "rank": ranks[hit.query_id, hit.variant], **chunk})
-    return VARIANT_RUNS.from_rows(rows)
+        row = {"query_id": hit.query_id, "rank": ranks[hit.query_id, hit.variant]}
+        row |= {"unit_id": hit.unit_id, "score": hit.score, "document_id": hit.unit_id}
+        rows.append({**row, "chunk_id": f"{hit.unit_id}#{hit.variant}"})
+    variants = np.array([hit.variant for hit in hits], dtype=np.int64)
+    return fuse_variants(RUNS.from_rows(rows), variants, method, depth=depth, weights=weights)
 
 
 TWO = [
@@ -211,19 +210,17 @@ def scores(table: pa.Table, query_id: str = "q") -> list[tuple[str, float]]:
 @pytest.mark.parametrize(
     ("method", "weights", "expected"),
     [
-        ("rrf", None, [("b", 1 / 61 + 1 / 62), ("a", 1 / 61), ("d", 1 / 62), ("c", 1 / 63)]),
-        ("max", None, [("a", 9.0), ("b", 6.0), ("d", 3.0), ("c", 1.0)]),
-        ("sum", None, [("b", 11.0), ("a", 9.0), ("d", 3.0), ("c", 1.0)]),
+        ("rrf", [], [("b", 1 / 61 + 1 / 62), ("a", 1 / 61), ("d", 1 / 62), ("c", 1 / 63)]),
+        ("max", [], [("a", 9.0), ("b", 6.0), ("d", 3.0), ("c", 1.0)]),
+        ("sum", [], [("b", 11.0), ("a", 9.0), ("d", 3.0), ("c", 1.0)]),
         ("weighted", [0.5, 2.0], [("b", 14.5), ("d", 6.0), ("a", 4.5), ("c", 0.5)]),
         ("weighted", [0, 1], [("b", 6.0), ("d", 3.0)]),
         ("weighted", [1, 0], [("a", 9.0), ("b", 5.0), ("c", 1.0)]),
         ("weighted", [2], [("b", 22.0), ("a", 18.0), ("d", 6.0), ("c", 2.0)]),
     ],
 )
-def test_methods(
-    method: Method, weights: list[float] | None, expected: list[tuple[str, float]]
-) -> None:
-    fused = fuse_variants(runs(TWO), method, depth=10, weights=weights)
+def test_methods(method: Method, weights: list[float], expected: list[tuple[str, float]]) -> None:
+    fused = fused_of(TWO, method, depth=10, weights=weights)
     assert RUNS.check(fused).schema == RUNS.arrow()
     found = scores(fused)
     assert [item for item, _ in found] == [item for item, _ in expected]
@@ -234,7 +231,7 @@ def test_methods(
 
 def test_a_query_that_only_the_original_answers_keeps_it() -> None:
     hits = [*TWO, Hit("s", 0, "a", 7.0), Hit("s", 0, "b", 3.0)]
-    fused = fuse_variants(runs(hits), "weighted", depth=9, weights=[0, 1])
+    fused = fused_of(hits, "weighted", depth=9, weights=[0, 1])
     assert scores(fused, "s") == [("a", 7.0), ("b", 3.0)]
     assert scores(fused) == [("b", 6.0), ("d", 3.0)]
 
@@ -243,17 +240,18 @@ def test_ties_go_by_id_in_utf8_bytes_descending() -> None:
     names = ["b", "B", "é", "日", "\U0001f600", "a", "\uffee"]
     hits = [Hit("q", variant, name, 1.0) for variant, name in enumerate(names)]
     for method in ("rrf", "max", "sum"):
-        found = [item for item, _ in scores(fuse_variants(runs(hits), method, depth=9))]
+        found = [item for item, _ in scores(fused_of(hits, method, depth=9))]
         assert found == sorted(names, key=str.encode, reverse=True)
-    cut = fuse_variants(runs(hits), "rrf", depth=2)
+    cut = fused_of(hits, "rrf", depth=2)
     assert [item for item, _ in scores(cut)] == sorted(names, key=str.encode, reverse=True)[:2]
 
 
 def test_repeated_units_and_their_chunks() -> None:
     hits = [Hit("q", 0, "a", 3.0), Hit("q", 0, "b", 2.0), Hit("q", 0, "a", 1.0)]
-    assert scores(fuse_variants(runs(hits), "sum", depth=9)) == [("a", 3.0), ("b", 2.0)]
-    assert scores(fuse_variants(runs(hits), "rrf", depth=9, k=1)) == [("a", 0.5), ("b", 1 / 3)]
-    chunks = fuse_variants(runs(TWO), "sum", depth=9).to_pylist()
+    assert scores(fused_of(hits, "sum", depth=9)) == [("a", 3.0), ("b", 2.0)]
+    by_rank = scores(fused_of(hits, "rrf", depth=9))
+    assert by_rank == [("a", 1 / (RRF_K + 1)), ("b", 1 / (RRF_K + 2))]
+    chunks = fused_of(TWO, "sum", depth=9).to_pylist()
     assert {row["unit_id"]: row["chunk_id"] for row in chunks if row["query_id"] == "q"} == {
         "a": "a#0",
         "b": "b#1",
@@ -270,7 +268,7 @@ def test_units_with_the_same_terms_tie_exactly() -> None:
         for number, order in enumerate(orders)
         for variant, score in enumerate(order)
     ]
-    found = scores(fuse_variants(runs(hits), "sum", depth=99))
+    found = scores(fused_of(hits, "sum", depth=99))
     assert len({score for _, score in found}) == 1
     assert [item for item, _ in found] == sorted((item for item, _ in found), reverse=True)
 
@@ -283,7 +281,7 @@ RANKINGS = st.dictionaries(
 
 
 @settings(max_examples=25, deadline=None)
-@given(RANKINGS, st.sampled_from(METHODS), st.integers(1, 6))
+@given(RANKINGS, st.sampled_from(get_args(Method)), st.integers(1, 6))
 def test_agrees_with_the_formulas(
     rankings: dict[tuple[str, int], dict[str, float]], method: Method, depth: int
 ) -> None:
@@ -296,8 +294,8 @@ def test_agrees_with_the_formulas(
             weighted = weights[min(variant, 2)] * score
             term = {"rrf": 1 / (60 + rank), "weighted": weighted}.get(method, score)
             expected[query_id, item].append(term)
-    given_weights = weights if method == "weighted" else None
-    fused = fuse_variants(runs(hits), method, depth=depth, weights=given_weights)
+    given_weights = weights if method == "weighted" else ()
+    fused = fused_of(hits, method, depth=depth, weights=given_weights)
     combine = max if method == "max" else math.fsum
     for query_id in {query_id for query_id, _ in expected}:
         totals = [(combine(t), item) for (q, item), t in expected.items() if q == query_id]

@@ -126,7 +126,9 @@ def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -
     evaluation = dataclasses.replace(tiny_result.evaluation, entries=tuple(kept))
     tiny_result = EvaluationResult(tiny_result.root, evaluation)
     assert headline(tiny_result)["winner"] is None
-    shown = [part.name for parts in SECTIONS.values() for part in parts if part.build(tiny_result)]
+    shown = [
+        part.name for parts in SECTIONS.values() for part in parts if part.variables(tiny_result)
+    ]
     assert shown == ["overlaps", "labels", "provenance"]
 
 

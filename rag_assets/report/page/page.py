@@ -16,16 +16,15 @@ from markupsafe import Markup
 from rag_assets.analysis.answers import answer_sheets, answers, threshold_sheets
 from rag_assets.analysis.attribution import stages
 from rag_assets.analysis.charts import charts
-from rag_assets.analysis.comparisons import significance, stored_verdict
+from rag_assets.analysis.comparisons import robustness_sheets, significance, stored_verdict
 from rag_assets.analysis.findings import chosen_analyzers
 from rag_assets.analysis.history import history
 from rag_assets.analysis.judged import headline_sheets, judged
 from rag_assets.analysis.label_health import labels
 from rag_assets.analysis.leaderboard import answerability, board_sheet, not_averaged
-from rag_assets.analysis.online import online, online_sheets
+from rag_assets.analysis.online import online_sheets
 from rag_assets.analysis.overlaps import overlaps
 from rag_assets.analysis.result import EvaluationResult, Row
-from rag_assets.analysis.robustness import robustness_sheets
 from rag_assets.analysis.sampled import decisive_sheets, sampled
 from rag_assets.analysis.slices import tag_slices
 from rag_assets.analysis.studies import studies
@@ -177,23 +176,23 @@ class Part:
     """One part of a section.
 
     Attributes:
-        name: its id, and that of its template; one without a template has its ``sheet`` alone.
+        name: its id, and that of its template, if it has one.
         title: its heading.
-        build: returns the variables of the template; None: the part is left out.
+        build: returns the variables of the template, or None: the part is left out. A part without
+            it has its ``sheets`` alone.
         sheets: what stands below the leaderboard in a terminal and in a notebook.
     """
 
     name: str
     title: str
-    build: Callable[[EvaluationResult], Row | None]
+    build: Callable[[EvaluationResult], Row | None] | None = None
     sheets: Callable[[EvaluationResult], Sequence[Sheet]] = lambda result: ()
 
-
-def alone(
-    sheets: Callable[[EvaluationResult], Sequence[Sheet]],
-) -> Callable[[EvaluationResult], Row | None]:
-    """Return what builds a part of a sheet alone, left out where there is none."""
-    return lambda result: next(({"sheet": sheet} for sheet in sheets(result)), None)
+    def variables(self, result: EvaluationResult) -> Row | None:
+        """Return what its template shows; None: nothing."""
+        if self.build is not None:
+            return self.build(result)
+        return {"sheets": sheets} if (sheets := self.sheets(result)) else None
 
 
 EXPLORED = frozenset({"charts", "explorer"})
@@ -208,9 +207,9 @@ SECTIONS = {
     "Comparison": (
         Part("significance", "Which differences are real", significance),
         Part("studies", "Over a parameter", studies),
-        Part("robustness", "On perturbed queries", alone(robustness_sheets), robustness_sheets),
+        Part("robustness", "On perturbed queries", sheets=robustness_sheets),
         Part("overlaps", "Overlap between retrievers", overlaps),
-        Part("online", "What users did", online, online_sheets),
+        Part("online", "What users did", sheets=online_sheets),
     ),
     "By kind of question": (
         Part("slices", "By query tag", tag_slices),
@@ -220,7 +219,7 @@ SECTIONS = {
     ),
     "Answers": (
         Part("answers", "Answers", answers, answer_sheets),
-        Part("refusals", "When to refuse", alone(threshold_sheets), threshold_sheets),
+        Part("refusals", "When to refuse", sheets=threshold_sheets),
         Part("judged", "Can the judge be trusted?", judged, headline_sheets),
     ),
     "What changed": (Part("history", "Over evaluations", history),),
@@ -254,7 +253,7 @@ def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False)
             (part, context)
             for part in parts
             if has_explorer or part.name not in EXPLORED
-            if (context := part.build(result)) is not None
+            if (context := part.variables(result)) is not None
         ]
         for title, parts in SECTIONS.items()
     }

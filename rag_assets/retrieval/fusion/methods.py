@@ -30,15 +30,24 @@ which gets nothing, never stands above one that it holds.
   are equal. Counting from the lowest shifts all items of a list by one constant and changes no
   order among them.
 - ``none``: the scores as they are.
+
+The rankings of the variants of a query become one by the same rule, each variant an input
+(:func:`fuse_variants`). With ``r_v(d)`` the rank and ``s_v(d)`` the score of unit d for variant v:
+
+- ``rrf``: sum over v of ``1 / (k + r_v(d))``, k = 60: RAG-Fusion's use of reciprocal rank fusion;
+- ``max``: the largest ``s_v(d)``; ``sum``: the sum of them (CombMAX and CombSUM of Fox and Shaw);
+- ``weighted``: the sum of ``w_v * s_v(d)``.
+
+A ranking that does not hold d adds nothing. Scores are taken as they are: they come from one
+retriever, but those of a longer text may be larger, which ``rrf`` does not see.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isclose
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +55,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, ValidationInfo, field_validator
 
-from rag_assets.options import Number
+from rag_assets.options import MAX_DEPTH, Number
+from rag_assets.query_sets.variants import Method
 from rag_assets.retrieval.fusion.base import FusedRetriever, Weight
 from rag_assets.schemas import RUNS
 from rag_assets.store.canonical import take_rows
@@ -55,8 +65,7 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Contributions:
+class Contributions(NamedTuple):
     """A row for each query, item and input that holds it, sorted by these.
 
     Attributes:
@@ -100,6 +109,11 @@ class Contributions:
         """The first row of each item of a query."""
         return np.flatnonzero(_changes(self.queries, self.items))
 
+    @property
+    def sizes(self) -> Numbers:
+        """How many inputs hold each item of a query."""
+        return np.diff(self.firsts, append=self.rows.size)
+
 
 class SumFusion(FusedRetriever, ABC):
     """A fusion by the sum of what each input gives an item.
@@ -116,34 +130,73 @@ class SumFusion(FusedRetriever, ABC):
         """Return what an input gives an item, for each contribution."""
 
     def fuse(self, rankings: Sequence[pa.Table], *, candidates: int, depth: int) -> pa.Table:
-        """Fuse rankings by the sum of the values.
-
-        The chunk of a fused unit is that of the input which ranks the unit highest; the first input
-        wins a tie.
-        """
+        """Fuse rankings by the sum of the values."""
         stacked = pa.concat_tables(table.select(RUNS.arrow().names) for table in rankings)
         inputs = np.repeat(np.arange(len(rankings)), [table.num_rows for table in rankings])
         factors = np.array(self.weights or np.ones(len(rankings)), dtype=np.float64)
         held = _contributions(stacked, inputs, candidates)
-        values = self.value(held) * factors[held.inputs]
-        firsts = held.firsts
-        sizes = np.diff(firsts, append=held.rows.size)
-        items = np.repeat(np.arange(sizes.size), sizes)
-        scores = _sums(values, items)
+        scores = _sums(self.value(held) * factors[held.inputs], held)
         if self.times_held:
-            scores *= sizes
-        queries = held.queries[firsts]
-        order = np.lexsort((-held.items[firsts], -scores, queries))
-        ranks = _places(queries[order]) + 1
-        top = order[ranks <= depth]
-        highest = np.lexsort((held.ranks, items))[firsts]  # of equal ranks, that of the first input
-        rows = held.rows[highest[top]]
-        texts = {
-            name: take_rows(stacked[name], rows)
-            for name in ("query_id", "unit_id", "chunk_id", "document_id")
-        }
-        columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}
-        return RUNS.check(pa.table(columns).select(RUNS.arrow().names).cast(RUNS.arrow()))
+            scores *= held.sizes
+        return _ranked(stacked, held, scores, depth)
+
+
+def _ranked(stacked: pa.Table, held: Contributions, scores: Floats, depth: int) -> pa.Table:
+    """Return the first ranks of each query by the scores of its items, sorted by query id.
+
+    The chunk of a fused unit is that of the input which ranks the unit highest; the first input
+    wins a tie.
+    """
+    firsts = held.firsts
+    queries = held.queries[firsts]
+    order = np.lexsort((-held.items[firsts], -scores, queries))
+    ranks = _places(queries[order]) + 1
+    top = order[ranks <= depth]
+    items = np.repeat(np.arange(firsts.size), held.sizes)
+    highest = np.lexsort((held.ranks, items))[firsts]  # of equal ranks, that of the first input
+    rows = held.rows[highest[top]]
+    texts = {
+        name: take_rows(stacked[name], rows)
+        for name in ("query_id", "unit_id", "chunk_id", "document_id")
+    }
+    columns = {**texts, "rank": ranks[ranks <= depth], "score": scores[top]}
+    return RUNS.check(pa.table(columns).select(RUNS.arrow().names).cast(RUNS.arrow()))
+
+
+RRF_K = 60
+
+
+def fuse_variants(
+    rankings: pa.Table,
+    variants: Numbers,
+    method: Method,
+    *,
+    depth: int,
+    weights: Sequence[float] = (),
+) -> pa.Table:
+    """Return the fused rankings of the variants of each query, as ``RUNS`` sorted by query id.
+
+    Args:
+        rankings: ``RUNS``, of all variants.
+        variants: which one each row is of; 0 for the original text.
+        method: how.
+        depth: how many ranks are kept.
+        weights: of ``weighted``, by the variant's number; the last one holds for all further
+            variants. A ranking of weight 0 takes no part: with (0, 1) the original counts only
+            for queries for which no other variant has hits.
+    """
+    held = _contributions(rankings, variants)
+    values = 1 / (RRF_K + held.ranks) if method == "rrf" else held.scores
+    if method == "weighted":
+        factors = np.array(weights, dtype=np.float64)[np.minimum(held.inputs, len(weights) - 1)]
+        most = np.zeros(1 + int(held.queries.max(initial=0)))
+        np.maximum.at(most, held.queries, factors)
+        factors = np.where(most[held.queries] > 0, factors, held.inputs == 0)
+        values = (factors * values)[factors > 0]
+        held = Contributions._make(column[factors > 0] for column in held)
+    largest = method == "max"
+    scores = np.maximum.reduceat(values, held.firsts) if largest else -_sums(-values, held)
+    return _ranked(rankings, held, scores, depth)
 
 
 class RRF(SumFusion):
@@ -231,8 +284,9 @@ def _means(values: Floats, lists: Numbers) -> Floats:
     return (sums / sizes)[lists]
 
 
-def _sums(values: Floats, items: Numbers) -> Floats:
+def _sums(values: Floats, held: Contributions) -> Floats:
     """Return the sum of each item's values, the largest first."""
+    items = np.repeat(np.arange(held.firsts.size), held.sizes)
     order = np.lexsort((-values, items))
     return np.bincount(items, weights=values[order]).astype(np.float64)
 
@@ -243,7 +297,9 @@ def _places(queries: Numbers) -> Numbers:
     return np.arange(queries.size) - np.repeat(starts, np.diff(starts, append=queries.size))
 
 
-def _contributions(stacked: pa.Table, inputs: Numbers, candidates: int) -> Contributions:
+def _contributions(
+    stacked: pa.Table, inputs: Numbers, candidates: int = MAX_DEPTH
+) -> Contributions:
     """Return what rankings hold.
 
     Args:

@@ -86,7 +86,9 @@ class CrossEncoder(RerankedRetriever):
 
     def rerank(self, candidates: Sequence[Candidates], workspace: Workspace) -> Reranked:
         scores = scored_by_pairs(candidates, self._scorer(), workspace)
-        return Reranked([sigmoid(each) for each in scores] if self.activation != "none" else scores)
+        if self.activation != "none":
+            scores = [np.exp(-np.logaddexp(0.0, -logits)) for logits in scores]
+        return Reranked(scores)
 
     def rerank_now(self, candidates: Candidates, workspace: Workspace) -> bool:
         texts = dict.fromkeys(candidates.texts)
@@ -97,18 +99,6 @@ class CrossEncoder(RerankedRetriever):
         return CrossEncoderScorer(
             self.model, max_length=self.max_length, batch_size=self.batch_size
         )
-
-
-def sigmoid(logits: Scores) -> Scores:
-    """Return 1 / (1 + exp(-x)); what would be equal to a higher one is the next number below it.
-
-    So the order is that of the logits, and only equal logits are tied.
-    """
-    values, places = np.unique(logits, return_inverse=True)
-    scores: Scores = np.exp(-np.logaddexp(0.0, -values))
-    for place in range(len(scores) - 2, -1, -1):
-        scores[place] = min(scores[place], np.nextafter(scores[place + 1], 0.0))
-    return scores[places]
 
 
 class CrossEncoderScorer(ModelByHash):
