@@ -238,8 +238,8 @@ def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]
     Raises:
         NotEvaluated: one is not up to date.
     """
-    for asset, kind in KINDS.items():
-        key = ArtifactKey.of(asset, judge=judge)
+    for kind in KINDS.values():
+        key = verdicts_key(kind, judge)
         if judge in context.experiment.judges_of(kind):
             if context.current(key) is None:
                 raise NotEvaluated(f"{key} is out of date; run `rag-assets evaluate` first")
@@ -365,16 +365,7 @@ def _judged(
     }
 
 
-def relevance_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on passages."""
-    return ArtifactKey.of("relevance_verdicts", judge=judge)
-
-
-def claim_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on claims of answers."""
-    return ArtifactKey.of("claim_verdicts", judge=judge)
-
-
-def answer_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on answers."""
-    return ArtifactKey.of("answer_verdicts", judge=judge)
+def verdicts_key(kind: Kind, judge: str) -> ArtifactKey:
+    """Return the verdicts of one judge that hold those of a kind."""
+    (asset,) = (name for name, kinds in VERDICTS.items() if kind in kinds)
+    return ArtifactKey.of(asset, judge=judge)

@@ -24,7 +24,7 @@ from rag_assets.judges.base import (
 )
 from rag_assets.judges.calibration import Sample, estimated_row, judged_claims
 from rag_assets.judges.registry import LlmJudge, WordsJudge
-from rag_assets.judges.verdicts_stage import claim_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.llm.completions import ModelSession
 from rag_assets.schemas import ANSWERS
@@ -35,7 +35,10 @@ from tests.answers.answering import with_answers, write_predictions
 from tests.llm.server import Server
 from tests.tiny_experiment import Tiny, planned
 
-CLAIMS_OF, MEANS = claim_verdicts_key("strict"), ArtifactKey.of("calibrated_claims", judge="strict")
+CLAIMS_OF, MEANS = (
+    verdicts_key(GROUNDEDNESS, "strict"),
+    ArtifactKey.of("calibrated_claims", judge="strict"),
+)
 
 ANSWERS_OF = {
     "q1": "A dog costs 10 crowns. Cats travel free.",
