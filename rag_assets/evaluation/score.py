@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from rag_assets.evaluation.trec_measures import (
     LISTS,
     QUERIES,
     SINGLE,
-    TrecQuery,
+    RankedMetric,
     geometric_mean,
 )
 from rag_assets.plain_text import one_line
@@ -37,9 +37,6 @@ from rag_assets.schemas import RELEVANT_UNITS, column_values
 Number = TypeVar("Number", int, float)
 
 Row = dict[str, object]
-
-RankedMetric = Callable[[list[int | None], int], float]
-"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
 
 Named = str | RankedMetric
 
@@ -155,33 +152,35 @@ def _values(
     Raises:
         UsageError: a function fails, or gives no finite number.
     """
-    units: dict[str, dict[str, int]] = {}
-    evidences: dict[str, dict[str, int]] = {}
+    grades: dict[str, dict[str, int]] = {}
+    relevant: dict[str, set[str]] = {}
     for query, evidence, unit, grade in column_values(
         judgments, "query_id", "evidence_id", "unit_id", "grade"
     ):
-        for of, key in ((units, unit), (evidences, evidence)):
-            grades = of.setdefault(query, {})
-            grades[key] = max(grade, grades.get(key, grade))
+        of_query = grades.setdefault(query, {})
+        of_query[unit] = max(grade, of_query.get(unit, grade))
+        relevant.setdefault(query, set()).update([evidence] if grade > 0 else [])
     ranking: dict[str, list[str]] = {}
     for _, query, unit in sorted(column_values(run, "rank", "query_id", "unit_id")):
         ranking.setdefault(query, []).append(unit)
     values: list[float | None] = []
-    for query_id in counts["query_id"].to_pylist():
-        graded = [units[query_id].get(unit) for unit in ranking.get(query_id, ())]
-        query = TrecQuery(graded, list(evidences[query_id].values()))
+    for query in counts["query_id"].to_pylist():
+        ranked, r = (
+            [grades[query].get(unit) for unit in ranking.get(query, ())],
+            len(relevant[query]),
+        )
         if name == QUERIES and one is None:
-            values.append(1.0 if query.r else None)
-        elif not query.r and not (one is None and _is_sum(name)):
+            values.append(1.0 if r else None)
+        elif not r and not (one is None and _is_sum(name)):
             values.append(None)
         else:
-            values.append(SINGLE[name](query) if one is None else _called(one, name, query))
+            values.append(_called(one or SINGLE[name], name, ranked, r))
     return values
 
 
-def _called(one: RankedMetric, name: str, query: TrecQuery) -> float:
+def _called(one: RankedMetric, name: str, ranked: list[int | None], r: int) -> float:
     try:
-        value = float(one(list(query.ranked), query.r))
+        value = float(one(ranked, r))
     except Exception as error:  # whatever the function does
         raise UsageError(f"metric '{name}' failed: {type(error).__name__}: {error}") from error
     if not isfinite(value):
