@@ -7,6 +7,7 @@ without a word.
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,8 +21,6 @@ from rag_assets.assets.execution import failure, freshness_policy, pool_of, retr
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
-    description_of,
-    dimension_values,
     group_name,
     partition_key,
     plain_name,
@@ -55,7 +54,7 @@ def partitions_of(stage: Stage, experiment: Experiment) -> dg.PartitionsDefiniti
     """Return the static partitions of a stage; None when it has none."""
     keys = stage.keys(experiment)
     static = {
-        name: dg.StaticPartitionsDefinition(dimension_values(keys, name))
+        name: dg.StaticPartitionsDefinition(list(dict.fromkeys(key[name] for key in keys)))
         for name in stage.dimensions
     }
     if not static:
@@ -174,7 +173,7 @@ def _build(
         ],
         partitions_def=partitions,
         group_name=group_name(experiment, stage),
-        description=description_of(stage),
+        description=inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0],
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),

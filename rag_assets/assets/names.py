@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Sequence
 
 import dagster as dg
 
@@ -47,13 +45,3 @@ def artifact_key(stage: Stage, partition: str | None) -> ArtifactKey:
     values = partition.split(SEPARATOR)
     by_dimension = dict(zip(sorted(stage.dimensions), values, strict=True))
     return ArtifactKey(stage.name, tuple((name, by_dimension[name]) for name in stage.dimensions))
-
-
-def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
-    """Return the values of one dimension, in the order of the experiment."""
-    return list(dict.fromkeys(key[dimension] for key in keys))
-
-
-def description_of(stage: Stage) -> str:
-    """Return what an asset is: the first line of its stage's docstring."""
-    return inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]

@@ -56,13 +56,13 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.judges.verdicts_stage import (
     ClaimVerdicts,
-    answers_in_words,
     claims_of,
+    correctness_items,
     question_texts,
     verdicts_key,
 )
 from rag_assets.labels.logs import read_judgments
-from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
+from rag_assets.labels.pool import PooledUnit, label_pool
 from rag_assets.schemas import (
     ANSWER_LABELS,
     CALIBRATED_DIFFERENCES,
@@ -312,11 +312,6 @@ def _metrics(experiment: Experiment, judge: str) -> list[Metric]:
     return [*ratios, Metric(CONTEXT_PRECISION, k)]
 
 
-def judged_pool(context: StageContext, facts: pa.Table, k: int) -> LabelPool:
-    """Return the pool of the first ``k`` passages of all retrievers for each query."""
-    return label_pool(judged_passages(context, k), sorted(facts["query_id"].to_pylist()), k)
-
-
 def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     """Return retriever -> its first ``k`` passages for each query: :data:`~.schemas.PASSAGES`."""
     deep = [cutoff for cutoff in context.experiment.judged_cutoffs if cutoff >= k]
@@ -393,8 +388,9 @@ def probabilities(
 def asked_answers(context: StageContext, questions: Collection[str]) -> list[CorrectnessItem]:
     """Return the different answers of all answerers to some questions, question by question."""
     place = {query_id: number for number, query_id in enumerate(questions)}
-    items = (item for item in answers_in_words(context) if item.query_id in place)
-    return sorted(items, key=lambda item: place[item.query_id])
+    items = (item for item in correctness_items(context) if item.query_id in place)
+    in_words = (item for item in items if item.text.strip())  # a blank one is wrong
+    return sorted(in_words, key=lambda item: place[item.query_id])
 
 
 def asked_passages(context: StageContext, questions: Sequence[str]) -> list[PooledUnit]:
@@ -409,7 +405,8 @@ def asked_passages(context: StageContext, questions: Sequence[str]) -> list[Pool
     if not judges:
         raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
     k = max(cutoff_of(experiment, name) for name in judges)
-    items = judged_pool(context, context.artifact(QUERY_FACTS_KEY).table(), k).items
+    ids = context.artifact(QUERY_FACTS_KEY).table()["query_id"].to_pylist()
+    items = label_pool(judged_passages(context, k), sorted(ids), k).items
     place = {query_id: number for number, query_id in enumerate(questions)}
     return sorted(
         (item for item in items if item.query_id in place),

@@ -284,11 +284,6 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
     ]
 
 
-def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
-    """Return those of :func:`correctness_items` that say anything; the others are wrong."""
-    return [item for item in correctness_items(context) if item.text.strip()]
-
-
 def claims_of(context: StageContext, judge: str) -> Iterator[tuple[str, ClaimItem]]:
     """Yield (answerer at its cut-off, claim) of all that a judge judges claim by claim.
 

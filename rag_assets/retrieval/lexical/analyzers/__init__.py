@@ -265,11 +265,6 @@ ANALYZERS: dict[str, Analyzer] = {
 _CHOOSERS: Mapping[str, Callable[[Sequence[str]], str]] = {"auto": detect_analyzer}
 
 
-def analyze(name: str, text: str) -> Tokens:
-    """Return the tokens of one text."""
-    return analyze_all(name, [text])[0]
-
-
 def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
     """Return the tokens of each text."""
     return _analyzer(name).analyze_all(texts)
