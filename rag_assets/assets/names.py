@@ -7,7 +7,6 @@ import re
 import dagster as dg
 
 from rag_assets.engine.stage import Stage
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.store.artifacts import ArtifactKey
 
 SEPARATOR = "|"
@@ -17,11 +16,6 @@ SEPARATOR = "|"
 def asset_key(experiment: str, asset: str) -> dg.AssetKey:
     """Return ``<experiment>/<asset>``."""
     return dg.AssetKey([experiment, asset])
-
-
-def group_name(experiment: Experiment, stage: Stage) -> str:
-    """Return the group ``<experiment>/<part of the pipeline>``; groups allow fewer characters."""
-    return f"{plain_name(experiment.name)}/{stage.group}"
 
 
 def plain_name(experiment: str) -> str:

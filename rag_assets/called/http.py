@@ -17,12 +17,12 @@ from urllib.parse import quote, urlsplit
 from pydantic import AfterValidator, Field, JsonValue
 
 from rag_assets.called.asked import AskedOptions
-from rag_assets.called.hits import Rejected
+from rag_assets.called.hits import Rejected, described
 from rag_assets.errors import UsageError
 from rag_assets.options import Number, Role
 from rag_assets.plain_text import shortened
 from rag_assets.servers.client import Retries
-from rag_assets.servers.failures import malformed
+from rag_assets.servers.failures import malformed, message_in
 from rag_assets.servers.secrets import key_of
 from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 
@@ -130,6 +130,16 @@ class HttpOptions(AskedOptions):
             as_json = json.dumps(message, ensure_ascii=False)
             text = message if isinstance(message, str) else as_json
             raise Rejected(f"the server says: {shortened(text)}")
+
+
+def needed_at(name: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
+    """Return what the path of an option leads to; raises Rejected if it leads to nothing."""
+    value = value_at(f"`{name}: {path}`", path, answer)
+    if value is None:
+        message = message_in(answer)
+        reason = f"; the server says: {message}" if message else ""
+        raise Rejected(f"`{name}: {path}` matches nothing in {described(answer)}{reason}")
+    return value
 
 
 def value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
