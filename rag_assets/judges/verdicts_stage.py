@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from rag_assets.answers.contexts_stage import (
     answer_contexts_key,
     contexts_with_texts,
-    has_context,
     passage_lists_key,
     passages_key,
 )
@@ -218,7 +217,7 @@ class ClaimVerdicts(_VerdictsStage):
         inputs = [Input("questions", QUERIES_KEY, "text")]
         for number, (name, cell) in enumerate(experiment.answer_cells.items()):
             inputs.append(Input(f"answers_{number}", answers_key(name)))
-            if is_edge and has_context(experiment.answerers[cell.name]):
+            if is_edge and experiment.answerers[cell.name].has_context:
                 contexts = answer_contexts_key(name)
                 inputs.append(Input(f"contexts_{number}", contexts, "texts", is_read=is_read))
         return inputs
@@ -292,7 +291,7 @@ def claims_of(context: StageContext, judge: str) -> Iterator[tuple[str, ClaimIte
     questions, experiment = question_texts(context), context.experiment
     for kind, (name, cell) in product(OF_CLAIMS, experiment.answer_cells.items()):
         is_grounded = kind == GROUNDEDNESS
-        lacks_context = is_grounded and not has_context(experiment.answerers[cell.name])
+        lacks_context = is_grounded and not experiment.answerers[cell.name].has_context
         if judge not in experiment.judges_of(kind) or lacks_context:
             continue
         key = answers_key(name)

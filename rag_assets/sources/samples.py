@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 
 from rag_assets.errors import DataError
 from rag_assets.input_files import read_bytes, suffix
@@ -40,6 +41,7 @@ from rag_assets.sources.sample_layouts import LAYOUTS, Layout, Passages, listed
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
 from rag_assets.store.canonical import fingerprint
 
+YAML = frozenset({".yaml", ".yml"})
 _BELOW = re.compile(r"(inputs?|outputs?|metadata)[._](.+)")
 _EXPECTED = "__expected"
 _ASSERTION = re.compile(r"(?:(?:equals|i?contains):\s*)?(?![a-z-]+(?:\([^)]*\))?:)(.+)", re.DOTALL)
@@ -178,7 +180,7 @@ def has_passages(file: Path) -> bool:
 def _first_row(file: Path) -> Row:
     """Return the first row; it is empty where there is none that can be read."""
     with suppress(DataError):
-        if suffix(file) in {".csv", ".json", ".jsonl", PARQUET} and file.is_file():
+        if suffix(file) in {".csv", ".json", ".jsonl", *YAML, PARQUET} and file.is_file():
             return next((row for _, row in _rows(file, FIRST)), {})
     return {}
 
@@ -263,11 +265,12 @@ def _text(value: Any, names: Sequence[str]) -> str | None:  # noqa: ANN401 (what
 
 
 def _rows(file: Path, problems: Problems) -> Rows:
-    if suffix(file) != ".json":
+    if suffix(file) not in {".json", *YAML}:
         for place, row in RowFile(file, problems).rows():
             yield place, _unfolded(row) if suffix(file) == ".csv" else row
         return
-    rows = parse_json(read_bytes(file).removeprefix(codecs.BOM_UTF8), Place(file))
+    data = read_bytes(file).removeprefix(codecs.BOM_UTF8)
+    rows = _of_yaml(data, file) if suffix(file) in YAML else parse_json(data, Place(file))
     if not isinstance(rows, list):
         raise Place(file).wrong(rows, "a list of objects")
     for number, row in enumerate(rows):
@@ -276,6 +279,17 @@ def _rows(file: Path, problems: Problems) -> Rows:
             if not isinstance(row, dict):
                 raise place.wrong(row, "an object")
             yield place, row
+
+
+def _of_yaml(data: bytes, file: Path) -> object:
+    """Return what YAML holds, every scalar a text; of a configuration of promptfoo its tests."""
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
+            raise Place(file).error("has an alias (*name); write out what it stands for")
+        content = yaml.load(data, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Place(file).error(f"is not YAML: {' '.join(str(error).split())}") from error
+    return content.get("tests") if isinstance(content, dict) else content
 
 
 def _unfolded(row: Mapping[str, str]) -> Row:
