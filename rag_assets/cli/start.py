@@ -68,7 +68,6 @@ TIMED_CHUNKS = 32
 MIN_CHUNKS_TO_TIME = 200
 """Embedding fewer chunks takes too little time to be worth a measurement."""
 
-
 MAX_PAIRS = 3
 
 

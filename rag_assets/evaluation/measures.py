@@ -31,7 +31,6 @@ from rag_assets.plugins import Kind, members
 LARGEST_GMAX = 1000
 """Powers of 2 up to it are numbers in float64; also the most that ``beta`` may be."""
 
-
 Grade = Annotated[int, Field(ge=1, le=LARGEST_GMAX)]
 
 

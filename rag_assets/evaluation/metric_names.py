@@ -125,7 +125,8 @@ def parse_metric(name: str) -> Metric:
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
     if name in OF_RUNS:
-        raise UsageError(f"metric '{name}' is {OF_RUNS[name]}")
+        problem = "a list, a sum, a geometric mean or an estimate over the queries of a run"
+        raise UsageError(f"metric '{name}' is {problem}, which a question has not; ask for map")
     if match is None or measure not in MEASURES:
         near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""

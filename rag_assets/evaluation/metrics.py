@@ -193,24 +193,26 @@ def _added_columns(
     metrics: Sequence[Metric],
 ) -> dict[Cell, dict[str, list[float | None]]]:
     """Return (run, k) -> column -> the value of each query, of measures of packages."""
-    labels = {
-        name: _rows_by_query(source, ("evidence_id", "unit_id", "grade"))
-        for name, source in relevant_units.items()
-    }
-    rankings = {name: _rows_by_query(source, ("rank", "unit_id")) for name, source in runs.items()}
     columns: dict[Cell, dict[str, list[float | None]]] = defaultdict(dict)
     for run, k in cells:
-        units_of, labels_of = rankings[run], labels[judged_by[run]]
-        judged = [
-            _judged_ranking([unit for _, unit in units_of[query]], labels_of[query], k)
-            for query in queries
-        ]
+        judged = judged_rankings(runs[run], relevant_units[judged_by[run]], queries, k)
         for metric in metrics:
             columns[run, k][metric.column] = [
                 _value(metric, ranking, k, query)
                 for query, ranking in zip(queries, judged, strict=True)
             ]
     return columns
+
+
+def judged_rankings(
+    run: Source, labels: Source, queries: Sequence[str], k: int
+) -> list[JudgedRanking]:
+    """Return the ranking of each query up to the cut, as the labels see it."""
+    units = _rows_by_query(run, ("rank", "unit_id"))
+    judged = _rows_by_query(labels, ("evidence_id", "unit_id", "grade"))
+    return [
+        _judged_ranking([unit for _, unit in units[query]], judged[query], k) for query in queries
+    ]
 
 
 def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:
@@ -230,16 +232,20 @@ def _judged_ranking(
     ranks = {unit: rank for rank, unit in enumerate(units[:k], start=1)}
     grades: list[int | None] = [None] * len(ranks)
     evidences: dict[str, Evidence] = {}
+    pooled = set[int]()
     for name, unit, grade in labels:
         rank = None if unit is None else ranks.get(unit)
         if rank is not None and grade >= 0:
             grades[rank - 1] = max(grade, grades[rank - 1] or 0)
+        elif rank is not None:
+            pooled.add(rank)
         if grade > 0:
             evidence = evidences.get(name, Evidence(grade, None, 0))
             is_first = rank is not None and rank < (evidence.rank or math.inf)
             first = (rank, grade) if is_first else evidence[1:]
             evidences[name] = Evidence(max(grade, evidence.grade), *first)
-    return JudgedRanking(grades, list(evidences.values()))
+    open_ranks = {rank for rank in pooled if grades[rank - 1] is None}
+    return JudgedRanking(grades, list(evidences.values()), open_ranks)
 
 
 def _value(metric: Metric, ranking: JudgedRanking, k: int, query: str) -> float | None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.measure import JudgedRanking
 from rag_assets.evaluation.measures import Judged, ReciprocalRank
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
@@ -20,7 +21,7 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     shown_name,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.metrics import WHOLE_RANKING, judged_rankings, query_metrics
 from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.ties import tied_at_cut
 from rag_assets.evaluation.trec_measures import (
@@ -32,7 +33,7 @@ from rag_assets.evaluation.trec_measures import (
     geometric_mean,
 )
 from rag_assets.plain_text import one_line
-from rag_assets.schemas import RELEVANT_UNITS, column_values
+from rag_assets.schemas import RELEVANT_UNITS
 
 Number = TypeVar("Number", int, float)
 
@@ -93,10 +94,14 @@ def score(
     tables = _metric_tables(run, judgments, by_name.values() or [Metric(ReciprocalRank.name)])
     counts = next(iter(tables.values()))
     answerable = _answerable(counts)
+    queries = counts["query_id"].to_pylist()
+    rankings = []
+    if any(name not in by_name for name, _ in named):
+        rankings = judged_rankings(run, judgments, queries, WHOLE_RANKING)
     columns = {
         name: tables[_depth(by_name[name])][by_name[name].column].to_pylist()
         if name in by_name
-        else _values(name, one, run, judgments, counts)
+        else _values(name, one, rankings)
         for name, one in named
     }
     if trec_mean:
@@ -105,7 +110,7 @@ def score(
                 columns[name] = [1.0] * counts.num_rows
             elif name not in by_name or by_name[name].measure != Judged.name:
                 columns[name] = [value or 0.0 for value in columns[name]]
-    rows = zip(counts["query_id"].to_pylist(), *columns.values(), strict=True)
+    rows = zip(queries, *columns.values(), strict=True)
     return Scores(
         means={
             name: fsum(v or 0.0 for v in values)
@@ -145,36 +150,24 @@ def _names(metrics: Sequence[Named]) -> Iterator[tuple[str, RankedMetric | None]
 
 
 def _values(
-    name: str, one: RankedMetric | None, run: pa.Table, judgments: pa.Table, counts: pa.Table
+    name: str, one: RankedMetric | None, rankings: Sequence[JudgedRanking]
 ) -> list[float | None]:
     """Return the values of the queries by a function, or by a measure of trec_eval.
 
     Raises:
         UsageError: a function fails, or gives no finite number.
     """
-    grades: dict[str, dict[str, int]] = {}
-    relevant: dict[str, set[str]] = {}
-    for query, evidence, unit, grade in column_values(
-        judgments, "query_id", "evidence_id", "unit_id", "grade"
-    ):
-        of_query = grades.setdefault(query, {})
-        of_query[unit] = max(grade, of_query.get(unit, grade))
-        relevant.setdefault(query, set()).update([evidence] if grade > 0 else [])
-    ranking: dict[str, list[str]] = {}
-    for _, query, unit in sorted(column_values(run, "rank", "query_id", "unit_id")):
-        ranking.setdefault(query, []).append(unit)
     values: list[float | None] = []
-    for query in counts["query_id"].to_pylist():
-        ranked, r = (
-            [grades[query].get(unit) for unit in ranking.get(query, ())],
-            len(relevant[query]),
-        )
+    for ranking in rankings:
+        r = len(ranking.evidences)
         if name == QUERIES and one is None:
             values.append(1.0 if r else None)
         elif not r and not (one is None and _is_sum(name)):
             values.append(None)
         else:
-            values.append(_called(one or SINGLE[name], name, ranked, r))
+            ranks = enumerate(ranking.grades, 1)
+            graded = [-1 if rank in ranking.pooled else grade for rank, grade in ranks]
+            values.append(_called(one or SINGLE[name], name, graded, r))
     return values
 
 

@@ -171,16 +171,8 @@ LISTS = {
 }
 """Names that stand for several, as with ``trec_eval -m``."""
 
-OF_RUNS = {
-    **{name: f"a list of metrics: {', '.join(names)}" for name, names in LISTS.items()},
-    **{
-        name: f"a geometric mean over queries, and no value of a question; ask for {of}"
-        for name, of in GEOMETRIC.items()
-    },
-    **dict.fromkeys((QUERIES, *SINGLE), "a sum over the queries of a run; ask for tp, fp or fn"),
-    "infAP": "an estimate from a pool that is judged in part; ask for map",
-}
-"""Name that scores a run alone -> what it is, as the reason that an experiment has no such."""
+OF_RUNS = frozenset({QUERIES, *GEOMETRIC, *LISTS, *SINGLE})
+"""Names that score a run alone: lists, sums, geometric means, and what needs a pool."""
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:

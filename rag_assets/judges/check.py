@@ -82,7 +82,6 @@ _PLACES = {schema.name: schema.key for schema in (RELEVANCE_VERDICTS, ANSWER_VER
 NO_LABELS = "no labels of people"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
 
-
 Row = dict[str, Any]
 
 Place = tuple[str, str]

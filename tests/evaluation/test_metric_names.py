@@ -72,14 +72,8 @@ def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
 
 def test_what_has_no_value_of_a_question() -> None:
     assert str(parse_metric("iprec_at_recall_0.10")) == "iprec(recall=0.1)"
-    reasons = {
-        "gm_map": "a geometric mean over queries, and no value of a question; ask for map",
-        "num_ret": "a sum over the queries of a run; ask for tp, fp or fn",
-        "infAP": "an estimate from a pool that is judged in part; ask for map",
-        "official": "a list of metrics: num_q, num_ret, ",
-    }
-    for name, reason in reasons.items():
-        with pytest.raises(UsageError, match=f"metric '{name}' is {reason}"):
+    for name in ("gm_map", "num_ret", "infAP", "official"):
+        with pytest.raises(UsageError, match=f"metric '{name}' is a list, a sum, a geometric mean"):
             parse_metric(name)
 
 

@@ -53,7 +53,6 @@ SCRIPTS = (
     "start.js",
 )
 
-
 TOKENS = "how much text the results add to a prompt; a token is about three quarters of a word"
 
 
