@@ -74,7 +74,8 @@ def _changed(row: Row, a: str, b: str) -> Iterator[str]:
             yield f"        {move['evidence']}: {before} -> {after}"
     else:
         answers = {a: answer_text(row["answer_a"]), b: answer_text(row["answer_b"])}
-        texts = {"right": right_text(row), **answers}
+        missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
+        texts = {"right": " | ".join(row["golds"]) or missing, **answers}
         yield from (f"        {name}: {text}" for name, text in texts.items())
 
 
@@ -135,12 +136,6 @@ def answer_text(answer: str | None) -> str:
     if answer is None:
         return "(failed)"
     return " ".join(answer.split()) or "(refused)"
-
-
-def right_text(row: Row) -> str:
-    """Return what is right, of a row of answerers."""
-    missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
-    return " | ".join(row["golds"]) or missing
 
 
 def _moves(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:

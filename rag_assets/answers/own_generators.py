@@ -23,7 +23,7 @@ from rag_assets.answers.own_answers import OwnAnswer, own_answer
 from rag_assets.called.asked import AskedOptions, Asker, Connection
 from rag_assets.called.code import NamedCode
 from rag_assets.called.hits import Rejected
-from rag_assets.called.http import HttpOptions, JmesPath, needed_at, value_at
+from rag_assets.called.http import HttpOptions, JmesPath, value_at
 from rag_assets.called.threads import Ask, CalledCode, is_factory, loaded, takes
 from rag_assets.llm.client import STOP, Answer, ChatRequest, Completion, Message, now
 from rag_assets.llm.completions import ModelSession
@@ -226,11 +226,10 @@ class HttpGenerator(HttpOptions, OwnGenerator):
     def read(self, answer: Any) -> OwnAnswer:  # noqa: ANN401 (JSON)
         """Return what the paths lead to, checked."""
         self.check_error(answer)
-        paths = {name: getattr(self, name) for name in OwnAnswer._fields if name != "answer"}
+        paths = {name: getattr(self, name) for name in OwnAnswer._fields}
         fields = {
-            name: value_at(f"`{name}: {path}`", path, answer)
+            name: value_at(f"`{name}: {path}`", path, answer, is_needed=name == "answer")
             for name, path in paths.items()
             if path is not None
         }
-        fields["answer"] = needed_at("answer", self.answer, answer)
         return own_answer(fields, as_texts=self.returns == "texts")

@@ -29,6 +29,7 @@ from rag_assets.schemas import ANSWERABILITY, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
+
 class Answerability(Stage):
     """How well a retriever's best score detects queries without an answer.
 

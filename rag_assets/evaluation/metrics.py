@@ -109,12 +109,14 @@ def query_metrics(
         cell: table.slice(place * n_rows, n_rows)
         for place, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
     }
-    if added:
-        ids = tables[cells[0]]["query_id"].to_pylist()
-        columns = _added_columns(runs, relevant_units, judged_by, ids, cells, added)
-        for cell, by_column in columns.items():
-            for column, values in by_column.items():
-                tables[cell] = tables[cell].append_column(column, pa.array(values, pa.float64()))
+    for run, k in cells if added else ():
+        ids = tables[run, k]["query_id"].to_pylist()
+        rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, k)
+        for metric in added:
+            pairs_of = zip(rankings, ids, strict=True)
+            values = [_value(metric, ranking, k, query) for ranking, query in pairs_of]
+            column = pa.array(values, pa.float64())
+            tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
 
 
@@ -182,26 +184,6 @@ def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metri
             hint = f"; ask for err(gmax={grade})" if metric.measure == "err" else ""
             problem = f"query '{query_id}' has a grade of {grade}; {metric.column} allows at most"
             raise DataError(f"{problem} {highest:g}{hint}")
-
-
-def _added_columns(
-    runs: Mapping[str, Source],
-    relevant_units: Mapping[str, Source],
-    judged_by: Mapping[str, str],
-    queries: Sequence[str],
-    cells: Iterable[Cell],
-    metrics: Sequence[Metric],
-) -> dict[Cell, dict[str, list[float | None]]]:
-    """Return (run, k) -> column -> the value of each query, of measures of packages."""
-    columns: dict[Cell, dict[str, list[float | None]]] = defaultdict(dict)
-    for run, k in cells:
-        judged = judged_rankings(runs[run], relevant_units[judged_by[run]], queries, k)
-        for metric in metrics:
-            columns[run, k][metric.column] = [
-                _value(metric, ranking, k, query)
-                for query, ranking in zip(queries, judged, strict=True)
-            ]
-    return columns
 
 
 def judged_rankings(

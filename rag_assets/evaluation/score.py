@@ -91,9 +91,14 @@ def score(
         for name, one in named
         if one is None and name not in SINGLE and name != QUERIES
     }
-    tables = _metric_tables(run, judgments, by_name.values() or [Metric(ReciprocalRank.name)])
+    wanted = list(by_name.values()) or [Metric(ReciprocalRank.name)]
+    cells = [("run", depth) for depth in sorted(set(map(_depth, wanted)))]
+    ids = pa.table({"query_id": pc.unique(judgments["query_id"])})
+    labels, judged_by = {"qrels": judgments}, {"run": "qrels"}
+    of_cells = query_metrics({"run": run}, labels, judged_by, ids, cells, wanted)
+    tables = {depth: of_cells["run", depth] for _, depth in cells}
     counts = next(iter(tables.values()))
-    answerable = _answerable(counts)
+    answerable = counts.filter(pc.greater(counts["n_relevant"], 0))["query_id"]
     queries = counts["query_id"].to_pylist()
     rankings = []
     if any(name not in by_name for name, _ in named):
@@ -202,25 +207,8 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
     return None
 
 
-def _metric_tables(
-    run: pa.Table, judgments: pa.Table, metrics: Iterable[Metric]
-) -> dict[int, pa.Table]:
-    """Return the metrics of all queries of the judgments, by ascending cut-off."""
-    wanted = list(metrics)
-    depths = sorted(set(map(_depth, wanted)))
-    queries = pa.table({"query_id": pc.unique(judgments["query_id"])})
-    cells = [("run", depth) for depth in depths]
-    labels = {"qrels": judgments}
-    tables = query_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, wanted)
-    return {depth: tables["run", depth] for depth in depths}
-
-
 def _depth(metric: Metric) -> int:
     return metric.cutoff or WHOLE_RANKING
-
-
-def _answerable(table: pa.Table) -> pa.ChunkedArray:
-    return table.filter(pc.greater(table["n_relevant"], 0))["query_id"]
 
 
 def _is_sum(name: str) -> bool:

@@ -154,7 +154,12 @@ def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -
     works: list[Work] = []
     retrievers = list(experiment.retrievers)
     if key.asset != "relevance_verdicts":
-        works += _answering(experiment)
+        works += [
+            (_model_of(experiment, generator.llm), f"writes the answers of {name}")
+            for name, options in experiment.answerers.items()
+            for generator in (experiment.generators[options.generator],)
+            if isinstance(generator, LlmGenerator)
+        ]
         answerers = experiment.answerers.values()
         retrievers = [block.retriever for block in answerers if block.retriever is not None]
     works += _retrieving(experiment, retrievers)
@@ -193,20 +198,13 @@ def circle_warnings(experiment: Experiment) -> list[str]:
         for judge in experiment.judges_of(*kinds)
     ]
     lines = [line for key in keys for line in circular_uses(experiment, key, QUERIES.empty())]
-    if not any(options.has_context for options in experiment.answerers.values()):
-        lines += [
-            f"judge {judge} judges no groundedness: no answerer has contexts that are known; give "
-            "one a `retriever` or a `context`"
-            for judge in experiment.judges_of(GROUNDEDNESS)
-        ]
+    lines += [
+        f"judge {judge} judges no groundedness: no answerer has contexts that are known; give one "
+        "a `retriever` or a `context`"
+        for judge in experiment.judges_of(GROUNDEDNESS)
+        if not any(options.has_context for options in experiment.answerers.values())
+    ]
     return [*question_circles(experiment), *dict.fromkeys(lines)]
-
-
-def _answering(experiment: Experiment) -> Iterator[Work]:
-    for name, options in experiment.answerers.items():
-        generator = experiment.generators[options.generator]
-        if isinstance(generator, LlmGenerator):
-            yield _model_of(experiment, generator.llm), f"writes the answers of {name}"
 
 
 def _retrieving(experiment: Experiment, retrievers: Iterable[str]) -> Iterator[Work]:

@@ -67,9 +67,9 @@ def _deepeval(row: Row) -> Row:
 
 def _promptfoo(row: Row) -> Row:
     """Keep the assertions that say what an answer is or has in it."""
-    given = [each if isinstance(each, dict) else {"value": each} for each in listed(row["assert"])]
-    texts = ("equals", "contains", "icontains", None)
-    return {**row, "assert": [each for each in given if each.get("type") in texts]}
+    texts = ("equals", "contains", "icontains")
+    given = listed(row["assert"])
+    return {**row, "assert": [x for x in given if isinstance(x, str) or x.get("type") in texts]}
 
 
 _PAGE = ("doc_name", "evidence_page_num")

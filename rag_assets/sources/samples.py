@@ -29,6 +29,7 @@ from rag_assets.sources.fields import (
     Row,
     checked_id,
     identifier,
+    items,
     joined_id,
     metadata_json,
     note,
@@ -271,25 +272,19 @@ def _rows(file: Path, problems: Problems) -> Rows:
         return
     data = read_bytes(file).removeprefix(codecs.BOM_UTF8)
     rows = _of_yaml(data, file) if suffix(file) in YAML else parse_json(data, Place(file))
-    if not isinstance(rows, list):
-        raise Place(file).wrong(rows, "a list of objects")
-    for number, row in enumerate(rows):
-        place = Place(file, path=f"[{number}]")
-        with problems:
-            if not isinstance(row, dict):
-                raise place.wrong(row, "an object")
-            yield place, row
+    for row, place in items({"": rows}, "", Place(file)):
+        yield place, row
 
 
 def _of_yaml(data: bytes, file: Path) -> object:
     """Return what YAML holds, every scalar a text; of a configuration of promptfoo its tests."""
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
-            raise Place(file).error("has an alias (*name); write out what it stands for")
-        content = yaml.load(data, Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Place(file).error(f"is not YAML: {' '.join(str(error).split())}") from error
-    return content.get("tests") if isinstance(content, dict) else content
+    with suppress(yaml.YAMLError, ValueError, RecursionError):
+        if not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
+            content = yaml.load(data, Loader=yaml.BaseLoader)
+            return content.get("tests") if isinstance(content, dict) else content
+    raise Place(file).error(
+        "cannot be read as YAML; it must be well-formed, without an alias (*name)"
+    )
 
 
 def _unfolded(row: Mapping[str, str]) -> Row:

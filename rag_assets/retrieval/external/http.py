@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from rag_assets.called.hits import ONE_OF_THREE, Hit, Rejected, described, hit_of, is_one_of_three
-from rag_assets.called.http import HttpOptions, JmesPath, needed_at, value_at
+from rag_assets.called.http import HttpOptions, JmesPath, value_at
 from rag_assets.retrieval.external.base import QueryResult, ServedRetriever
 
 
@@ -64,7 +64,7 @@ class HttpRetriever(HttpOptions, ServedRetriever):
 
 
 def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
-    value = needed_at("hits", path, answer)
+    value = value_at(f"`hits: {path}`", path, answer, is_needed=True)
     if not isinstance(value, list):
         raise Rejected(f"`hits: {path}` is {described(value)}; it must be a list")
     return value
