@@ -43,7 +43,6 @@ __all__ = [
     "team_draft",
 ]
 
-
 _LATER = {
     "RagAssets": "assets.resources",
     "RetrievalExperiment": "component",

@@ -27,7 +27,6 @@ MAX_DEPTH = 2**31 - 1
 Depth = Annotated[int, Field(ge=1, le=MAX_DEPTH, strict=True)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
-
 MUST_BE_MAPPING = "must be a mapping of keys to values"
 MAX_SHOWN = 80
 """Characters of a wrong value that are shown."""

@@ -113,18 +113,16 @@ def attribution_sheet(
         *([Column(by, by, TEXT, min_width=8)] if by else []),
         Column("retriever", "retriever", TEXT, min_width=8),
         Column("n_evidences", "evi-\ndences", "d"),
-        *(_column(place, share=has_shares) for place in present),
+        *(
+            Column(p, HEADERS[p], "d", help=LOSSES.get(p, ""), share=f"{p}_share" * has_shares)
+            for p in present
+        ),
         Column("recall", "recall"),
         Column("ceiling", "ceil-\ning", help=CEILING),
     )
     where = f"at top_k {rows[0]['top_k']}{of_split(str(rows[0]['split']))}"
     title = f"{experiment}: where the evidences are, {where}"
     return Sheet(title, columns, rows, is_narrow=True, name="stages")
-
-
-def _column(place: str, *, share: bool) -> Column:
-    meaning = LOSSES.get(place, "")
-    return Column(place, HEADERS[place], "d", help=meaning, share=f"{place}_share" if share else "")
 
 
 def lost_sheet(rows: Sequence[Row]) -> Sheet:

@@ -26,7 +26,6 @@ from rag_assets.statistics.units import Counting, Resampling, counted_by_split
 Cells = Mapping[str, pa.Table]
 """Retriever, or answerer at its cut-off -> the metrics of each query."""
 
-
 _COMPARED = (
     *("n", "n_clusters", "difference", "low", "high", "p_randomisation"),
     *("won", "tied", "lost"),

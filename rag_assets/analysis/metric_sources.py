@@ -44,6 +44,7 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.answers.summary_stage import answer_summary, comparable
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
+from rag_assets.judges.base import CORRECTNESS
 from rag_assets.judges.calibration import (
     JUDGED_CORRECT,
     N_UNITS,
@@ -54,7 +55,7 @@ from rag_assets.judges.calibration import (
     labels_with_verdicts,
     mean_row,
 )
-from rag_assets.judges.verdicts_stage import answer_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.labels.pool import estimable_metric
 from rag_assets.pipeline.history import COSTS, History, recorded_judge
 from rag_assets.pipeline.written_answers import WRITTEN
@@ -242,7 +243,7 @@ class JudgedAnswers(EstimatedSource):
         }
 
     def _verdicts(self, result: EvaluationResult) -> pa.Table:
-        key = answer_verdicts_key(self.judge)
+        key = verdicts_key(CORRECTNESS, self.judge)
         return result.table(key) if result.has(key) else ANSWER_VERDICTS.empty()
 
     def history(self, history: History, since: str) -> list[Row]:

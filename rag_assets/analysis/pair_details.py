@@ -13,7 +13,7 @@ from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
-from rag_assets.sheets.formats import interval_name, interval_text, p_text, signed_text
+from rag_assets.sheets.formats import interval_name, interval_text, p_text
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.paired_tests import ALPHA, POWER
@@ -47,7 +47,8 @@ def pair_sheets(compared: Comparison, changed: tuple[Sequence[Row], Sequence[Row
 
 def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, str]]:
     interval = f"{interval_name(confidence)} {interval_text(row)}"
-    yield "difference", f"{signed_text(row['difference'])}, {interval}"
+    difference = "-" if row["difference"] is None else f"{row['difference']:+.4f}"
+    yield "difference", f"{difference}, {interval}"
     holm = ""
     if row["p_adjusted"] is not None and n_pairs > 1:
         holm = f"; Holm over {n_pairs} pairs: {p_text(row['p_adjusted'])}"
@@ -73,7 +74,8 @@ def _changed(row: Row, a: str, b: str) -> Iterator[str]:
             yield f"        {move['evidence']}: {before} -> {after}"
     else:
         answers = {a: answer_text(row["answer_a"]), b: answer_text(row["answer_b"])}
-        texts = {"right": right_text(row), **answers}
+        missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
+        texts = {"right": " | ".join(row["golds"]) or missing, **answers}
         yield from (f"        {name}: {text}" for name, text in texts.items())
 
 
@@ -134,12 +136,6 @@ def answer_text(answer: str | None) -> str:
     if answer is None:
         return "(failed)"
     return " ".join(answer.split()) or "(refused)"
-
-
-def right_text(row: Row) -> str:
-    """Return what is right, of a row of answerers."""
-    missing = "(unanswerable)" if row["unanswerable"] else "(not labelled)"
-    return " | ".join(row["golds"]) or missing
 
 
 def _moves(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:

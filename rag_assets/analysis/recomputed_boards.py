@@ -25,7 +25,6 @@ from rag_assets.evaluation.metric_names import (
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import (
-    BudgetCut,
     GoldAnswers,
     KeptUnits,
     budget_metrics,
@@ -34,7 +33,7 @@ from rag_assets.evaluation.returned_texts import (
 )
 from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import context_column, cut
-from rag_assets.schemas import LEADERBOARD
+from rag_assets.schemas import LEADERBOARD, column_values
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.store.artifacts import (
     DEPTH_MARK,
@@ -88,9 +87,12 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     within = within.of_queries(weights.keys())
     table = budget_metrics(within, relevant_units, queries, measures)
     if set(measures) & set(CONTEXT_MEASURES):
-        table = table.append_column(
-            "answer_hit", _answer_hits(result, within, queries, contexts, column)
-        )
+        documents = result.table_of("documents")
+        texts = dict(column_values(documents, "document_id", "text"))
+        answers = GoldAnswers(texts, result.table_of("query_facts"))
+        returned = returned_texts(within.run, contexts, column)
+        hits = answers.hits(returned, queries["query_id"].to_pylist())
+        table = table.append_column("answer_hit", hits)
     query_weights = [weights[query_id] for query_id in table["query_id"].to_pylist()]
     counted = [name for name in measures if name in table.column_names]
     means = {name: mean(table[name].to_pylist(), query_weights) for name in counted}
@@ -111,16 +113,6 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
         "units": within.run.num_rows / len(weights) if weights else None,
         **{name: value for name, value in means.items() if value is not None},
     }
-
-
-def _answer_hits(
-    result: EvaluationResult, within: BudgetCut, queries: pa.Table, contexts: pa.Table, column: str
-) -> pa.Array:
-    documents = result.table_of("documents")
-    texts = zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
-    answers = GoldAnswers(dict(texts), result.table_of("query_facts"))
-    returned = returned_texts(within.run, contexts, column)
-    return answers.hits(returned, queries["query_id"].to_pylist())
 
 
 def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:

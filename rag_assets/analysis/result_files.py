@@ -5,11 +5,13 @@ A higher value counts as a better one, unless the metric has a name of ours and 
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -63,7 +65,7 @@ class _Format(NamedTuple):
 
 
 _FORMATS = (
-    _Format("an Inspect log as JSON", "id", frozenset({"scores"}), _of_inspect),
+    _Format("an Inspect log", "id", frozenset({"scores"}), _of_inspect),
     _Format(
         "samples_*.jsonl of lm-evaluation-harness", "doc_id", frozenset({"target"}), _of_lm_eval
     ),
@@ -109,10 +111,11 @@ def read_values(path: Path) -> Values:
 
 
 def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
-    if suffix(path) != ".json":
+    is_log = suffix(path) == ".eval"
+    if not is_log and suffix(path) != ".json":
         yield from RowFile(path).rows()
         return
-    content = parse_json(read_bytes(path), Place(path))
+    content = _logged(path) if is_log else parse_json(read_bytes(path), Place(path))
     if isinstance(content, dict) and isinstance(content.get("samples"), list):
         content = content["samples"]
     elif isinstance(content, dict):
@@ -126,6 +129,16 @@ def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
         if not isinstance(row, dict):
             raise place.wrong(row, "an object")
         yield place, row
+
+
+def _logged(path: Path) -> list[Any]:
+    """Return the samples of Inspect's own log, a ZIP archive with a file for each."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/")]
+            return [parse_json(archive.read(name), Place(path, path=name)) for name in names]
+    except (OSError, zipfile.BadZipFile, NotImplementedError, zlib.error) as error:
+        raise DataError(f"cannot be read as a log of Inspect ({error})", file=path) from error
 
 
 def compare_files(a: Path, b: Path, metric: str | None = None) -> tuple[Row, Sheet]:

@@ -47,6 +47,11 @@ class AnswererOptions(Options):
     budget: Annotated[int, Field(ge=1, strict=True)] | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
 
+    @property
+    def has_context(self) -> bool:
+        """Whether it is known what it reads: not of answers in a file alone."""
+        return self.retriever is not None or self.context is not None
+
     @model_validator(mode="after")
     def _context_is_clear(self) -> Self:
         if self.context == RANDOM and self.retriever is None:

@@ -125,7 +125,7 @@ class AnswerContexts(Stage):
         return [
             answer_contexts_key(key)
             for key, cell in cells.items()
-            if has_context(experiment.answerers[cell.name])
+            if experiment.answerers[cell.name].has_context
         ]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
@@ -232,20 +232,15 @@ def answerer_of(experiment: Experiment, key: ArtifactKey) -> tuple[AnswererOptio
     return experiment.answerers[cell.name], cell.top_k or 0
 
 
-def has_context(options: AnswererOptions) -> bool:
-    """Return whether it is known what an answerer reads: not of answers in a file alone."""
-    return options.retriever is not None or options.context is not None
-
-
 def context_input(experiment: Experiment, key: ArtifactKey) -> list[Input]:
     """Return the contexts that an answerer's partition reads; none where they are not known."""
-    has_one = has_context(answerer_of(experiment, key)[0])
+    has_one = answerer_of(experiment, key)[0].has_context
     return [Input("contexts", answer_contexts_key(key["answerer"]))] if has_one else []
 
 
 def contexts_with_texts(context: StageContext, key: ArtifactKey) -> Contexts | None:
     """Return the contexts of an answerer with the texts of their units; None: not known."""
-    if not has_context(answerer_of(context.experiment, key)[0]):
+    if not answerer_of(context.experiment, key)[0].has_context:
         return None
     documents = document_texts(context)
     table = context.artifact(answer_contexts_key(key["answerer"])).table()

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from rag_assets.answers.answer_text import cited_units
 from rag_assets.called.hits import (
     COUNT,
@@ -151,13 +149,3 @@ def _number(cited: object, contexts: Sequence[Hit]) -> int:
     if number == 0:
         raise Rejected("`cited` has 0; contexts are numbered from 1")
     return int(number)
-
-
-def reply_of(answer: OwnAnswer) -> str:
-    """Return an answer as it is stored: its fields in their order."""
-    return msgspec.json.encode(answer).decode()
-
-
-def answer_of(reply: str) -> OwnAnswer:
-    """Return an answer that was stored; fields that were added since are None."""
-    return msgspec.json.decode(reply, type=OwnAnswer)

@@ -15,19 +15,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar, Literal, Self
 
+import msgspec
 from pydantic import model_validator
 
 from rag_assets.answers.generators import Generator, GeneratorAnswer, Question
-from rag_assets.answers.own_answers import OwnAnswer, answer_of, own_answer, reply_of
+from rag_assets.answers.own_answers import OwnAnswer, own_answer
 from rag_assets.called.asked import AskedOptions, Asker, Connection
 from rag_assets.called.code import NamedCode
-from rag_assets.called.hits import Rejected, described
+from rag_assets.called.hits import Rejected
 from rag_assets.called.http import HttpOptions, JmesPath, value_at
 from rag_assets.called.threads import Ask, CalledCode, is_factory, loaded, takes
 from rag_assets.llm.client import STOP, Answer, ChatRequest, Completion, Message, now
 from rag_assets.llm.completions import ModelSession
 from rag_assets.options import Role, options_of
-from rag_assets.servers.failures import Failed, message_in
+from rag_assets.servers.failures import Failed
 from rag_assets.store.canonical import canonical_json
 
 
@@ -77,7 +78,9 @@ class OwnGenerator(AskedOptions, Generator):
         with closing(model), session.completions(len(questions), model) as completions:
             replies = completions.answer(self.requests(questions))
         return [
-            (reply, None) if isinstance(reply, Failed) else (answer_of(reply.text), reply.seconds)
+            (reply, None)
+            if isinstance(reply, Failed)
+            else (msgspec.json.decode(reply.text, type=OwnAnswer), reply.seconds)
             for reply in replies
         ]
 
@@ -125,7 +128,8 @@ class _Asked:
         except Rejected as problem:
             return Failed(str(problem))
         tokens = (answer.prompt_tokens, answer.completion_tokens)
-        return Completion(reply_of(answer), *tokens, STOP, seconds, None, now())
+        reply = msgspec.json.encode(answer).decode()
+        return Completion(reply, *tokens, STOP, seconds, None, now())
 
 
 class PythonGenerator(NamedCode, OwnGenerator):
@@ -224,14 +228,8 @@ class HttpGenerator(HttpOptions, OwnGenerator):
         self.check_error(answer)
         paths = {name: getattr(self, name) for name in OwnAnswer._fields}
         fields = {
-            name: value_at(f"`{name}: {path}`", path, answer)
+            name: value_at(f"`{name}: {path}`", path, answer, is_needed=name == "answer")
             for name, path in paths.items()
             if path is not None
         }
-        if fields["answer"] is None:
-            message = message_in(answer)
-            reason = f"; the server says: {message}" if message else ""
-            raise Rejected(
-                f"`answer: {self.answer}` matches nothing in {described(answer)}{reason}"
-            )
         return own_answer(fields, as_texts=self.returns == "texts")

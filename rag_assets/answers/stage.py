@@ -18,7 +18,6 @@ from rag_assets.answers.contexts_stage import (
     answerer_of,
     context_input,
     contexts_with_texts,
-    has_context,
 )
 from rag_assets.answers.generators import Generator, GeneratorAnswer, LlmGenerator, Question
 from rag_assets.answers.metrics import METRICS, metric_code
@@ -254,7 +253,7 @@ def _failed_before(context: StageContext, key: ArtifactKey) -> Mapping[str, str]
 
 def _reads_context(experiment: Experiment, key: ArtifactKey) -> bool:
     options, _ = answerer_of(experiment, key)
-    return has_context(options) and experiment.generators[options.generator].reads_context
+    return options.has_context and experiment.generators[options.generator].reads_context
 
 
 def answers_alone(experiment: Experiment, key: ArtifactKey) -> bool:

@@ -7,6 +7,7 @@ without a word.
 Without `from __future__ import annotations`: Dagster reads the annotation of `context` itself.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,9 +21,6 @@ from rag_assets.assets.execution import failure, freshness_policy, pool_of, retr
 from rag_assets.assets.names import (
     artifact_key,
     asset_key,
-    description_of,
-    dimension_values,
-    group_name,
     partition_key,
     plain_name,
 )
@@ -55,7 +53,7 @@ def partitions_of(stage: Stage, experiment: Experiment) -> dg.PartitionsDefiniti
     """Return the static partitions of a stage; None when it has none."""
     keys = stage.keys(experiment)
     static = {
-        name: dg.StaticPartitionsDefinition(dimension_values(keys, name))
+        name: dg.StaticPartitionsDefinition(list(dict.fromkeys(key[name] for key in keys)))
         for name in stage.dimensions
     }
     if not static:
@@ -161,7 +159,7 @@ def _build(
     checks = check_specs(stage, experiment, partitions)
     of_yaml = [keys for name, keys in experiment.config.deps.items() if name == stage.name]
     outside = [*chain(*of_yaml), *(deps if stage.name in SOURCES else ())]
-    name_of_tables = f"{plain_name(experiment.name)}_tables"
+    name = plain_name(experiment.name)
 
     @dg.asset(
         key=asset_key(experiment.name, stage.name),
@@ -173,8 +171,8 @@ def _build(
             *(dg.AssetKey.from_user_string(name) for name in dict.fromkeys(outside)),
         ],
         partitions_def=partitions,
-        group_name=group_name(experiment, stage),
-        description=description_of(stage),
+        group_name=f"{name}/{stage.group}",
+        description=inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0],
         metadata=metadata.of_asset(stage, experiment),
         tags=metadata.tags_of_asset(stage, experiment),
         kinds=set(sorted(stage.kinds_of(experiment))[:MAX_KINDS]),
@@ -184,8 +182,8 @@ def _build(
         pool=pool_of(stage, experiment),
         check_specs=checks,
         freshness_policy=freshness_policy(stage, experiment),
-        resource_defs={name_of_tables: tables},
-        io_manager_key=name_of_tables,
+        resource_defs={f"{name}_tables": tables},
+        io_manager_key=f"{name}_tables",
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:
         yield from check_outputs(checks)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Sequence
 
 import dagster as dg
 
 from rag_assets.engine.stage import Stage
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.store.artifacts import ArtifactKey
 
 SEPARATOR = "|"
@@ -19,11 +16,6 @@ SEPARATOR = "|"
 def asset_key(experiment: str, asset: str) -> dg.AssetKey:
     """Return ``<experiment>/<asset>``."""
     return dg.AssetKey([experiment, asset])
-
-
-def group_name(experiment: Experiment, stage: Stage) -> str:
-    """Return the group ``<experiment>/<part of the pipeline>``; groups allow fewer characters."""
-    return f"{plain_name(experiment.name)}/{stage.group}"
 
 
 def plain_name(experiment: str) -> str:
@@ -47,13 +39,3 @@ def artifact_key(stage: Stage, partition: str | None) -> ArtifactKey:
     values = partition.split(SEPARATOR)
     by_dimension = dict(zip(sorted(stage.dimensions), values, strict=True))
     return ArtifactKey(stage.name, tuple((name, by_dimension[name]) for name in stage.dimensions))
-
-
-def dimension_values(keys: Sequence[ArtifactKey], dimension: str) -> list[str]:
-    """Return the values of one dimension, in the order of the experiment."""
-    return list(dict.fromkeys(key[dimension] for key in keys))
-
-
-def description_of(stage: Stage) -> str:
-    """Return what an asset is: the first line of its stage's docstring."""
-    return inspect.cleandoc(type(stage).__doc__ or "").splitlines()[0]

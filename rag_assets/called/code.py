@@ -19,7 +19,7 @@ from functools import cache, reduce
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field, field_validator
 
@@ -205,7 +205,6 @@ class NamedCode(AskedOptions, FileOptions):
 
     call: Annotated[str, Field(min_length=1)]
     options: dict[str, Any] = Field(default_factory=dict)
-    returns: Literal["ids", "texts"] = "ids"
 
     @field_validator("call")
     @classmethod

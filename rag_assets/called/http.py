@@ -17,12 +17,12 @@ from urllib.parse import quote, urlsplit
 from pydantic import AfterValidator, Field, JsonValue
 
 from rag_assets.called.asked import AskedOptions
-from rag_assets.called.hits import Rejected
+from rag_assets.called.hits import Rejected, described
 from rag_assets.errors import UsageError
 from rag_assets.options import Number, Role
 from rag_assets.plain_text import shortened
 from rag_assets.servers.client import Retries
-from rag_assets.servers.failures import malformed
+from rag_assets.servers.failures import malformed, message_in
 from rag_assets.servers.secrets import key_of
 from rag_assets.servers.transport import MEBIBYTE, Server, Transport
 
@@ -45,8 +45,7 @@ def _checked_path(text: str) -> str:
     try:
         jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as error:
-        problem = str(error).splitlines()[0]
-        raise ValueError(f"'{text}' is not a JMESPath: {problem}") from error
+        raise ValueError(f"'{text}' is not a JMESPath: {str(error).splitlines()[0]}") from error
     return text
 
 
@@ -127,19 +126,24 @@ class HttpOptions(AskedOptions):
             return
         message = value_at(f"`error: {self.error}`", self.error, answer)
         if message not in (None, False, "", [], {}):
-            as_json = json.dumps(message, ensure_ascii=False)
-            text = message if isinstance(message, str) else as_json
+            is_text = isinstance(message, str)
+            text = message if is_text else json.dumps(message, ensure_ascii=False)
             raise Rejected(f"the server says: {shortened(text)}")
 
 
-def value_at(label: str, path: str, answer: Any) -> Any:  # noqa: ANN401 (JSON)
-    """Return what a path leads to; None: nothing."""
+def value_at(label: str, path: str, answer: Any, *, is_needed: bool = False) -> Any:  # noqa: ANN401
+    """Return what a path leads to; None: nothing, unless it ``is_needed``."""
     import jmespath
 
     try:
-        return jmespath.search(path, answer)
+        value = jmespath.search(path, answer)
     except Exception as error:  # whatever the library makes of what a server sends
         raise Rejected(f"{label}: {' '.join(str(error).split())}") from error
+    if value is None and is_needed:
+        message = message_in(answer)
+        reason = f"; the server says: {message}" if message else ""
+        raise Rejected(f"{label} matches nothing in {described(answer)}{reason}")
+    return value
 
 
 class HttpConnection:
@@ -188,9 +192,9 @@ class HttpConnection:
 def filled(template: JsonValue, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (JSON)
     """Return JSON in which each text that is a placeholder has its value, of whatever type.
 
-    One that nothing fills stays as it is.
-    In a longer text the value is written: a text as it is, with ``:json`` in quotes and escaped, as
-    a GraphQL or SQL-like text inside of JSON wants it. What was put in is not looked at again.
+    One that nothing fills stays as it is. In a longer text the value is written: a text as it is,
+    with ``:json`` in quotes and escaped, as a text of GraphQL or SQL inside of JSON wants it. What
+    was put in is not looked at again.
     """
     if isinstance(template, Mapping):
         return {key: filled(value, values) for key, value in template.items()}

@@ -13,9 +13,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rag_assets.called.asked import AskedOptions
+from rag_assets.called.asked import AskedOptions, Result
 from rag_assets.called.hits import Rejected
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import one_line, shortened
@@ -23,8 +23,6 @@ from rag_assets.servers.failures import late
 
 if TYPE_CHECKING:
     import asyncio
-
-Result = TypeVar("Result")
 
 MAX_REASON = 300
 """Characters of what a user's code says went wrong."""
@@ -51,8 +49,7 @@ class CalledCode:
             options: how many calls at once, and how long each may take.
         """
         self._read, self._options, self._lock = read, options, threading.Lock()
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
-        self._calls = queue.SimpleQueue()
+        self._calls = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]()
         self._loop: asyncio.AbstractEventLoop | None = None
         for _ in range(options.concurrency):
             self._start()

@@ -32,7 +32,6 @@ MAX_EXAMPLES = 20
 
 NO_ANCHOR = "there is no anchor; `rag-assets anchor PATH` pins an evaluation"
 
-
 Artifacts = Callable[[ArtifactKey], Artifact | None]
 """One moment: gives the artifact of a partition; None: there is none that can be read."""
 

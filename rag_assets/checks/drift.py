@@ -31,7 +31,6 @@ from rag_assets.checks.score_drift import (
     Limits,
     ScoreDrift,
     stability,
-    too_few,
 )
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding
@@ -97,7 +96,7 @@ def _score_drift(inputs: CheckInputs, retriever: str, top_k: int) -> ScoreDrift 
         return f"the anchor has no cell {retriever} at {top_k} that can be read"
     if changed := _difference(experiment, key, old, new):
         return changed
-    if too_few(before, after):
+    if min(len(before.query_ids), len(after.query_ids)) < FEWEST:
         fewest = min(len(before.query_ids), len(after.query_ids))
         return f"{fewest} queries are too few, {FEWEST} are needed"
     config = experiment.config.checks.drift

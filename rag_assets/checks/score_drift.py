@@ -116,11 +116,6 @@ class ScoreDrift:
         return np.asarray(np.isnan(best.scores) | (best.scores < self.threshold))
 
 
-def too_few(old: BestScores, new: BestScores) -> bool:
-    """Return whether there are too few queries to compare two distributions."""
-    return min(len(old.query_ids), len(new.query_ids)) < FEWEST
-
-
 class Stability(NamedTuple):
     """Two distributions over the same bins, as counts.
 

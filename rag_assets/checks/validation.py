@@ -33,10 +33,10 @@ from rag_assets.labels.duplicates import (
 )
 from rag_assets.labels.findings import (
     ERROR,
+    FINDINGS,
     WARNING,
     Finding,
     dangling_ids,
-    findings_table,
     queries_without_relevant,
     reading_problems,
     unmatched_filters,
@@ -88,11 +88,6 @@ class Validation:
     def n_errors(self) -> int:
         """How many findings are errors."""
         return sum(severity == ERROR for severity in self.findings["severity"].to_pylist())
-
-    @property
-    def n_warnings(self) -> int:
-        """How many findings are warnings."""
-        return len(self.findings) - self.n_errors
 
     @property
     def _errors(self) -> list[DataError]:
@@ -237,7 +232,7 @@ class Validation:
             or finding.check != "no_relevant_document"
         ]
         findings.sort(key=lambda finding: finding.severity != ERROR)
-        return findings_table(findings)
+        return FINDINGS.from_rows([finding._asdict() for finding in findings])
 
 
 ANSWERS, MISSING = "answers", "missing_prediction"

@@ -284,7 +284,7 @@ def _print_summary(validation: Validation, form: str) -> None:
     listed = ", ".join(f"{count} {check}" for check, count in kinds.most_common())
     rows = validation.rows
     errors = _counted(validation.n_errors, "error")
-    warnings = _counted(validation.n_warnings, "warning")
+    warnings = _counted(len(validation.findings) - validation.n_errors, "warning")
     line = (
         f"{errors}, {warnings} in "
         f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"

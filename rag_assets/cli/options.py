@@ -23,7 +23,6 @@ from rag_assets.plain_text import shortened
 MAX_DAYS = 100_000
 """Of an age: about as many as there are days before now in a calendar."""
 
-
 MAX_INTEGER = 2**31 - 1
 """Of a number of things: what counts them has 32 bits here and there."""
 

@@ -68,7 +68,6 @@ TIMED_CHUNKS = 32
 MIN_CHUNKS_TO_TIME = 200
 """Embedding fewer chunks takes too little time to be worth a measurement."""
 
-
 MAX_PAIRS = 3
 
 
@@ -85,7 +84,10 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
     with work_board(lambda: "reading the documents"):
         documents = dataset.read_documents().table
         data = _data_facts(experiment, documents, lacks_questions)
-    write_text(file, starter_yaml(experiment, _seen_from(file.parent, path.absolute()), data))
+    # Relative where the data lies below, so that both can be moved.
+    place = path.absolute()
+    place = place.relative_to(file.parent) if place.is_relative_to(file.parent) else place
+    write_text(file, starter_yaml(experiment, str(place), data))
     load_experiment(file)
     print_line(f"{shown_path(file)}: {_counted(data)}")
     if lacks_questions:
@@ -97,18 +99,13 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
             print_line(f"{what:<17}{text}")
     for line in look_alikes(experiment.dataset, experiment.named_files.values()):
         print_note(line)
-    place = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
+    named = shlex.quote(str(out or (path if lacks_questions else shown_path(file))))
     if lacks_questions:
         written = shlex.quote(str(shown_path(dataset.root / QUERIES_FILE)))
-        print_message(f'next: rag-assets ask {place} "your question"')
-        print_message(f"then: replace the examples in {written}, and rag-assets evaluate {place}")
+        print_message(f'next: rag-assets ask {named} "your question"')
+        print_message(f"then: replace the examples in {written}, and rag-assets evaluate {named}")
     else:
-        print_message(f"next: rag-assets evaluate {place}")
-
-
-def _seen_from(folder: Path, path: Path) -> str:
-    """Return ``path`` relative to ``folder`` where it lies below, so that both can be moved."""
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+        print_message(f"next: rag-assets evaluate {named}")
 
 
 def _data_facts(experiment: Experiment, documents: pa.Table, lacks_questions: bool) -> DataSummary:

@@ -29,7 +29,6 @@ UNCOUNTED = (
 """Packages and modules that are not followed: what is raised is no result, no version is one, and
 where something is kept decides nothing about what it is."""
 
-
 CALLED_ELSEWHERE = frozenset(
     {"connect_tcp", "get_extra_info", "handle_request", "read", "start_tls", "write"}
 )

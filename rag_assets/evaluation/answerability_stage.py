@@ -29,8 +29,6 @@ from rag_assets.schemas import ANSWERABILITY, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.store.artifacts import ArtifactKey
 
-ANSWERABILITY_KEY = ArtifactKey.of("answerability")
-
 
 class Answerability(Stage):
     """How well a retriever's best score detects queries without an answer.
@@ -68,9 +66,12 @@ class Answerability(Stage):
         tables = [ANSWERABILITY.empty()]
         for name in _compared(context.experiment):
             artifact = context.current(_run_key(context.experiment, name))
-            run = artifact.table() if artifact is not None else None
-            if artifact is None or run is None or has_scores_of_ranks(run):
+            if artifact is None:
                 continue
+            run = artifact.table()
+            scores = run["score"].to_numpy()
+            if len(scores) and np.array_equal(scores, 1 / run["rank"].to_numpy()):
+                continue  # it came without scores
             first = run.filter(pc.equal(run["rank"], 1))
             best: dict[str, float] = dict(column_values(first, "query_id", "score"))
             failed = artifact.manifest.failures
@@ -128,13 +129,6 @@ def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.T
         }
         rows.append(row)
     return ANSWERABILITY.from_rows(rows)
-
-
-def has_scores_of_ranks(run: pa.Table) -> bool:
-    """Return whether every score of a run is 1 / rank, as of one that came without scores."""
-    return bool(run.num_rows) and np.array_equal(
-        run["score"].to_numpy(), 1 / run["rank"].to_numpy()
-    )
 
 
 def _scores(queries: Sequence[Query]) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,6 @@ from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, column_values
 TOKENS = "tokens"
 """Column of query metrics, where tokens are counted: those of the units retrieved."""
 
-
 TIE = 1e-12
 """Two means nearer than this are one value; the last bits of a sum carry no meaning."""
 

@@ -208,7 +208,7 @@ def _similarities(context: StageContext, retriever: str, run: pa.Table) -> dict[
     texts = texts_by_chunk(context, retriever)
     read = [texts[chunk_id] for chunk_id in run.column("chunk_id").to_pylist()]
     config = _config(context.experiment, retriever)
-    vectors = config.document_vectors(read, context.workspace(retriever))
+    vectors = config.encoder(context.workspace(retriever)).encode(read, kind="document")
     rows = values_by_query(run.column("query_id"), range(run.num_rows))
     return {query_id: intra_list_similarity(vectors[n], len(n)) for query_id, n in rows.items()}
 

@@ -7,7 +7,7 @@ point of the group ``rag_assets.metrics``, whose name is that of the measure.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, NamedTuple
 
 from rag_assets.options import Options
@@ -33,10 +33,12 @@ class JudgedRanking(NamedTuple):
     Attributes:
         grades: of the unit at each rank the highest grade; None: it is not judged.
         evidences: all that have a positive grade, at least one; R is their number.
+        pooled: ranks of units that are not judged, but were pooled: their grade is below 0.
     """
 
     grades: Sequence[int | None]
     evidences: Sequence[Evidence]
+    pooled: Collection[int] = ()
 
     def gains(self) -> list[int]:
         """Return for each rank the highest grade among the evidences first satisfied there."""

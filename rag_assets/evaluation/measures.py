@@ -25,11 +25,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from rag_assets.evaluation.measure import Measure, RankingMeasure
+from rag_assets.evaluation.trec_measures import TREC_MEASURES
 from rag_assets.plugins import Kind, members
 
 LARGEST_GMAX = 1000
 """Powers of 2 up to it are numbers in float64; also the most that ``beta`` may be."""
-
 
 Grade = Annotated[int, Field(ge=1, le=LARGEST_GMAX)]
 
@@ -195,6 +195,24 @@ class Precision(LevelMeasure):
     sql = "n_units_{rel} / top_k"
 
 
+class SetPrecision(LevelMeasure):
+    """Precision of what was retrieved, however many that is."""
+
+    name = "set_p"
+    formula = "relevant units in the first k / units retrieved there"
+    source = "trec_eval's set_P"
+    sql = "n_units_{rel} / n_retrieved"
+
+
+class SetMap(LevelMeasure):
+    """A measure of trec_eval for sets."""
+
+    name = "set_map"
+    formula = "`set_p@k` * `recall@k`"
+    source = "trec_eval's set_map"
+    sql = "n_units_{rel} / n_retrieved * (n_found_{rel} / r_{rel})"
+
+
 class F1(LevelMeasure):
     """Precision and recall in one number."""
 
@@ -348,6 +366,7 @@ class GroupF1(GroupMeasure):
         "harmonic mean of `group_recall@k` and the share of relevant units among those *retrieved* "
         "in the first k. (`precision@k` divides by k.)"
     )
+    aliases = ("set_f",)
     sql = (
         "2 * (n_found_{rel} / r_{rel}) * (n_units_{rel} / n_retrieved) "
         "/ (n_found_{rel} / r_{rel} + n_units_{rel} / n_retrieved)"
@@ -408,6 +427,8 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     Recall,
     CappedRecall,
     Precision,
+    SetPrecision,
+    SetMap,
     F1,
     FBeta,
     TruePositives,
@@ -426,12 +447,13 @@ OWN_MEASURES: tuple[type[Measure], ...] = (
     GroupMap,
     GroupNdcg,
     FullRecall,
+    *TREC_MEASURES,
 )
 """In the order in which columns stand."""
 
 KIND: Kind[Measure] = Kind("metric", "rag_assets.metrics", (RankingMeasure,), "name", ("formula",))
 
 MEASURE_TYPES = members(
-    KIND, {measure.name: f"{__name__}:{measure.__name__}" for measure in OWN_MEASURES}
+    KIND, {each.name: f"{each.__module__}:{each.__name__}" for each in OWN_MEASURES}
 )
 """Our own measures of a ranking, then those of packages."""

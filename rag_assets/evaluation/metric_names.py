@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
+from rag_assets.evaluation.trec_measures import OF_RUNS
 
 RANKING_MEASURES = tuple(MEASURE_TYPES)
 """Computed by :mod:`rag_assets.evaluation.metrics`; those of packages are the last."""
@@ -76,9 +77,10 @@ LARGEST_CUTOFF = 2**31 - 1
 """What a column of top_k can hold."""
 
 _PATTERN = re.compile(
-    r"(?P<measure>(?:[A-Za-z_]*_)?[Ff]1|[A-Za-z_]+?)"
+    r"(?P<measure>(?:[A-Za-z_]*_)?[Ff]1|11pt_avg|[A-Za-z_]+?)"
     r"(?:\((?P<params>[^()]*)\))?(?:[@_](?P<cutoff>[0-9]+))?"
 )
+_LEVEL = re.compile(r"iprec_at_recall_([01]\.[0-9]+)")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE]-?[0-9]+)?")
 _COMMA = re.compile(r",(?![^()]*\))")
 
@@ -119,9 +121,12 @@ def parse_metric(name: str) -> Metric:
     Raises:
         UsageError: the measure or a parameter is unknown, or a value is out of range.
     """
-    match = _PATTERN.fullmatch(name.strip())
+    match = _PATTERN.fullmatch(_LEVEL.sub(r"iprec(recall=\1)", name.strip()))
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
+    if name in OF_RUNS:
+        problem = "a list, a sum, a geometric mean or an estimate over the queries of a run"
+        raise UsageError(f"metric '{name}' is {problem}, which a question has not; ask for map")
     if match is None or measure not in MEASURES:
         near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""

@@ -109,12 +109,14 @@ def query_metrics(
         cell: table.slice(place * n_rows, n_rows)
         for place, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
     }
-    if added:
-        ids = tables[cells[0]]["query_id"].to_pylist()
-        columns = _added_columns(runs, relevant_units, judged_by, ids, cells, added)
-        for cell, by_column in columns.items():
-            for column, values in by_column.items():
-                tables[cell] = tables[cell].append_column(column, pa.array(values, pa.float64()))
+    for run, k in cells if added else ():
+        ids = tables[run, k]["query_id"].to_pylist()
+        rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, k)
+        for metric in added:
+            pairs_of = zip(rankings, ids, strict=True)
+            values = [_value(metric, ranking, k, query) for ranking, query in pairs_of]
+            column = pa.array(values, pa.float64())
+            tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
 
 
@@ -184,33 +186,15 @@ def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metri
             raise DataError(f"{problem} {highest:g}{hint}")
 
 
-def _added_columns(
-    runs: Mapping[str, Source],
-    relevant_units: Mapping[str, Source],
-    judged_by: Mapping[str, str],
-    queries: Sequence[str],
-    cells: Iterable[Cell],
-    metrics: Sequence[Metric],
-) -> dict[Cell, dict[str, list[float | None]]]:
-    """Return (run, k) -> column -> the value of each query, of measures of packages."""
-    labels = {
-        name: _rows_by_query(source, ("evidence_id", "unit_id", "grade"))
-        for name, source in relevant_units.items()
-    }
-    rankings = {name: _rows_by_query(source, ("rank", "unit_id")) for name, source in runs.items()}
-    columns: dict[Cell, dict[str, list[float | None]]] = defaultdict(dict)
-    for run, k in cells:
-        units_of, labels_of = rankings[run], labels[judged_by[run]]
-        judged = [
-            _judged_ranking([unit for _, unit in units_of[query]], labels_of[query], k)
-            for query in queries
-        ]
-        for metric in metrics:
-            columns[run, k][metric.column] = [
-                _value(metric, ranking, k, query)
-                for query, ranking in zip(queries, judged, strict=True)
-            ]
-    return columns
+def judged_rankings(
+    run: Source, labels: Source, queries: Sequence[str], k: int
+) -> list[JudgedRanking]:
+    """Return the ranking of each query up to the cut, as the labels see it."""
+    units = _rows_by_query(run, ("rank", "unit_id"))
+    judged = _rows_by_query(labels, ("evidence_id", "unit_id", "grade"))
+    return [
+        _judged_ranking([unit for _, unit in units[query]], judged[query], k) for query in queries
+    ]
 
 
 def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:
@@ -230,16 +214,20 @@ def _judged_ranking(
     ranks = {unit: rank for rank, unit in enumerate(units[:k], start=1)}
     grades: list[int | None] = [None] * len(ranks)
     evidences: dict[str, Evidence] = {}
+    pooled = set[int]()
     for name, unit, grade in labels:
         rank = None if unit is None else ranks.get(unit)
         if rank is not None and grade >= 0:
             grades[rank - 1] = max(grade, grades[rank - 1] or 0)
+        elif rank is not None:
+            pooled.add(rank)
         if grade > 0:
             evidence = evidences.get(name, Evidence(grade, None, 0))
             is_first = rank is not None and rank < (evidence.rank or math.inf)
             first = (rank, grade) if is_first else evidence[1:]
             evidences[name] = Evidence(max(grade, evidence.grade), *first)
-    return JudgedRanking(grades, list(evidences.values()))
+    open_ranks = {rank for rank in pooled if grades[rank - 1] is None}
+    return JudgedRanking(grades, list(evidences.values()), open_ranks)
 
 
 def _value(metric: Metric, ranking: JudgedRanking, k: int, query: str) -> float | None:

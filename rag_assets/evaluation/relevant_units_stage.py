@@ -56,7 +56,6 @@ _UNITS = {
     """,
 }
 
-
 _JUDGE = """
     WITH satisfied AS (
         SELECT query_id, evidence_id, unit_id, max(grade) AS grade
@@ -73,7 +72,6 @@ _JUDGE = """
     WHERE s.grade IS NULL OR s.grade < e.grade
     ORDER BY query_id, evidence_id, unit_id
 """
-
 
 _NOT_IN_CORPUS = """
     SELECT query_id, count(*) FROM (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
+from rag_assets.evaluation.measure import JudgedRanking
 from rag_assets.evaluation.measures import Judged, ReciprocalRank
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
@@ -20,7 +21,7 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     shown_name,
 )
-from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
+from rag_assets.evaluation.metrics import WHOLE_RANKING, judged_rankings, query_metrics
 from rag_assets.evaluation.run_files import ranked
 from rag_assets.evaluation.ties import tied_at_cut
 from rag_assets.evaluation.trec_measures import (
@@ -28,18 +29,15 @@ from rag_assets.evaluation.trec_measures import (
     LISTS,
     QUERIES,
     SINGLE,
-    TrecQuery,
+    RankedMetric,
     geometric_mean,
 )
 from rag_assets.plain_text import one_line
-from rag_assets.schemas import RELEVANT_UNITS, column_values
+from rag_assets.schemas import RELEVANT_UNITS
 
 Number = TypeVar("Number", int, float)
 
 Row = dict[str, object]
-
-RankedMetric = Callable[[list[int | None], int], float]
-"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
 
 Named = str | RankedMetric
 
@@ -93,13 +91,22 @@ def score(
         for name, one in named
         if one is None and name not in SINGLE and name != QUERIES
     }
-    tables = _metric_tables(run, judgments, by_name.values() or [Metric(ReciprocalRank.name)])
+    wanted = list(by_name.values()) or [Metric(ReciprocalRank.name)]
+    cells = [("run", depth) for depth in sorted(set(map(_depth, wanted)))]
+    ids = pa.table({"query_id": pc.unique(judgments["query_id"])})
+    labels, judged_by = {"qrels": judgments}, {"run": "qrels"}
+    of_cells = query_metrics({"run": run}, labels, judged_by, ids, cells, wanted)
+    tables = {depth: of_cells["run", depth] for _, depth in cells}
     counts = next(iter(tables.values()))
-    answerable = _answerable(counts)
+    answerable = counts.filter(pc.greater(counts["n_relevant"], 0))["query_id"]
+    queries = counts["query_id"].to_pylist()
+    rankings = []
+    if any(name not in by_name for name, _ in named):
+        rankings = judged_rankings(run, judgments, queries, WHOLE_RANKING)
     columns = {
         name: tables[_depth(by_name[name])][by_name[name].column].to_pylist()
         if name in by_name
-        else _values(name, one, run, judgments, counts)
+        else _values(name, one, rankings)
         for name, one in named
     }
     if trec_mean:
@@ -108,7 +115,7 @@ def score(
                 columns[name] = [1.0] * counts.num_rows
             elif name not in by_name or by_name[name].measure != Judged.name:
                 columns[name] = [value or 0.0 for value in columns[name]]
-    rows = zip(counts["query_id"].to_pylist(), *columns.values(), strict=True)
+    rows = zip(queries, *columns.values(), strict=True)
     return Scores(
         means={
             name: fsum(v or 0.0 for v in values)
@@ -148,40 +155,30 @@ def _names(metrics: Sequence[Named]) -> Iterator[tuple[str, RankedMetric | None]
 
 
 def _values(
-    name: str, one: RankedMetric | None, run: pa.Table, judgments: pa.Table, counts: pa.Table
+    name: str, one: RankedMetric | None, rankings: Sequence[JudgedRanking]
 ) -> list[float | None]:
     """Return the values of the queries by a function, or by a measure of trec_eval.
 
     Raises:
         UsageError: a function fails, or gives no finite number.
     """
-    units: dict[str, dict[str, int]] = {}
-    evidences: dict[str, dict[str, int]] = {}
-    for query, evidence, unit, grade in column_values(
-        judgments, "query_id", "evidence_id", "unit_id", "grade"
-    ):
-        for of, key in ((units, unit), (evidences, evidence)):
-            grades = of.setdefault(query, {})
-            grades[key] = max(grade, grades.get(key, grade))
-    ranking: dict[str, list[str]] = {}
-    for _, query, unit in sorted(column_values(run, "rank", "query_id", "unit_id")):
-        ranking.setdefault(query, []).append(unit)
     values: list[float | None] = []
-    for query_id in counts["query_id"].to_pylist():
-        graded = [units[query_id].get(unit) for unit in ranking.get(query_id, ())]
-        query = TrecQuery(graded, list(evidences[query_id].values()))
+    for ranking in rankings:
+        r = len(ranking.evidences)
         if name == QUERIES and one is None:
-            values.append(1.0 if query.r else None)
-        elif not query.r and not (one is None and _is_sum(name)):
+            values.append(1.0 if r else None)
+        elif not r and not (one is None and _is_sum(name)):
             values.append(None)
         else:
-            values.append(SINGLE[name](query) if one is None else _called(one, name, query))
+            ranks = enumerate(ranking.grades, 1)
+            graded = [-1 if rank in ranking.pooled else grade for rank, grade in ranks]
+            values.append(_called(one or SINGLE[name], name, graded, r))
     return values
 
 
-def _called(one: RankedMetric, name: str, query: TrecQuery) -> float:
+def _called(one: RankedMetric, name: str, ranked: list[int | None], r: int) -> float:
     try:
-        value = float(one(list(query.ranked), query.r))
+        value = float(one(ranked, r))
     except Exception as error:  # whatever the function does
         raise UsageError(f"metric '{name}' failed: {type(error).__name__}: {error}") from error
     if not isfinite(value):
@@ -210,25 +207,8 @@ def nothing_shared(run: pa.Table, judgments: pa.Table) -> str | None:
     return None
 
 
-def _metric_tables(
-    run: pa.Table, judgments: pa.Table, metrics: Iterable[Metric]
-) -> dict[int, pa.Table]:
-    """Return the metrics of all queries of the judgments, by ascending cut-off."""
-    wanted = list(metrics)
-    depths = sorted(set(map(_depth, wanted)))
-    queries = pa.table({"query_id": pc.unique(judgments["query_id"])})
-    cells = [("run", depth) for depth in depths]
-    labels = {"qrels": judgments}
-    tables = query_metrics({"run": run}, labels, {"run": "qrels"}, queries, cells, wanted)
-    return {depth: tables["run", depth] for depth in depths}
-
-
 def _depth(metric: Metric) -> int:
     return metric.cutoff or WHOLE_RANKING
-
-
-def _answerable(table: pa.Table) -> pa.ChunkedArray:
-    return table.filter(pc.greater(table["n_relevant"], 0))["query_id"]
 
 
 def _is_sum(name: str) -> bool:

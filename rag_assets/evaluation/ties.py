@@ -51,7 +51,6 @@ _REORDERED = """
     ORDER BY query_id, rank
 """
 
-
 _SHARED = """
     SELECT query_id, unit_id, evidence_id FROM (
         SELECT *, count(*) OVER (PARTITION BY query_id, unit_id) AS n_evidences,
@@ -65,10 +64,8 @@ _SHARED = """
     ) ORDER BY ALL LIMIT 1
 """
 
-
 TIES = "ties_at_cut"
 """Column of query metrics, and the fact of a run's manifest from which it is filled."""
-
 
 BELOW = 10
 """Ranks below the cut that are looked at, and that a ranking is searched for below its deepest cut.

@@ -1,83 +1,130 @@
-"""Measures of trec_eval that a run is scored by beside ours: formulas, and lists of names.
+"""Measures of trec_eval beside ours: formulas, and lists of names.
 
-They read what trec_eval reads: the grades of the retrieved units by rank, and all grades of the
-qrels. A grade below 0 means pooled and not judged. The formulas are those of its ``m_*.c``. Metrics
-that are functions of a caller read the same.
+The formulas are those of its ``m_*.c``, carried over to evidence as those of
+:mod:`rag_assets.evaluation.measures` are. What is no value of a question is there to score a run
+alone, as functions of a caller are: of the grades of the ranked units (None: not judged; below 0:
+pooled and not judged) and of R.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from math import exp, fsum, log, log2
-from typing import NamedTuple
+from typing import Annotated
+
+from pydantic import Field
+
+from rag_assets.evaluation.measure import JudgedRanking, RankingMeasure
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 RECALLS = tuple(f"{level / 10:.2f}" for level in range(11))
 LEAST = 0.00001
 """What a geometric mean takes for 0, and infAP for nothing judged."""
 
-
-class TrecQuery(NamedTuple):
-    """One query as trec_eval sees it.
-
-    Attributes:
-        ranked: the grade of the unit at each rank; None: the qrels lack it.
-        judged: all grades of the qrels.
-    """
-
-    ranked: Sequence[int | None]
-    judged: Sequence[int]
-
-    @property
-    def r(self) -> int:
-        """How many units are relevant."""
-        return sum(grade > 0 for grade in self.judged)
-
-    @property
-    def hits(self) -> list[bool]:
-        """Whether the unit at each rank is relevant."""
-        return [(grade or 0) > 0 for grade in self.ranked]
-
-    @property
-    def ideal(self) -> list[int]:
-        """The relevant grades, the highest first."""
-        return sorted((grade for grade in self.judged if grade > 0), reverse=True)
+RankedMetric = Callable[[list[int | None], int], float]
+"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
 
 
-def _precisions(query: TrecQuery) -> Iterator[float]:
-    """Yield the precision at each rank that is relevant."""
-    for number, rank in enumerate((i for i, hit in enumerate(query.hits, 1) if hit), 1):
-        yield number / rank
+def _precisions(ranking: JudgedRanking) -> Iterator[tuple[int, float]]:
+    """Yield the evidences satisfied so far and the precision at each rank that is relevant."""
+    satisfied, n_satisfied, n_hits = Counter(e.rank for e in ranking.evidences), 0, 0
+    for rank, grade in enumerate(ranking.grades, 1):
+        if (grade or 0) > 0:
+            n_satisfied, n_hits = n_satisfied + satisfied[rank], n_hits + 1
+            yield n_satisfied, n_hits / rank
 
 
-def _set_precision(query: TrecQuery) -> float:
-    return sum(query.hits) / len(query.ranked) if query.ranked else 0.0
-
-
-def _set_recall(query: TrecQuery) -> float:
-    return sum(query.hits) / query.r
-
-
-def _set_f(query: TrecQuery) -> float:
-    precision, recall = _set_precision(query), _set_recall(query)
-    return 2 * precision * recall / (precision + recall) if recall else 0.0
-
-
-def _interpolated(query: TrecQuery, recall: float) -> float:
+def _interpolated(ranking: JudgedRanking, recall: float) -> float:
     """Return the best precision at this recall or more, as ``m_iprec_at_recall.c`` rounds it."""
-    needed = max(1, int(recall * query.r + 0.9))
-    return max([*_precisions(query)][needed - 1 :], default=0.0)
+    needed = max(1, int(recall * len(ranking.evidences) + 0.9))
+    return max((value for n, value in _precisions(ranking) if n >= needed), default=0.0)
 
 
-def _eleven_points(query: TrecQuery) -> float:
-    return fsum(_interpolated(query, float(level)) for level in RECALLS) / len(RECALLS)
+def _dcg(gains: Sequence[int]) -> list[float]:
+    """Return the discounted cumulative gain down to each rank."""
+    sums, total = [], 0.0
+    for rank, gain in enumerate(gains, 1):
+        total += gain / log2(rank + 1)
+        sums.append(total)
+    return sums
 
 
-def _inferred_precision(query: TrecQuery) -> float:
+class InterpolatedPrecision(RankingMeasure):
+    """``recall`` is the share of the evidences that must be satisfied."""
+
+    name = "iprec"
+    formula = "highest precision at a rank <= k where the recall is at least `recall`"
+    source = "trec_eval's iprec_at_recall_0.10 is iprec(recall=0.1)"
+
+    recall: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return the precision; 0 where so much is not found."""
+        return _interpolated(ranking, self.recall)
+
+
+class ElevenPoints(RankingMeasure):
+    """Interpolated precision at eleven levels."""
+
+    name = "eleven_pt_avg"
+    formula = "mean of `iprec` at recall 0, 0.1, ..., 1"
+    source = "trec_eval's 11pt_avg"
+    aliases = ("11pt_avg",)
+
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return the mean."""
+        return fsum(_interpolated(ranking, float(level)) for level in RECALLS) / len(RECALLS)
+
+
+class NdcgAtRelevant(RankingMeasure):
+    """Mean of nDCG at the ranks that matter."""
+
+    name = "ndcg_rel"
+    formula = (
+        "mean over evidences of nDCG at the rank that first satisfies it, or at the end of the "
+        "first k where none does"
+    )
+    source = "trec_eval's ndcg_rel"
+
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return the mean."""
+        best, gained, r = _dcg(ranking.ideal()), _dcg(ranking.gains()), len(ranking.evidences)
+        ranks = [evidence.rank for evidence in ranking.evidences if evidence.rank is not None]
+        values = [gained[rank - 1] / best[min(rank, r) - 1] for rank in ranks]
+        at_end = gained[-1] / best[-1] if gained else 0.0
+        return (fsum(values) + (r - len(values)) * at_end) / r
+
+
+class NdcgAtLevels(RankingMeasure):
+    """As in ``m_Rndcg.c`` the end counts where it is two ranks or more below R."""
+
+    name = "rndcg"
+    formula = "mean of nDCG at the ranks where the ideal goes to a lower grade, and at the end"
+    source = "trec_eval's Rndcg"
+
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return the mean."""
+        best, gained = _dcg(ranking.ideal()), _dcg(ranking.gains()) or [0.0]
+        grades = [*ranking.ideal(), 0]
+        ends = [rank for rank in range(1, len(grades)) if grades[rank] < grades[rank - 1]]
+        values = [gained[min(rank, len(gained)) - 1] / best[rank - 1] for rank in ends]
+        values += [gained[-1] / best[-1]] if len(gained) > len(best) + 1 else []
+        return fsum(values) / len(values)
+
+
+TREC_MEASURES = (
+    InterpolatedPrecision,
+    ElevenPoints,
+    NdcgAtRelevant,
+    NdcgAtLevels,
+)
+
+
+def _inferred_precision(ranked: Sequence[int | None], r: int) -> float:
     """Return the AP that is expected of a sampled pool (Yilmaz and Aslam 2006)."""
     total, relevant, others, open_units = 0.0, 0, 0, 0
-    for above, grade in enumerate(query.ranked):
+    for above, grade in enumerate(ranked):
         if grade is None:
             continue
         if grade < 0:
@@ -89,55 +136,16 @@ def _inferred_precision(query: TrecQuery) -> float:
             share = (relevant + LEAST) / (relevant + others + 2 * LEAST)
             total += 1 / (above + 1) + above / (above + 1) * pooled * share
             relevant += 1
-    return total / query.r
+    return total / r
 
 
-def _dcg(grades: Sequence[int | None]) -> list[float]:
-    """Return the discounted cumulative gain down to each rank."""
-    sums, total = [], 0.0
-    for rank, grade in enumerate(grades, 1):
-        total += max(grade or 0, 0) / log2(rank + 1)
-        sums.append(total)
-    return sums
-
-
-def _ndcg_at_relevant(query: TrecQuery) -> float:
-    """Return the mean of nDCG at the ranks of relevant units; at the end where one is not there."""
-    best, gained = _dcg(query.ideal), _dcg(query.ranked)
-    values = [gained[i] / best[min(i, query.r - 1)] for i, hit in enumerate(query.hits) if hit]
-    at_end = gained[-1] / best[-1] if gained else 0.0
-    return (fsum(values) + (query.r - len(values)) * at_end) / query.r
-
-
-def _ndcg_at_levels(query: TrecQuery) -> float:
-    """Return the mean of nDCG where the ideal ranking goes to a lower grade, and at the end.
-
-    As in ``m_Rndcg.c`` the end counts where it is two ranks or more below the last relevant one.
-    """
-    best, gained = _dcg(query.ideal), _dcg(query.ranked) or [0.0]
-    grades = [*query.ideal, 0]
-    ends = [rank for rank in range(1, len(grades)) if grades[rank] < grades[rank - 1]]
-    values = [gained[min(rank, len(gained)) - 1] / best[rank - 1] for rank in ends]
-    values += [gained[-1] / best[-1]] if len(gained) > query.r + 1 else []
-    return fsum(values) / len(values)
-
-
-SINGLE: Mapping[str, Callable[[TrecQuery], float]] = {
-    "num_ret": lambda query: float(len(query.ranked)),
-    "num_rel": lambda query: float(query.r),
-    "num_nonrel_judged_ret": lambda query: float(sum(grade == 0 for grade in query.ranked)),
-    "set_P": _set_precision,
-    "set_map": lambda query: _set_precision(query) * _set_recall(query),
-    "set_F": _set_f,
-    "11pt_avg": _eleven_points,
-    **{
-        f"iprec_at_recall_{level}": partial(_interpolated, recall=float(level)) for level in RECALLS
-    },
+SINGLE: Mapping[str, RankedMetric] = {
+    "num_ret": lambda ranked, r: float(len(ranked)),
+    "num_rel": lambda ranked, r: float(r),
+    "num_nonrel_judged_ret": lambda ranked, r: float(sum(grade == 0 for grade in ranked)),
     "infAP": _inferred_precision,
-    "ndcg_rel": _ndcg_at_relevant,
-    "Rndcg": _ndcg_at_levels,
 }
-"""Name -> the value of a query with something relevant."""
+"""Name -> the value of a query with something relevant; an experiment has no such metric."""
 
 GEOMETRIC = {"gm_map": "map", "gm_bpref": "bpref"}
 """Name of a geometric mean -> the metric of a query."""
@@ -162,6 +170,9 @@ LISTS = {
     ),
 }
 """Names that stand for several, as with ``trec_eval -m``."""
+
+OF_RUNS = frozenset({QUERIES, *GEOMETRIC, *LISTS, *SINGLE})
+"""Names that score a run alone: lists, sums, geometric means, and what needs a pool."""
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:

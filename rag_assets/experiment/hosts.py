@@ -13,7 +13,7 @@ import pyarrow as pa
 from rag_assets.answers.generators import LlmGenerator
 from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.judges.base import VERDICTS
+from rag_assets.judges.base import GROUNDEDNESS, VERDICTS
 from rag_assets.judges.registry import LlmJudge, model_name
 from rag_assets.labels.questions import question_authors
 from rag_assets.query_sets.query_set import PromptedQuerySet
@@ -154,7 +154,12 @@ def circular_uses(experiment: Experiment, key: ArtifactKey, queries: pa.Table) -
     works: list[Work] = []
     retrievers = list(experiment.retrievers)
     if key.asset != "relevance_verdicts":
-        works += _answering(experiment)
+        works += [
+            (_model_of(experiment, generator.llm), f"writes the answers of {name}")
+            for name, options in experiment.answerers.items()
+            for generator in (experiment.generators[options.generator],)
+            if isinstance(generator, LlmGenerator)
+        ]
         answerers = experiment.answerers.values()
         retrievers = [block.retriever for block in answerers if block.retriever is not None]
     works += _retrieving(experiment, retrievers)
@@ -184,7 +189,8 @@ def question_circles(experiment: Experiment) -> list[str]:
 def circle_warnings(experiment: Experiment) -> list[str]:
     """Return what the YAML tells of judges and questions: all that the two functions above say.
 
-    Who wrote the questions, where these are not generated, is known when they were read.
+    And that no answer has contexts in which a judge could find its claims. Who wrote the
+    questions, where these are not generated, is known when they were read.
     """
     keys = [
         ArtifactKey.of(asset, judge=judge)
@@ -192,14 +198,13 @@ def circle_warnings(experiment: Experiment) -> list[str]:
         for judge in experiment.judges_of(*kinds)
     ]
     lines = [line for key in keys for line in circular_uses(experiment, key, QUERIES.empty())]
+    lines += [
+        f"judge {judge} judges no groundedness: no answerer has contexts that are known; give one "
+        "a `retriever` or a `context`"
+        for judge in experiment.judges_of(GROUNDEDNESS)
+        if not any(options.has_context for options in experiment.answerers.values())
+    ]
     return [*question_circles(experiment), *dict.fromkeys(lines)]
-
-
-def _answering(experiment: Experiment) -> Iterator[Work]:
-    for name, options in experiment.answerers.items():
-        generator = experiment.generators[options.generator]
-        if isinstance(generator, LlmGenerator):
-            yield _model_of(experiment, generator.llm), f"writes the answers of {name}"
 
 
 def _retrieving(experiment: Experiment, retrievers: Iterable[str]) -> Iterator[Work]:

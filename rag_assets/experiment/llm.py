@@ -20,7 +20,6 @@ OF_SERVER = frozenset({"base_url", "api_key_env", "timeout", "concurrency", "ret
 OF_TRANSFORMERS = frozenset({"beams", "sequences"})
 """Options of ``llm`` of which only ``type: transformers`` knows."""
 
-
 LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 
 

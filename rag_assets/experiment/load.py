@@ -215,9 +215,11 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     if questions and "cluster" not in statistics.model_fields_set:  # of one document: one cluster
         statistics = statistics.model_copy(update={"cluster": f"query.{SOURCE_DOCUMENT}"})
     check_tuning(retrievers, top_k, has_split=config.split is not None, has_labels=has_labels)
+    # That of the folder for an experiment.yaml; several YAML files in it differ by stem.
+    named = source.parent if has_file and source.stem == Path(EXPERIMENT_FILE).stem else source
     return Experiment(
         config=config,
-        name=config.name or _default_name(source, has_file=has_file),
+        name=config.name or name_from(named.name if named.is_dir() else named.stem),
         source=source,
         has_file=has_file,
         dataset=dataset,
@@ -260,13 +262,6 @@ def _log(source: Path, base: Path, named: Path | None) -> Path:
         return source / LABELLING_LOG
     is_usual = source.name == EXPERIMENT_FILE
     return source.with_name(LABELLING_LOG if is_usual else f"{source.stem}.{LABELLING_LOG}")
-
-
-def _default_name(source: Path, *, has_file: bool) -> str:
-    """Return the folder's name for an experiment.yaml; several YAML files in it differ by stem."""
-    if has_file and source.stem == Path(EXPERIMENT_FILE).stem:
-        return name_from(source.parent.name)
-    return name_from(source.name if source.is_dir() else source.stem)
 
 
 def _open(source: Path, config: DatasetConfig, *, has_file: bool) -> Dataset:

@@ -29,7 +29,14 @@ from rag_assets.judges.answer_labels import (
     read_answer_labels,
     read_claim_labels,
 )
-from rag_assets.judges.base import OF_CLAIMS, ClaimItem, CorrectnessItem
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    GROUNDEDNESS,
+    OF_CLAIMS,
+    RELEVANCE,
+    ClaimItem,
+    CorrectnessItem,
+)
 from rag_assets.judges.calibration import (
     CONTEXT_PRECISION,
     JUDGED_CORRECT,
@@ -49,15 +56,13 @@ from rag_assets.judges.calibration import (
 )
 from rag_assets.judges.verdicts_stage import (
     ClaimVerdicts,
-    answer_verdicts_key,
-    answers_in_words,
-    claim_verdicts_key,
     claims_of,
+    correctness_items,
     question_texts,
-    relevance_verdicts_key,
+    verdicts_key,
 )
 from rag_assets.labels.logs import read_judgments
-from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
+from rag_assets.labels.pool import PooledUnit, label_pool
 from rag_assets.schemas import (
     ANSWER_LABELS,
     CALIBRATED_DIFFERENCES,
@@ -129,7 +134,7 @@ class _Calibrated(Stage):
         cells = enumerate(experiment.answer_cells)
         return [
             *(Input(f"answers_{number}", answers_key(name)) for number, name in cells),
-            Input("verdicts", answer_verdicts_key(key["judge"])),
+            Input("verdicts", verdicts_key(CORRECTNESS, key["judge"])),
             Input("labels", ANSWER_LABELS_KEY),
             Input("golds", QUERY_FACTS_KEY, "answers"),
             COUNTING_INPUT,
@@ -181,7 +186,7 @@ class CalibratedMeans(_Calibrated):
     def _elsewhere(self, context: StageContext, key: ArtifactKey) -> tuple[Floats, Floats]:
         labels = context.artifact(ANSWER_LABELS_KEY).table()
         return labels_with_verdicts(
-            labels, context.artifact(answer_verdicts_key(key["judge"])).table()
+            labels, context.artifact(verdicts_key(CORRECTNESS, key["judge"])).table()
         )
 
 
@@ -213,7 +218,7 @@ class CalibratedRankings(_Calibrated):
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         names = enumerate(experiment.retrievers)
         passages = [Input(f"passages_{number}", passage_lists_key(name)) for number, name in names]
-        verdicts = Input("verdicts", relevance_verdicts_key(key["judge"]))
+        verdicts = Input("verdicts", verdicts_key(RELEVANCE, key["judge"]))
         return [*passages, verdicts, COUNTING_INPUT]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
@@ -230,7 +235,7 @@ class CalibratedRankings(_Calibrated):
         k = cutoff_of(experiment, key["judge"])
         passages = judged_passages(context, k)
         pool = label_pool(passages, sorted(row["query_id"] for row in counting), k)
-        verdicts = context.artifact(relevance_verdicts_key(key["judge"])).table()
+        verdicts = context.artifact(verdicts_key(RELEVANCE, key["judge"])).table()
         file = experiment.passage_label_files.get(LABELS)
         judgments = read_judgments(file) if file is not None else []
         lines = [line for line in judgments if not line.is_hint]
@@ -258,11 +263,11 @@ class CalibratedClaims(_Calibrated):
     row = "One mean of a judge's verdicts on claims: as it is, calibrated, and its interval."
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
-        verdicts = Input("verdicts", claim_verdicts_key(key["judge"]))
+        verdicts = Input("verdicts", verdicts_key(GROUNDEDNESS, key["judge"]))
         return [*ClaimVerdicts().inputs(experiment, key), verdicts, COUNTING_INPUT]
 
     def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
-        rows = context.artifact(claim_verdicts_key(key["judge"])).table()
+        rows = context.artifact(verdicts_key(GROUNDEDNESS, key["judge"])).table()
         verdicts = {row[:-1]: row[-1] for row in column_values(rows, *CLAIM_VERDICTS.key, "grade")}
         labels = read_claim_labels(context.experiment.claim_labels)
         claims: dict[tuple[str, str], list[ClaimItem]] = {}
@@ -307,11 +312,6 @@ def _metrics(experiment: Experiment, judge: str) -> list[Metric]:
     return [*ratios, Metric(CONTEXT_PRECISION, k)]
 
 
-def judged_pool(context: StageContext, facts: pa.Table, k: int) -> LabelPool:
-    """Return the pool of the first ``k`` passages of all retrievers for each query."""
-    return label_pool(judged_passages(context, k), sorted(facts["query_id"].to_pylist()), k)
-
-
 def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     """Return retriever -> its first ``k`` passages for each query: :data:`~.schemas.PASSAGES`."""
     deep = [cutoff for cutoff in context.experiment.judged_cutoffs if cutoff >= k]
@@ -326,7 +326,7 @@ def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
 def judged_tables(context: StageContext, judge: str) -> dict[str, pa.Table]:
     """Return answerer at its cut-off -> what the judge and people say of its answers."""
     labels = context.artifact(ANSWER_LABELS_KEY).table()
-    verdicts = context.artifact(answer_verdicts_key(judge)).table()
+    verdicts = context.artifact(verdicts_key(CORRECTNESS, judge)).table()
     return {
         name: judged_answers(context.artifact(answers_key(name)).table(), verdicts, labels)
         for name in context.experiment.answer_cells
@@ -388,8 +388,9 @@ def probabilities(
 def asked_answers(context: StageContext, questions: Collection[str]) -> list[CorrectnessItem]:
     """Return the different answers of all answerers to some questions, question by question."""
     place = {query_id: number for number, query_id in enumerate(questions)}
-    items = (item for item in answers_in_words(context) if item.query_id in place)
-    return sorted(items, key=lambda item: place[item.query_id])
+    items = (item for item in correctness_items(context) if item.query_id in place)
+    in_words = (item for item in items if item.text.strip())  # a blank one is wrong
+    return sorted(in_words, key=lambda item: place[item.query_id])
 
 
 def asked_passages(context: StageContext, questions: Sequence[str]) -> list[PooledUnit]:
@@ -404,7 +405,8 @@ def asked_passages(context: StageContext, questions: Sequence[str]) -> list[Pool
     if not judges:
         raise UsageError(f"{experiment.source}: no judge judges relevance; add one to `judges`")
     k = max(cutoff_of(experiment, name) for name in judges)
-    items = judged_pool(context, context.artifact(QUERY_FACTS_KEY).table(), k).items
+    ids = context.artifact(QUERY_FACTS_KEY).table()["query_id"].to_pylist()
+    items = label_pool(judged_passages(context, k), sorted(ids), k).items
     place = {query_id: number for number, query_id in enumerate(questions)}
     return sorted(
         (item for item in items if item.query_id in place),

@@ -63,7 +63,7 @@ from rag_assets.judges.verdicts_stage import (
     judged_items,
     question_texts,
     relevance_items,
-    relevance_verdicts_key,
+    verdicts_key,
 )
 from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import units_in
@@ -81,7 +81,6 @@ JUDGE_CHECKS_DIR = "judge_checks"
 _PLACES = {schema.name: schema.key for schema in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
 NO_LABELS = "no labels of people"
 NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
-
 
 Row = dict[str, Any]
 
@@ -350,7 +349,7 @@ def export_verdicts(pipeline: Pipeline, judge: str, out: Path, retriever: str | 
 
 def _labels(pipeline: Pipeline, judge: str, retriever: str) -> Iterator[Mapping[str, Any]]:
     """Yield a label for each unit of a retriever; a question that lacks a verdict has none."""
-    experiment, key = pipeline.experiment, relevance_verdicts_key(judge)
+    experiment, key = pipeline.experiment, verdicts_key(RELEVANCE, judge)
     allowed = experiment.retrievers if key in [*current_verdicts(pipeline, judge)] else ()
     if retriever not in allowed:
         raise UsageError(f"--retriever: unknown {allowed_names(retriever, allowed)}")

@@ -234,7 +234,6 @@ _NEGATION = re.compile(r"\b(not|never|no|nor|none|without|cannot)\b|n['\u2019]t\
 _NUMBER = re.compile(r"\d+")
 _CONTRARY = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 
-
 Change = Callable[[str, Item, int], str | None]
 """(text, its item, number of the item) -> the changed text; None: it cannot be changed so."""
 

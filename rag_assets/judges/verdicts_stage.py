@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from rag_assets.answers.contexts_stage import (
     answer_contexts_key,
     contexts_with_texts,
-    has_context,
     passage_lists_key,
     passages_key,
 )
@@ -218,7 +217,7 @@ class ClaimVerdicts(_VerdictsStage):
         inputs = [Input("questions", QUERIES_KEY, "text")]
         for number, (name, cell) in enumerate(experiment.answer_cells.items()):
             inputs.append(Input(f"answers_{number}", answers_key(name)))
-            if is_edge and has_context(experiment.answerers[cell.name]):
+            if is_edge and experiment.answerers[cell.name].has_context:
                 contexts = answer_contexts_key(name)
                 inputs.append(Input(f"contexts_{number}", contexts, "texts", is_read=is_read))
         return inputs
@@ -238,8 +237,8 @@ def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]
     Raises:
         NotEvaluated: one is not up to date.
     """
-    for asset, kind in KINDS.items():
-        key = ArtifactKey.of(asset, judge=judge)
+    for kind in KINDS.values():
+        key = verdicts_key(kind, judge)
         if judge in context.experiment.judges_of(kind):
             if context.current(key) is None:
                 raise NotEvaluated(f"{key} is out of date; run `rag-assets evaluate` first")
@@ -284,11 +283,6 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
     ]
 
 
-def answers_in_words(context: StageContext) -> list[CorrectnessItem]:
-    """Return those of :func:`correctness_items` that say anything; the others are wrong."""
-    return [item for item in correctness_items(context) if item.text.strip()]
-
-
 def claims_of(context: StageContext, judge: str) -> Iterator[tuple[str, ClaimItem]]:
     """Yield (answerer at its cut-off, claim) of all that a judge judges claim by claim.
 
@@ -297,7 +291,7 @@ def claims_of(context: StageContext, judge: str) -> Iterator[tuple[str, ClaimIte
     questions, experiment = question_texts(context), context.experiment
     for kind, (name, cell) in product(OF_CLAIMS, experiment.answer_cells.items()):
         is_grounded = kind == GROUNDEDNESS
-        lacks_context = is_grounded and not has_context(experiment.answerers[cell.name])
+        lacks_context = is_grounded and not experiment.answerers[cell.name].has_context
         if judge not in experiment.judges_of(kind) or lacks_context:
             continue
         key = answers_key(name)
@@ -365,16 +359,7 @@ def _judged(
     }
 
 
-def relevance_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on passages."""
-    return ArtifactKey.of("relevance_verdicts", judge=judge)
-
-
-def claim_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on claims of answers."""
-    return ArtifactKey.of("claim_verdicts", judge=judge)
-
-
-def answer_verdicts_key(judge: str) -> ArtifactKey:
-    """Return the verdicts of one judge on answers."""
-    return ArtifactKey.of("answer_verdicts", judge=judge)
+def verdicts_key(kind: Kind, judge: str) -> ArtifactKey:
+    """Return the verdicts of one judge that hold those of a kind."""
+    (asset,) = (name for name, kinds in VERDICTS.items() if kind in kinds)
+    return ArtifactKey.of(asset, judge=judge)

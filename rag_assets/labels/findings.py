@@ -55,11 +55,6 @@ class Finding(NamedTuple):
     line: int | None = None
 
 
-def findings_table(findings: Iterable[Finding]) -> pa.Table:
-    """Return findings as a table, in their order."""
-    return FINDINGS.from_rows([finding._asdict() for finding in findings])
-
-
 def reading_problems(problems: Iterable[DataError]) -> list[Finding]:
     """Return an error for each problem that ``Problems`` collected, without repeats.
 

@@ -132,7 +132,6 @@ class ChatModel(Protocol):
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
-
 _DIGITS = 32
 
 

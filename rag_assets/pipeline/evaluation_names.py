@@ -314,7 +314,8 @@ class GateLooks:
 
     def number(self, subject: Subject, state: str) -> tuple[int, bool]:
         """Return which look at the subject this state is, from 1 on, and whether it is new."""
-        looks = [look["state"] for look in self._looks() if look["subject"] == subject.name]
+        stored = self._read(self._file.read_bytes()) if self._file.exists() else []
+        looks = [look["state"] for look in stored if look["subject"] == subject.name]
         states = list(dict.fromkeys([*looks, state]))
         return states.index(state) + 1, state not in looks
 
@@ -334,9 +335,6 @@ class GateLooks:
         with shared_lease(self._settings, f"a gate of {self._root.name}"), locked(lock):
             here = self._file.read_bytes() if self._file.exists() else None
             self._settings.write_record(self._file, merged(here), merged)
-
-    def _looks(self) -> list[Row]:
-        return self._read(self._file.read_bytes()) if self._file.exists() else []
 
     def _read(self, content: bytes) -> list[Row]:
         try:

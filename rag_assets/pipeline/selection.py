@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag_assets.errors import UsageError, allowed_names
@@ -69,8 +69,3 @@ def cost(experiment: Experiment, retriever: str) -> int:
         return _COSTS[family]
     below = max(cost(experiment, name) for name in experiment.retrievers[retriever].input_names)
     return below + (1 if family == "fused" else 3)
-
-
-def by_cost(experiment: Experiment, retrievers: Iterable[str]) -> list[str]:
-    """Return retrievers with the cheapest first, equals in their order."""
-    return sorted(retrievers, key=lambda name: cost(experiment, name))

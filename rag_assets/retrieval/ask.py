@@ -25,7 +25,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.pool import spans_of
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.pipeline.selection import Selection, by_cost
+from rag_assets.pipeline.selection import Selection, cost
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.external.base import ImportedRetriever
 from rag_assets.retrieval.external.units import chunks_of
@@ -103,7 +103,7 @@ def ask(
     with TemporaryDirectory(prefix="rag_assets_ask_") as folder, pipeline.evaluating():
         pipeline.materialize(DOCUMENTS_KEY.asset, [DOCUMENTS_KEY])
         question_pipeline = _QuestionPipeline(pipeline, question, top_k, Path(folder))
-        for name in by_cost(pipeline.experiment, names):
+        for name in sorted(names, key=lambda name: cost(pipeline.experiment, name)):
             started = time.perf_counter()
             hits: tuple[Hit, ...] = ()
             problem = None

@@ -44,7 +44,6 @@ FEW = 0.25
 MAX_HITS_AT_ONCE = 2_000_000
 """Most hits that one search is asked for: they are in memory until they are looked through."""
 
-
 _ORDER = """
 SELECT query_id, row_number() OVER (
            PARTITION BY query_id ORDER BY score DESC, encode(unit_id) DESC)::INTEGER AS rank,

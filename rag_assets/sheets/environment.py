@@ -76,11 +76,6 @@ def escaped_json(value: object) -> str:
     return text.translate(_ESCAPES)
 
 
-def json_block(value: object) -> Markup:
-    """Return :func:`escaped_json` for a template, which must not escape it again."""
-    return Markup(escaped_json(value))
-
-
 def shortened(text: str, characters: int = ID_CHARACTERS) -> str:
     """Return the text, cut behind so many characters, with dots for the rest."""
     return text if len(text) <= characters else f"{text[:characters]}..."

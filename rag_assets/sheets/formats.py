@@ -137,11 +137,6 @@ def interval_text(row: dict[str, Any]) -> str:
     return f"[{row['low']:.4f}, {row['high']:.4f}]"
 
 
-def signed_text(value: float | None) -> str:
-    """Return a difference with its sign; a dash where there is none."""
-    return "-" if value is None else f"{value:+.4f}"
-
-
 def p_text(p: float | None) -> str:
     """Return p with four decimals, or with an exponent; it is never shown as 0, which it is not.
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rag_assets.plain_text import one_line
-from rag_assets.sheets.sheet import Column, Sheet
+from rag_assets.sheets.sheet import Sheet
 
 NARROWEST = 8
 """Characters to which a column of names is folded before a column is left out."""
@@ -92,7 +92,10 @@ def sheet_view(sheet: Sheet, styles: Mapping[str, str] = MappingProxyType({})) -
     columns = sheet.in_lines
     required = [column.title for column in columns if column.is_required]
     table = FittedTable(required=required, narrow=sheet.is_narrow)
-    widths = {column.name: _share_width(column, sheet) for column in columns}
+    widths = {
+        column.name: max((len(column.small(row)) - 1 for row in sheet.rows), default=0)
+        for column in columns
+    }
     has_marks = {column.name: any(row.get(column.mark) for row in sheet.rows) for column in columns}
     for column in columns:
         if column.is_text:
@@ -128,10 +131,6 @@ def _note(line: str) -> RenderableType:
     """Return a line below a table; one that begins with blanks keeps them where it is folded."""
     depth = len(line) - len(line.lstrip(" "))
     return Padding(plain_cell(line[depth:]), (0, 0, 0, depth)) if depth else plain_cell(line)
-
-
-def _share_width(column: Column, sheet: Sheet) -> int:
-    return max((len(column.small(row)) - 1 for row in sheet.rows), default=0)
 
 
 def sheets_view(sheets: Iterable[Sheet], styles: Mapping[str, str] = MappingProxyType({})) -> Group:

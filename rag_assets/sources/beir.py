@@ -131,7 +131,7 @@ class BeirDataset(Dataset):
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
         sources = [RowFile(file, problems) for file in self.document_files()]
-        return read_document_rows(sources, _document_fields, problems)
+        return read_document_rows(sources, lambda row, _: DocumentFields((_id_key(row),)), problems)
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries of the subset.
@@ -183,10 +183,6 @@ class BeirDataset(Dataset):
             return set()
         here = {pair.query_id for _, pair in _pairs(qrels[self.subset])}
         return {pair.query_id for _, pair in _pairs(others) if pair.grade > 0} - here
-
-
-def _document_fields(row: Row, place: Place) -> DocumentFields:
-    return DocumentFields((_id_key(row),))
 
 
 def _id_key(row: Row) -> str:

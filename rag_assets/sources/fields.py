@@ -178,7 +178,7 @@ def items(row: Row, key: str, place: Place) -> Iterator[tuple[dict[str, Any], Pl
     if not isinstance(values, list):
         raise place.wrong(values, "a list of objects", key)
     for index, item in enumerate(values):
-        inside = place._replace(path=f"{place.inside(key)}[{index}]")
+        inside = place._replace(path=f"{place.inside(key) or ''}[{index}]")
         if not isinstance(item, dict):
             raise inside.wrong(item, "an object")
         yield item, inside

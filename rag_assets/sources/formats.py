@@ -43,7 +43,6 @@ _BY_SUFFIX = {
 }
 """Files that people name where a folder is meant."""
 
-
 _OWN: tuple[type[Dataset], ...] = (
     LlamaIndexDataset,
     SquadDataset,
@@ -64,7 +63,6 @@ FORMATS = members(KIND, {cls.format: f"{cls.__module__}:{cls.__name__}" for cls 
 
 Those of packages are the last, so that what is installed changes the format of no known layout.
 """
-
 
 ANSWER_LABELS = "answer_labels.jsonl"
 """What people say of answers: no labels of documents; it is read from here if from nowhere else."""

@@ -76,11 +76,7 @@ class SingleFileDataset(Dataset):
     def document_files(self) -> list[Path]:
         return [self.file]
 
-    def query_files(self) -> list[Path]:
-        return [self.file]
-
-    def qrels_files(self) -> list[Path]:
-        return [self.file]
+    query_files = qrels_files = document_files
 
 
 def _beginning(path: Path, size: int) -> bytes:
@@ -104,36 +100,32 @@ class LlamaIndexDataset(SingleFileDataset):
     keys: ClassVar[tuple[str, ...]] = _LLAMAINDEX_KEYS
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
-        """Return the nodes of ``corpus``, without titles; a note names unknown top-level keys."""
-        content, rows = self._content(), DocumentRows()
-        for document_id, text in self._texts(content, CORPUS_KEY, problems):
+        """Return the nodes of ``corpus``, without titles."""
+        rows = DocumentRows()
+        for document_id, text in self._texts(CORPUS_KEY, problems):
             rows.add(document_id, "", text)
-        unknown = sorted(content.keys() - {*_LLAMAINDEX_KEYS, "mode"})
-        unused = ("top-level key is ignored", "top-level keys are ignored")
-        return rows.read(Place(self.file), note(*unused, unknown))
+        return rows.read(Place(self.file), [])
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         rows = QueryRows()
-        for query_id, text in self._texts(self._content(), QUERIES_KEY, problems):
+        for query_id, text in self._texts(QUERIES_KEY, problems):
             rows.add(query_id, text, [])
         return rows.read(Place(self.file), [])
 
-    def _texts(
-        self, content: Mapping[str, Any], key: str, problems: Problems
-    ) -> Iterator[tuple[str, str]]:
+    def _texts(self, key: str, problems: Problems) -> Iterator[tuple[str, str]]:
         """Yield the ids and texts under a key."""
-        place = Place(self.file, path=key)
-        for name in content[key]:
+        place, texts = Place(self.file, path=key), getattr(self._content(), key)
+        for name in texts:
             with problems:
                 checked_id(name, place, name)
-                yield name, string(content[key], name, place)
+                yield name, string(texts, name, place)
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
         rows = QrelRows(documents, queries, problems)
         place = Place(self.file, path=RELEVANT_KEY)
-        for query_id, nodes in self._content()[RELEVANT_KEY].items():
+        for query_id, nodes in self._content().relevant_docs.items():
             with problems:
                 if not isinstance(nodes, list):
                     raise place.wrong(nodes, "a list of node ids", query_id)
@@ -145,15 +137,17 @@ class LlamaIndexDataset(SingleFileDataset):
                     rows.add(place, query_id, document_id, GRADE)
         return rows.read(Place(self.file), [])
 
-    def _content(self) -> dict[str, Any]:
-        value = read_object(self.file)
-        for key in _LLAMAINDEX_KEYS:
-            if key not in value:
-                needed = ", ".join(_LLAMAINDEX_KEYS)
-                raise DataError(f"is missing; needed: {needed}", file=self.file, key=key)
-            if not isinstance(value[key], dict):
-                raise Place(self.file).wrong(value[key], "an object", key)
-        return value
+    def _content(self) -> _Content:
+        return declared(read_object(self.file), _Content, Place(self.file))
+
+
+_Object = Annotated[dict[str, Any], Meta(description="an object")]
+
+
+class _Content(msgspec.Struct):
+    queries: _Object
+    corpus: _Object
+    relevant_docs: _Object
 
 
 class SquadDataset(SingleFileDataset):
@@ -187,16 +181,13 @@ class SquadDataset(SingleFileDataset):
         return rows.read(Place(self.file), note(one, many, repeated))
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
-        """Return the questions; a note counts those without answer that are not marked so."""
-        rows, ids, unmarked = QueryRows(), UniqueIds("query"), list[str]()
+        rows, ids = QueryRows(), UniqueIds("query")
         for paragraph, question, place in self._questions():
             with problems:
                 query_id = identifier(question, "id", place)
                 ids.add(query_id, place, "id")
                 fields = declared(question, _Question, place)
-                located, without_place = _answers(question, place, paragraph)
-                if not (located or without_place or fields.is_impossible):
-                    unmarked.append(query_id)
+                located, _ = _answers(question, place, paragraph)
                 metadata = {k: v for k, v in question.items() if k not in _QUESTION_KEYS}
                 metadata["paragraph"] = paragraph.document_id
                 if located:
@@ -204,10 +195,7 @@ class SquadDataset(SingleFileDataset):
                 if fields.is_impossible:
                     metadata["is_impossible"] = True
                 rows.add(query_id, fields.question, [], metadata_json(metadata, frozenset()))
-        what = "no answer and"
-        one = f"question has {what} is not marked is_impossible"
-        many = f"questions have {what} are not marked is_impossible"
-        return rows.read(Place(self.file), note(one, many, unmarked))
+        return rows.read(Place(self.file), [])
 
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST

@@ -65,6 +65,13 @@ def _deepeval(row: Row) -> Row:
     return {**row, "context": context.split("|") if isinstance(context, str) else context}
 
 
+def _promptfoo(row: Row) -> Row:
+    """Keep the assertions that say what an answer is or has in it."""
+    texts = ("equals", "contains", "icontains")
+    given = listed(row["assert"])
+    return {**row, "assert": [x for x in given if isinstance(x, str) or x.get("type") in texts]}
+
+
 _PAGE = ("doc_name", "evidence_page_num")
 _OF_MUSIQUE = Passages("paragraphs", "paragraph_text", "title", (), "is_supporting")
 _OF_HOTPOTQA = Passages("context", "text", "title", (), "relevant")
@@ -91,6 +98,6 @@ LAYOUTS = (
     Layout("MIRACL", "query", "", _OF_MIRACL, ("query_id",)),
     Layout("LangSmith", "inputs", "outputs"),
     Layout("Phoenix", "input", "output", ids=("id", "example_id")),
-    Layout("promptfoo", "vars", "assert"),
+    Layout("promptfoo", "vars", "assert", prepare=_promptfoo),
     Layout("OpenAI evals", "messages", "ideal"),
 )

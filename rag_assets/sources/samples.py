@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 
 from rag_assets.errors import DataError
 from rag_assets.input_files import read_bytes, suffix
@@ -28,6 +29,7 @@ from rag_assets.sources.fields import (
     Row,
     checked_id,
     identifier,
+    items,
     joined_id,
     metadata_json,
     note,
@@ -40,6 +42,7 @@ from rag_assets.sources.sample_layouts import LAYOUTS, Layout, Passages, listed
 from rag_assets.sources.tables import DocumentRows, QrelRows, QueryRows, UniqueIds
 from rag_assets.store.canonical import fingerprint
 
+YAML = frozenset({".yaml", ".yml"})
 _BELOW = re.compile(r"(inputs?|outputs?|metadata)[._](.+)")
 _EXPECTED = "__expected"
 _ASSERTION = re.compile(r"(?:(?:equals|i?contains):\s*)?(?![a-z-]+(?:\([^)]*\))?:)(.+)", re.DOTALL)
@@ -178,7 +181,7 @@ def has_passages(file: Path) -> bool:
 def _first_row(file: Path) -> Row:
     """Return the first row; it is empty where there is none that can be read."""
     with suppress(DataError):
-        if suffix(file) in {".csv", ".json", ".jsonl", PARQUET} and file.is_file():
+        if suffix(file) in {".csv", ".json", ".jsonl", *YAML, PARQUET} and file.is_file():
             return next((row for _, row in _rows(file, FIRST)), {})
     return {}
 
@@ -263,19 +266,25 @@ def _text(value: Any, names: Sequence[str]) -> str | None:  # noqa: ANN401 (what
 
 
 def _rows(file: Path, problems: Problems) -> Rows:
-    if suffix(file) != ".json":
+    if suffix(file) not in {".json", *YAML}:
         for place, row in RowFile(file, problems).rows():
             yield place, _unfolded(row) if suffix(file) == ".csv" else row
         return
-    rows = parse_json(read_bytes(file).removeprefix(codecs.BOM_UTF8), Place(file))
-    if not isinstance(rows, list):
-        raise Place(file).wrong(rows, "a list of objects")
-    for number, row in enumerate(rows):
-        place = Place(file, path=f"[{number}]")
-        with problems:
-            if not isinstance(row, dict):
-                raise place.wrong(row, "an object")
-            yield place, row
+    data = read_bytes(file).removeprefix(codecs.BOM_UTF8)
+    rows = _of_yaml(data, file) if suffix(file) in YAML else parse_json(data, Place(file))
+    for row, place in items({"": rows}, "", Place(file)):
+        yield place, row
+
+
+def _of_yaml(data: bytes, file: Path) -> object:
+    """Return what YAML holds, every scalar a text; of a configuration of promptfoo its tests."""
+    with suppress(yaml.YAMLError, ValueError, RecursionError):
+        if not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
+            content = yaml.load(data, Loader=yaml.BaseLoader)
+            return content.get("tests") if isinstance(content, dict) else content
+    raise Place(file).error(
+        "cannot be read as YAML; it must be well-formed, without an alias (*name)"
+    )
 
 
 def _unfolded(row: Mapping[str, str]) -> Row:

@@ -6,6 +6,7 @@ They are built batch by batch, so that a large corpus never exists as Python row
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
@@ -121,7 +122,7 @@ class KnownIds:
         return UNKNOWN_ID, problem
 
 
-class _Rows:
+class _Rows(ABC):
     """Collects rows and turns them into Arrow whenever a batch is full."""
 
     schema: ClassVar[TableSchema]
@@ -154,8 +155,9 @@ class _Rows:
             raise place.error(self.none, check=EMPTY)
         return Read(table, notes + self._notes(table, place))
 
+    @abstractmethod
     def _notes(self, table: pa.Table, place: Place) -> list[str]:
-        raise NotImplementedError
+        """Return what is to be told of the table."""
 
     def _flush(self) -> None:
         if self._rows:

@@ -44,11 +44,6 @@ class Intervals(Stage):
         return TableProduct(intervals(cells, counting, experiment.statistics.confidence))
 
 
-def intervals_key(retriever: str) -> ArtifactKey:
-    """Return the intervals of one retriever."""
-    return ArtifactKey.of("intervals", retriever=retriever)
-
-
 COMPARISONS_KEY = ArtifactKey.of("comparisons")
 
 SHARED = "shared_documents"

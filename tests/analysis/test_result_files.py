@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_a_log_of_inspect(tmp_path: Path) -> None:
     }
 
 
+def test_a_zipped_log_of_inspect(tmp_path: Path) -> None:
+    """As Inspect writes it: a file for each sample and epoch, and others beside these."""
+    log = inspect_log("C", "I", 0.25)
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/start.json", json.dumps({"version": 2, "eval": log["eval"]}))
+        for sample in log["samples"]:
+            archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
+        archive.writestr("summaries.json", json.dumps(log["samples"]))
+    values = read_values(tmp_path / "log.eval")
+    assert values == read_values(written(tmp_path / "log.json", log))
+    with pytest.raises(DataError, match="cannot be read as a log of Inspect"):
+        read_values(written(tmp_path / "broken.eval", "PK"))
+
+
 def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
     """A filter is a part of the name, as in its results."""
     rows = lm_samples(1.0, 0.0) + lm_samples(1.0, 1.0, filter_name="flexible-extract")
@@ -115,13 +130,13 @@ REFUSED: dict[str, tuple[object, str]] = {
     ),
     "other rows": (
         [{"name": "x", "score": 1}],
-        "`[0]`: row with name, score; must be of: an Inspect log as JSON; samples_*.jsonl of "
+        "`[0]`: row with name, score; must be of: an Inspect log; samples_*.jsonl of "
         "lm-evaluation-harness; rows, or an object, of questions with numbers (`score --per-query "
         "--format json`)",
     ),
     "scores that are none": (
         {"samples": [{"id": 1, "scores": {"match": 3}}]},
-        "`[0]`: is no row of an Inspect log as JSON ('int' object has no attribute 'get')",
+        "`[0]`: is no row of an Inspect log ('int' object has no attribute 'get')",
     ),
     "no numbers": ([{"query_id": "q1", "x": None}], "holds no value of a question"),
     "a row that is none": ([3], "`[0]`: is 3; must be an object"),

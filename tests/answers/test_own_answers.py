@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.answers.generators import Question
-from rag_assets.answers.own_answers import OwnAnswer, answer_of, own_answer, reply_of
+from rag_assets.answers.own_answers import OwnAnswer, own_answer
 from rag_assets.answers.own_generators import PythonGenerator
 from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.called.hits import Hit, Rejected
@@ -338,7 +339,7 @@ OUTPUTS = {"retriever": {"documents": [Document]}, "llm": {"replies": ["yes"], "
 )
 def test_an_answer_has_many_forms(value: object, expected: OwnAnswer | None) -> None:
     answer = own_answer(value)
-    assert answer_of(reply_of(answer)) == answer
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=OwnAnswer) == answer
     if expected is not None:
         assert answer == expected
     else:

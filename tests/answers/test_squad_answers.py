@@ -18,13 +18,14 @@ from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY, ANSWER_SUMM
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY, counting_of
 from rag_assets.experiment import load_experiment
+from rag_assets.judges.base import CORRECTNESS
 from rag_assets.judges.calibration import (
     Sample,
     estimated_row,
     judged_answers,
     questions_with_golds,
 )
-from rag_assets.judges.verdicts_stage import answer_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.statistics.calibration import calibrated_difference
@@ -194,7 +195,7 @@ def test_the_difference_of_two_published_systems(shared_data: SharedData, tmp_pa
     counting = counting_of(lambda key: pipeline.artifact(key).table())
     (counted,) = splits_counted(counting, questions)
     assert len(counted.query_ids) == 5928
-    verdicts = pipeline.artifact(answer_verdicts_key("floor")).table()
+    verdicts = pipeline.artifact(verdicts_key(CORRECTNESS, "floor")).table()
     label, verdict = np.zeros((2, 2, 5928))
     for number, name in enumerate(SYSTEMS):
         metrics = pipeline.artifact(answer_metrics_key(f"{name}@-")).table()

@@ -11,7 +11,8 @@ import pytest
 from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import asset_key
-from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.sampling.design import Design
@@ -116,8 +117,8 @@ def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_
     server.on("dog", says("three"))
     evaluate_now(judging)
     assert not_fresh(judging) == {}
-    event = latest(judging, relevance_verdicts_key("strict"))
-    table = judging.pipeline().artifact(relevance_verdicts_key("strict")).table()
+    event = latest(judging, verdicts_key(RELEVANCE, "strict"))
+    table = judging.pipeline().artifact(verdicts_key(RELEVANCE, "strict")).table()
     missing = table["grade"].null_count
     assert event.metadata["n_missing"].value == event.metadata["n_unparsed"].value == missing > 0
     assert event.metadata["n_judged"].value == table.num_rows - missing
@@ -133,7 +134,7 @@ def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_
     assert (again.computed, len(server.received)) == (0, asked)
     judging.lose("answer_verdicts", "floor")
     assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
-    assert latest(judging, answer_verdicts_key("floor")).metadata["reused"].value is False
+    assert latest(judging, verdicts_key(CORRECTNESS, "floor")).metadata["reused"].value is False
     assert len(server.received) == asked
     assert not_fresh(judging) == {}
 

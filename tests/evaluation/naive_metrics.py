@@ -87,6 +87,33 @@ def _graded(walk: Walk) -> dict[str, float]:
         "cg": sum(gains),
         "idcg": _dcg(walk.grades[: walk.k]),
         "err": err,
+        **_of_trec_eval(walk, gains),
+    }
+
+
+def _of_trec_eval(walk: Walk, gains: Sequence[int]) -> dict[str, float]:
+    r, ranks = len(walk.grades) or 1, range(1, walk.n + 1)
+    precisions = [sum(walk.relevant[:rank]) / rank for rank in ranks]
+    satisfied = [sum(len(new) for new in walk.new[:rank]) for rank in ranks]
+    levels = []
+    for tenths in range(11):
+        needed = max(1, int(tenths / 10 * r + 0.9))
+        reached = [p for p, n in zip(precisions, satisfied, strict=True) if n >= needed]
+        levels.append(max(reached, default=0.0))
+
+    def ndcg(rank: int) -> float:
+        return _dcg(gains[:rank]) / (_dcg(walk.grades[:rank]) or 1)
+
+    at_each = [ndcg(rank) for rank in ranks for _ in walk.new[rank - 1]]
+    at_each += [ndcg(max(walk.n, r))] * (r - len(at_each))
+    last_ranks = [sum(grade >= least for grade in walk.grades) for least in {*walk.grades}]
+    if walk.n > r + 1:
+        last_ranks.append(walk.n)
+    return {
+        "iprec": levels[0],
+        "eleven_pt_avg": sum(levels) / 11,
+        "ndcg_rel": sum(at_each) / r,
+        "rndcg": sum(map(ndcg, last_ranks)) / (len(last_ranks) or 1),
     }
 
 
@@ -111,6 +138,8 @@ def _binary(walk: Walk, p: float) -> dict[str, float]:
         "recall": recall,
         "recall_cap": min(found, r, k) / min(r, k),
         "precision": precision,
+        "set_p": len(ranks) / (walk.n or 1),
+        "set_map": len(ranks) / (walk.n or 1) * recall,
         "f1": 2 * precision * recall / (precision + recall) if ranks else 0.0,
         "f_beta": 5 * precision * recall / (4 * precision + recall) if ranks else 0.0,
         "tp": len(ranks),

@@ -61,6 +61,12 @@ def test_graded_case() -> None:
         "recall": 1,
         "recall_cap": 1,
         "precision": 3 / 5,
+        "set_p": 3 / 5,
+        "set_map": 3 / 5,
+        "iprec": 1,
+        "eleven_pt_avg": (4 * 1 + 4 * 2 / 3 + 3 * 3 / 5) / 11,
+        "ndcg_rel": (0.333333 + 0.525005 + 0.687485) / 3,  # at ranks 1, 3 and 5
+        "rndcg": (0.333333 + 0.234639 + 0.525005 + 0.687485) / 4,  # at ranks 1, 2, 3, at the end
         "f1": 2 * 0.6 / 1.6,
         "f_beta(beta=2)": 5 * 0.6 / (4 * 0.6 + 1),
         "tp": 3,

@@ -34,6 +34,11 @@ from rag_assets.testing import MetricContract
         ("R_cap@5", "recall_cap", 5),
         ("set_recall", "recall", None),
         ("P(rel=1)@5", "precision", 5),
+        ("set_P", "set_p", None),
+        ("set_F", "group_f1", None),
+        ("11pt_avg", "eleven_pt_avg", None),
+        ("Rndcg", "rndcg", None),
+        ("iprec_at_recall_0.00", "iprec", None),
     ],
 )
 def test_three_vocabularies(name: str, measure: str, cutoff: int | None) -> None:
@@ -63,6 +68,13 @@ def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
         "each with or without @k"
     )
     assert caught.value.exit_code == 2
+
+
+def test_what_has_no_value_of_a_question() -> None:
+    assert str(parse_metric("iprec_at_recall_0.10")) == "iprec(recall=0.1)"
+    for name in ("gm_map", "num_ret", "infAP", "official"):
+        with pytest.raises(UsageError, match=f"metric '{name}' is a list, a sum, a geometric mean"):
+            parse_metric(name)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.metrics import WHOLE_RANKING, query_metrics
 from rag_assets.evaluation.score import metrics
-from rag_assets.evaluation.trec_measures import OFFICIAL, SINGLE
+from rag_assets.evaluation.trec_measures import OFFICIAL, RECALLS, SINGLE
 from tests.made_tables import (
     by_query,
     document_judgments,
@@ -36,6 +36,11 @@ LEVELS = (1, 2)
 Grades = dict[str, dict[str, int]]
 Scored = dict[str, dict[str, float]]
 Values = dict[str, dict[str, float]]
+
+SINGLES = (
+    *(*SINGLE, "set_P", "set_map", "set_F", "11pt_avg", "ndcg_rel", "Rndcg"),
+    *(f"iprec_at_recall_{level}" for level in RECALLS),
+)
 
 AT_K = {
     "ndcg": "ndcg_cut",
@@ -149,7 +154,7 @@ def test_what_score_has_beside_our_own(seed: int) -> None:
         more_qrels, more_run = random_case(100 * seed + part)
         qrels |= {f"{part} {query}": grades for query, grades in more_qrels.items()}
         run |= {f"{part} {query}": scores for query, scores in more_run.items() if scores}
-    lists = {name.partition("_0")[0].partition("_1")[0] for name in ("official", *SINGLE)}
+    lists = {name.partition("_0")[0].partition("_1")[0] for name in ("official", *SINGLES)}
     asked = {name for name in lists if name in pytrec_eval.supported_measures}
     expected = theirs(qrels, run, asked, 1)
     scored = metrics(run, qrels, ["official", "all_trec"], trec_mean=True)
@@ -157,14 +162,14 @@ def test_what_score_has_beside_our_own(seed: int) -> None:
     compared = 0
     for row in scored.per_query:
         query = str(row["query_id"])
-        for name in SINGLE:
+        for name in SINGLES:
             is_empty = max(qrels[query].values()) <= 0
             if query in run and not (is_empty and not name.startswith("num_")):
                 assert row[name] == pytest.approx(expected[query][name], abs=1e-9), (query, name)
                 compared += 1
             elif not name.startswith("num_"):
                 assert row[name] == 0
-    assert compared > 400 * len(SINGLE)
+    assert compared > 400 * len(SINGLES)
     averages = theirs(qrels, run, {"map", "bpref"}, 1).values()
     for name, of in (("gm_map", "map"), ("gm_bpref", "bpref")):
         logs = [log(max(one.get(of, 0.0), 0.00001)) for one in averages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import re
@@ -161,7 +162,10 @@ class Folder:
         lines = [
             {"query_id": q.query_id, "text": q.text, "answers": [q.sentence]} for q in self.asked
         ]
-        self._write_lines("queries.jsonl", lines)
+        if self.row.labels == "samples":
+            self._write_samples()
+        else:
+            self._write_lines("queries.jsonl", lines)
         if self.row.labels == "complete":
             labels = [
                 {"query_id": q.query_id, "doc_id": q.document, "quote": q.sentence}
@@ -356,6 +360,13 @@ class Folder:
                 mine["chunking"] = "sentences"
                 self.config.setdefault("chunking", {})["sentences"] = {"strategy": "sentences"}
         self.write_config()
+
+    def _write_samples(self) -> None:
+        """Write questions and labels as Ragas does."""
+        with (self.path / "testset.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["user_input", "reference_contexts", "reference"])
+            writer.writerows([q.text, str([q.sentence]), q.sentence] for q in self.asked)
 
     def _write_lines(self, name: str, rows: list[dict[str, Any]]) -> None:
         text = "".join(f"{json.dumps(row)}\n" for row in rows)

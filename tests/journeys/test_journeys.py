@@ -67,6 +67,17 @@ def test_answers_of_ones_own_go_all_the_way(row: Row, travel: Travel) -> None:
     walk(travel(row))
 
 
+def test_a_test_set_of_ragas_goes_all_the_way(travel: Travel) -> None:
+    """Its questions, answers and passages are all that says what is right."""
+    journey = travel(
+        Row("samples", "bm25", "own", "more", "10", "warm", "setting", "plan+leaderboard+gate")
+    )
+    walk(journey)
+    rows = rag_assets.leaderboard(journey.folder.path).leaderboard.to_pylist()
+    assert {row["n_queries"] for row in rows} == {10}
+    assert max(row["ndcg"] for row in rows) > 0.5
+
+
 def test_the_gate_decides_by_a_drawn_sample(travel: Travel) -> None:
     """Nobody asks for it: half of the drawn passages are graded, before and after a change."""
     journey = travel(Row("drawn", "python", "none", "more", "10", "empty", "setting", "gate"))

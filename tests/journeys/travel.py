@@ -183,7 +183,7 @@ def exit_codes(row: Row, command: str) -> set[int]:
     # A sample estimates a few metrics only, and what was not graded may come into the pool.
     is_whole = row.labels == "page" and row.between in ("nothing", "label", "marked", "deleted")
     is_pooled = row.between == "label" and row.labels in ("none", "judge")
-    labelled = row.labels == "complete" or is_pooled or is_whole
+    labelled = row.labels in ("complete", "samples") or is_pooled or is_whole
     has_metric = labelled or row.metric == "answers"
     is_other = row.between in ("label", "marked") or row.labels in ("drawn", "page")
     codes = {0}

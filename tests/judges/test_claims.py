@@ -13,6 +13,7 @@ import pytest
 
 from rag_assets.answers.predictions import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
+from rag_assets.experiment.hosts import circle_warnings
 from rag_assets.judges.answer_labels import CLAIMS, read_claim_labels
 from rag_assets.judges.base import (
     ANSWER_RELEVANCE,
@@ -24,7 +25,7 @@ from rag_assets.judges.base import (
 )
 from rag_assets.judges.calibration import Sample, estimated_row, judged_claims
 from rag_assets.judges.registry import LlmJudge, WordsJudge
-from rag_assets.judges.verdicts_stage import claim_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.llm.client import Answer, ChatRequest, Completion
 from rag_assets.llm.completions import ModelSession
 from rag_assets.schemas import ANSWERS
@@ -35,7 +36,10 @@ from tests.answers.answering import with_answers, write_predictions
 from tests.llm.server import Server
 from tests.tiny_experiment import Tiny, planned
 
-CLAIMS_OF, MEANS = claim_verdicts_key("strict"), ArtifactKey.of("calibrated_claims", judge="strict")
+CLAIMS_OF, MEANS = (
+    verdicts_key(GROUNDEDNESS, "strict"),
+    ArtifactKey.of("calibrated_claims", judge="strict"),
+)
 
 ANSWERS_OF = {
     "q1": "A dog costs 10 crowns. Cats travel free.",
@@ -273,6 +277,8 @@ def test_a_context_that_is_not_known_is_not_judged(claimed: Tiny, server: Server
     claimed.write_config()
     assert asked(claimed, server) == 2
     assert {row["kind"] for row in claimed.rows(CLAIMS_OF)} == {"answer_relevance"}
+    (line,) = circle_warnings(claimed.pipeline().experiment)
+    assert line.startswith("judge strict judges no groundedness: no answerer has contexts that")
 
 
 def test_from_a_sheet_of_claims_to_a_calibrated_mean(claimed: Tiny, server: Server) -> None:

@@ -19,7 +19,7 @@ from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.cli.main import main
 from rag_assets.experiment.hosts import circular_uses
-from rag_assets.judges.base import CorrectnessItem, RelevanceItem
+from rag_assets.judges.base import CORRECTNESS, RELEVANCE, CorrectnessItem, RelevanceItem
 from rag_assets.judges.check import JUDGE_CHECKS_DIR, Rules, check_judge, stored_check
 from rag_assets.judges.registry import model_name
 from rag_assets.judges.trials import (
@@ -32,7 +32,7 @@ from rag_assets.judges.trials import (
     wrong_answers,
     wrong_passages,
 )
-from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.labels.findings import ERROR
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
@@ -180,7 +180,7 @@ def test_words_do_not_see_numbers(evaluated: tuple[Tiny, Server]) -> None:
 
 def proven(tiny: Tiny, judge: str) -> tuple[bool, str]:
     """Return what the check in Dagster says of a judge of answers: passed, and in words."""
-    key = answer_verdicts_key(judge)
+    key = verdicts_key(CORRECTNESS, judge)
     outcome = Outcome(key, tiny.pipeline().artifact(key), reused=True, seconds=0.0)
     results = results_of(tiny.pipeline(), STAGES[key.asset], [outcome])
     (result,) = [one for one in results if one.check.name == "judge_is_proven"]
@@ -368,8 +368,8 @@ def test_a_draw_depends_on_seed_and_question_alone() -> None:
 
 SERVER = "http://127.0.0.1:9/v1"
 OWN, OTHER = "gpt-4o", "llama-3.1-8b"
-OF_ANSWERS = answer_verdicts_key("strict")
-OF_PASSAGES = relevance_verdicts_key("strict")
+OF_ANSWERS = verdicts_key(CORRECTNESS, "strict")
+OF_PASSAGES = verdicts_key(RELEVANCE, "strict")
 BM25 = {"type": "bm25", "chunking": "parts", "analyzer": "english"}
 HYDE = {"bm25": {**BM25, "query_set": "guess"}}
 RERANK = {"type": "rerank_api", "input": "bm25", "candidates": 3, "base_url": SERVER}

@@ -19,12 +19,18 @@ from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.hosts import circle_warnings
 from rag_assets.judges import registry as llm_judge
-from rag_assets.judges.base import UNPARSED, CorrectnessItem, RelevanceItem, parse
+from rag_assets.judges.base import (
+    CORRECTNESS,
+    RELEVANCE,
+    UNPARSED,
+    CorrectnessItem,
+    RelevanceItem,
+    parse,
+)
 from rag_assets.judges.registry import JUDGE_TYPES, LlmJudge
 from rag_assets.judges.verdicts_stage import (
-    answer_verdicts_key,
     judge_fingerprint,
-    relevance_verdicts_key,
+    verdicts_key,
 )
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.sources.stage import QUERIES_KEY
@@ -34,8 +40,8 @@ from tests.llm.server import Server, refuses, says
 from tests.tiny_experiment import QUERIES, Tiny, planned
 from tests.walked_page import DOCS
 
-STRICT = relevance_verdicts_key("strict")
-OF_ANSWERS = answer_verdicts_key("strict")
+STRICT = verdicts_key(RELEVANCE, "strict")
+OF_ANSWERS = verdicts_key(CORRECTNESS, "strict")
 
 Shown = set[tuple[str, str]]
 """Questions, each with a passage or an answer."""
@@ -151,7 +157,7 @@ def test_two_judges_do_not_share_verdicts(judged: Tiny, server: Server) -> None:
     judged.config["judges"]["mild"] = {"type": "llm", "llm": "large", "judges": ["relevance"]}
     judged.config["judges"]["mild"] |= {"depth": 1}
     judged.write_config()
-    mild = relevance_verdicts_key("mild")
+    mild = verdicts_key(RELEVANCE, "mild")
     assert requests(judged, server) == len(shown_passages(judged, mild))
     assert shown_passages(judged, mild) < shown_passages(judged)
     pipeline = judged.pipeline()
@@ -161,7 +167,7 @@ def test_two_judges_do_not_share_verdicts(judged: Tiny, server: Server) -> None:
     judged.config["judges"]["other"]["depth"] = 2
     judged.write_config()
     assert requests(judged, server) == 0
-    other = judged.pipeline().artifact(relevance_verdicts_key("other"))
+    other = judged.pipeline().artifact(verdicts_key(RELEVANCE, "other"))
     assert judge_fingerprint(other.manifest) == prints[0]
 
 

@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.judges.base import (
+    CORRECTNESS,
+    RELEVANCE,
     UNPARSED,
     CorrectnessItem,
     Item,
@@ -21,7 +23,7 @@ from rag_assets.judges.base import (
     item_digest,
 )
 from rag_assets.judges.registry import ABSENT, EDITED, RecordedJudge, WordsJudge
-from rag_assets.judges.verdicts_stage import answer_verdicts_key, relevance_verdicts_key
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.llm.completions import ModelSession
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
@@ -157,7 +159,7 @@ def export(tiny: Tiny, judge: str, *more: str) -> tuple[Path, str, int]:
 
 def grades(tiny: Tiny, judge: str) -> list[dict[str, Any]]:
     pipeline = tiny.pipeline()
-    keys = (relevance_verdicts_key(judge), answer_verdicts_key(judge))
+    keys = (verdicts_key(RELEVANCE, judge), verdicts_key(CORRECTNESS, judge))
     rows = [row for key in keys for row in pipeline.artifact(key).table().to_pylist()]
     return [{name: row[name] for name in row if name != "reply"} for row in rows]
 

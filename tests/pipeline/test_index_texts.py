@@ -19,7 +19,8 @@ from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import chunking_contexts, retriever_contexts_key
 from rag_assets.experiment.hosts import circular_uses
-from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.judges.base import RELEVANCE
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget
@@ -212,7 +213,7 @@ def test_where_texts_go_and_who_wrote_them(asking: Tiny) -> None:
     asking.write_config()
     pipeline = asking.pipeline()
     queries = pipeline.experiment.dataset.read_queries().table
-    (said,) = circular_uses(pipeline.experiment, relevance_verdicts_key("strict"), queries)
+    (said,) = circular_uses(pipeline.experiment, verdicts_key(RELEVANCE, "strict"), queries)
     assert "writes the questions by which parts is found" in said
 
 

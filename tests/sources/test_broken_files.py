@@ -110,7 +110,7 @@ MARKDOWN_CASES: list[tuple[tuple[str, str | bytes | None], str]] = [
 
 LLAMAINDEX_CASES = [
     ("[]", "a.json: found a list; must be an object"),
-    ('{"queries": {}}\n', "a.json: `corpus`: is missing; needed: queries, corpus, relevant_docs"),
+    ('{"queries": {}}\n', "a.json: `corpus`: is missing; found keys: 'queries'"),
     (
         '{\n"queries": {"q": "t"},,\n}',
         "a.json:2: malformed JSON at byte 23 (object keys must be strings)",

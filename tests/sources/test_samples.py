@@ -15,7 +15,10 @@ import pytest
 
 from rag_assets.errors import DataError
 from rag_assets.sources import Read, open_dataset
+from rag_assets.sources.dataset import FIRST
 from rag_assets.sources.formats import with_columns
+from rag_assets.sources.sample_layouts import LAYOUTS
+from rag_assets.sources.samples import read_samples
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
 ReadAll = Callable[..., tuple[Read, Read, Read]]
@@ -199,6 +202,10 @@ def test_passages_are_the_documents_of_a_file_alone(
     assert documents.notes == queries.notes == qrels.notes == []
 
 
+PROMPTFOO = [
+    {"vars": {"query": text}, "assert": [{"type": "equals", "value": answer}]}
+    for text, answer in zip(ASKED, ANSWERS, strict=True)
+]
 QUESTIONS: dict[str, tuple[str, str, bool]] = {
     "Ragas": ("testset.csv", rows_of_csv(RAGAS), True),
     "DeepEval": ("goldens.json", json.dumps(DEEPEVAL), True),
@@ -215,12 +222,21 @@ QUESTIONS: dict[str, tuple[str, str, bool]] = {
     ),
     "promptfoo, JSON": (
         "tests.json",
-        json.dumps(
-            [
-                {"vars": {"query": text}, "assert": [{"type": "equals", "value": answer}]}
-                for text, answer in zip(ASKED, ANSWERS, strict=True)
-            ]
+        json.dumps(PROMPTFOO),
+        False,
+    ),
+    "promptfoo, YAML": (
+        "tests.yaml",
+        "".join(
+            f"- vars:\n    question: {text}\n  assert:\n    - {{type: equals, value: {answer}}}\n"
+            "    - type: llm-rubric\n      value: is polite\n"
+            for text, answer in zip(ASKED, ANSWERS, strict=True)
         ),
+        False,
+    ),
+    "promptfoo, its configuration": (
+        "tests.yml",
+        json.dumps({"prompts": ["{{question}}"], "tests": PROMPTFOO}),
         False,
     ),
     "LangSmith, JSON lines": (
@@ -462,3 +478,10 @@ def test_musique_as_it_is_downloaded(shared_data: SharedData, read_all: ReadAll)
     assert documents.table.num_rows == 1890
     assert (queries.table.num_rows, qrels.table.num_rows) == (100, 68 * 2 + 27 * 3 + 5 * 4)
     assert json.loads(queries.table["metadata"][0].as_py())["answers"] == ["G. Stanley Hall"]
+
+
+@pytest.mark.parametrize("text", ["- vars: &a {q: x}\n- vars: *a\n", "- vars: [\n", "[" * 5000])
+def test_yaml_that_is_not_read(write: Write, text: str) -> None:
+    path = write({"tests.yaml": text}) / "tests.yaml"
+    with pytest.raises(DataError, match="cannot be read as YAML; it must be well-formed"):
+        list(read_samples(path, FIRST, LAYOUTS[0]))

@@ -32,7 +32,7 @@ from rag_assets.analysis.winner import winner_of
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.report.page.explorer import explorer
-from rag_assets.sheets.environment import json_block, meaning, templates
+from rag_assets.sheets.environment import escaped_json, meaning, templates
 from rag_assets.sheets.formats import interval_name, interval_text
 from rag_assets.sheets.sheet import Sheet
 from rag_assets.store.artifacts import Manifest
@@ -51,7 +51,6 @@ SCRIPTS = (
     "explorer.js",
     "start.js",
 )
-
 
 TOKENS = "how much text the results add to a prompt; a token is about three quarters of a word"
 
@@ -258,7 +257,7 @@ def page(result: EvaluationResult, identity: str, *, has_explorer: bool = False)
         for title, parts in SECTIONS.items()
     }
     data = {
-        part.name: json_block(context["data"]())
+        part.name: Markup(escaped_json(context["data"]()))
         for parts in built.values()
         for part, context in parts
         if has_explorer and "data" in context

@@ -14,7 +14,6 @@ from pydantic import model_validator
 from rag_assets.called.hits import ONE_OF_THREE, Hit, Rejected, described, hit_of, is_one_of_three
 from rag_assets.called.http import HttpOptions, JmesPath, value_at
 from rag_assets.retrieval.external.base import QueryResult, ServedRetriever
-from rag_assets.servers.failures import message_in
 
 
 class HttpRetriever(HttpOptions, ServedRetriever):
@@ -65,11 +64,7 @@ class HttpRetriever(HttpOptions, ServedRetriever):
 
 
 def _list_at(path: str, answer: Any) -> list[Any]:  # noqa: ANN401
-    value = value_at(f"`hits: {path}`", path, answer)
-    if value is None:
-        message = message_in(answer)
-        reason = f"; the server says: {message}" if message else ""
-        raise Rejected(f"`hits: {path}` matches nothing in {described(answer)}{reason}")
+    value = value_at(f"`hits: {path}`", path, answer, is_needed=True)
     if not isinstance(value, list):
         raise Rejected(f"`hits: {path}` is {described(value)}; it must be a list")
     return value

@@ -69,7 +69,7 @@ def located(
     Returns:
         ``EXTERNAL_HITS`` without the failed queries, and query id -> why its hits are no ranking.
     """
-    texts, titles = (_by_document(documents, name) for name in ("text", "title"))
+    texts, titles = (dict(_rows(documents, "document_id", name)) for name in ("text", "title"))
     by_id = _units_by_id(chunks, texts if has_own else None, judge)
     cut = set(chunks.column("chunk_id").to_pylist()) if chunks is not None else set()
     hits = [Hit(*values) for values in _rows(rankings, *Hit._fields)]
@@ -98,10 +98,6 @@ def located(
 
 def _rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
     return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
-
-
-def _by_document(documents: pa.Table, name: str) -> dict[str, str]:
-    return dict(_rows(documents, "document_id", name))
 
 
 def _units_by_id(

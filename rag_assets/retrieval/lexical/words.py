@@ -51,7 +51,6 @@ Repeats = Literal["added", "multiplied", "cosine"]
 """What a token that stands n times in the query counts: its weight added n times or times n, or
 its part of the cosine of query and chunk."""
 
-
 Weigh = Callable[[Ints, Floats], Floats]
 """The chunks that hold a word, how often each does -> what the word weighs in each."""
 

@@ -102,10 +102,6 @@ class MMR(ByLikeness):
         self.encoder().encode_now([candidates.query], kind="query")
         return super().rerank_now(candidates, workspace)
 
-    def document_vectors(self, texts: Sequence[str], workspace: Workspace) -> Vectors:
-        """Return the unit vectors of documents, float32, shape (len(texts), dimension)."""
-        return self.encoder(workspace).encode(texts, kind="document")
-
     def scores_of(self, block: Sequence[Candidates], workspace: Workspace) -> list[Scores]:
         """Return 1 / rank of every candidate, in the order in which they are chosen."""
         encoder = self.encoder(workspace)

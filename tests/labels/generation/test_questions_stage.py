@@ -26,7 +26,8 @@ from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.experiment.hosts import circular_uses, question_circles
-from rag_assets.judges.verdicts_stage import relevance_verdicts_key
+from rag_assets.judges.base import RELEVANCE
+from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.forgetting import REPLIES, to_forget
@@ -294,7 +295,7 @@ def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server
             assert failed == {"questions_are_independent": [circle]}
     queries = pipeline.artifact(QUERIES_KEY).table()
     n = len(queries)
-    strict, fair = (relevance_verdicts_key(name) for name in ("strict", "fair"))
+    strict, fair = (verdicts_key(RELEVANCE, name) for name in ("strict", "fair"))
     told = circular_uses(experiment, strict, queries)
     assert any(f"which also (as m) wrote {n} of the {n} questions" in line for line in told)
     assert not any("questions" in line for line in circular_uses(experiment, fair, queries))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.labels.findings import FINDINGS, Finding, findings_table
+from rag_assets.labels.findings import FINDINGS, Finding
 from rag_assets.schemas import CHUNKS, DOCUMENTS, QRELS, QUERIES
 
 Span = tuple[int, int]
@@ -80,6 +80,10 @@ def reached(labels: pa.Table, cut: pa.Table) -> dict[str, list[str]]:
 
 def kinds(findings: pa.Table | list[Finding]) -> list[tuple[str, str | None, str | None]]:
     """(check, query, document) of each finding; a table of them keeps its contract."""
-    table = findings if isinstance(findings, pa.Table) else findings_table(findings)
+    table = (
+        findings
+        if isinstance(findings, pa.Table)
+        else FINDINGS.from_rows([each._asdict() for each in findings])
+    )
     rows = FINDINGS.check(table).to_pylist()
     return [(row["check"], row["query_id"], row["document_id"]) for row in rows]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
-from rag_assets.labels.findings import findings_table, reading_problems
+from rag_assets.labels.findings import FINDINGS, reading_problems
 from rag_assets.schemas import QRELS
 from rag_assets.sources import Dataset, open_dataset
 from rag_assets.sources.dataset import Problems
@@ -109,7 +109,9 @@ def read_all(dataset: Dataset) -> tuple[pa.Table, pa.Table]:
     with problems:
         documents, queries = dataset.read_documents(problems), dataset.read_queries(problems)
         qrels = dataset.read_qrels(documents.table, queries.table, problems).table
-    return qrels, findings_table(reading_problems(problems.collected or []))
+    return qrels, FINDINGS.from_rows(
+        [each._asdict() for each in reading_problems(problems.collected or [])]
+    )
 
 
 def test_every_line_of_a_folder_or_the_first_is_told(tmp_path: Path) -> None:

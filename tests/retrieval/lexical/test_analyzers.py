@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rag_assets.errors import UsageError
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
-    analyze,
     analyze_all,
     analyzer_versions,
     check_analyzer,
@@ -107,22 +106,22 @@ CASES = [
 
 @pytest.mark.parametrize(("analyzer", "text", "tokens"), CASES)
 def test_tokens(analyzer: str, text: str, tokens: list[str]) -> None:
-    assert analyze(analyzer, text) == tokens
+    assert analyze_all(analyzer, [text])[0] == tokens
 
 
 def test_icu_cuts_thai_into_words() -> None:
     pytest.importorskip("icu4py", reason="the extra `icu` is not installed")
-    assert analyze("icu", f"{THAI} KFP-30417") == [THAI[:3], THAI[3:], "kfp", "30417"]
-    assert analyze("icu", "plain Words") == ["plain", "words"]
+    assert analyze_all("icu", [f"{THAI} KFP-30417"])[0] == [THAI[:3], THAI[3:], "kfp", "30417"]
+    assert analyze_all("icu", ["plain Words"])[0] == ["plain", "words"]
 
 
 def test_jieba_cuts_chinese_into_words() -> None:
     pytest.importorskip("jieba", reason="the extra `chinese` is not installed")
-    cut = analyze("jieba", "\u4e2d\u56fd\u79d1\u5b66\u9662\u7684 KFP-30417\u53f7")
+    cut = analyze_all("jieba", ["\u4e2d\u56fd\u79d1\u5b66\u9662\u7684 KFP-30417\u53f7"])[0]
     # inside "Chinese academy of sciences" stand "China", "science" and "academy of sciences"
     assert {"\u4e2d\u56fd\u79d1\u5b66\u9662", "\u4e2d\u56fd", "\u79d1\u5b66"} <= set(cut)
     assert cut[-3:] == ["kfp", "30417", "\u53f7"]
-    assert analyze("jieba", "plain Words") == ["plain", "words"]
+    assert analyze_all("jieba", ["plain Words"])[0] == ["plain", "words"]
 
 
 def test_an_analyzer_without_its_package_says_what_to_install(
@@ -145,7 +144,7 @@ def test_an_analyzer_without_its_package_says_what_to_install(
 )
 @given(texts=st.lists(st.text(max_size=40), max_size=5))
 def test_texts_are_analysed_independently_of_their_batch(name: str, texts: list[str]) -> None:
-    assert analyze_all(name, texts) == [analyze(name, text) for text in texts]
+    assert analyze_all(name, texts) == [analyze_all(name, [text])[0] for text in texts]
     assert all(token for tokens in analyze_all(name, texts) for token in tokens)
 
 
@@ -153,16 +152,21 @@ def test_texts_are_analysed_independently_of_their_batch(name: str, texts: list[
 @given(text=st.text(max_size=40))
 def test_composed_and_decomposed_texts_give_the_same_tokens(name: str, text: str) -> None:
     composed, decomposed = (unicodedata.normalize(form, text) for form in ("NFC", "NFD"))
-    assert analyze(name, composed) == analyze(name, decomposed)
+    assert analyze_all(name, [composed])[0] == analyze_all(name, [decomposed])[0]
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60))
 def test_the_short_way_for_ascii_gives_the_same_tokens(text: str) -> None:
     # the ideograph makes the whole text take the long way
-    assert analyze("standard", text + " \u65e5") == [*analyze("standard", text), "\u65e5"]
+    assert analyze_all("standard", [text + " \u65e5"])[0] == [
+        *analyze_all("standard", [text])[0],
+        "\u65e5",
+    ]
 
 
-@pytest.mark.parametrize("call", [lambda: analyze("klingon", "x"), lambda: analyzer_versions("x")])
+@pytest.mark.parametrize(
+    "call", [lambda: analyze_all("klingon", ["x"])[0], lambda: analyzer_versions("x")]
+)
 def test_an_unknown_analyzer_is_refused_with_the_allowed_ones(call: object) -> None:
     with pytest.raises(UsageError, match="allowed: auto, english, standard, cjk, ngrams"):
         call()  # type: ignore[operator]

@@ -16,7 +16,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     CHOICES,
     FUNCTION_WORDS,
-    analyze,
+    analyze_all,
     analyzer_code,
     analyzer_versions,
     detect_analyzer,
@@ -133,7 +133,7 @@ SENTENCES = {
 @pytest.mark.parametrize(("language", "case"), SENTENCES.items())
 def test_examples(language: str, case: tuple[str, list[str]]) -> None:
     text, tokens = case
-    assert analyze(language, text) == tokens
+    assert analyze_all(language, [text])[0] == tokens
 
 
 def test_every_language_of_the_stemmer_has_an_analyzer() -> None:
@@ -146,7 +146,7 @@ def test_every_language_of_the_stemmer_has_an_analyzer() -> None:
 def test_a_language_that_an_older_stemmer_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stemmer, "algorithms", lambda: ["english"])
     with pytest.raises(UsageError, match="analyzer 'polish' needs PyStemmer 3, not "):
-        analyze("polish", "pompy")
+        analyze_all("polish", ["pompy"])[0]
 
 
 @pytest.mark.parametrize("language", sorted({*LANGUAGES} & {*snowballstemmer.algorithms()}))
@@ -156,8 +156,8 @@ def test_equal_to_the_stemmer_in_python(language: str) -> None:
     ]
     stemmer = snowballstemmer.stemmer(language)
     for text in texts:
-        words = analyze("standard", text)
-        assert analyze(language, text) == [stemmer.stemWord(w) or w for w in words]
+        words = analyze_all("standard", [text])[0]
+        assert analyze_all(language, [text])[0] == [stemmer.stemWord(w) or w for w in words]
 
 
 def test_versions_and_code() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import UsageError
-from rag_assets.retrieval.lexical.analyzers import analyze
+from rag_assets.retrieval.lexical.analyzers import analyze_all
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.words import WordIndex
@@ -55,7 +55,7 @@ def test_exact_order_against_a_naive_sort(
     texts: dict[str, str], query: str, k: int, variant: str
 ) -> None:
     index = index_of(texts, variant=variant)
-    scores = index.scores(analyze("english", query))
+    scores = index.scores(analyze_all("english", [query])[0])
     scored = list(zip(index.chunk_ids, scores.tolist(), strict=True))
     above_zero = [pair for pair in scored if pair[1] > 0]
     naive = sorted(above_zero, key=lambda pair: (pair[1], pair[0].encode()), reverse=True)

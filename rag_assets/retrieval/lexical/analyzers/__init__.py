@@ -242,11 +242,8 @@ def _script(character: str) -> str:
 
 def _sample(texts: Sequence[str]) -> list[str]:
     starts = (text[:SAMPLE_CHARACTERS] for text in texts)
-    return heapq.nsmallest(SAMPLE_TEXTS, starts, key=lambda text: (_checksum(text), text))
-
-
-def _checksum(text: str) -> int:
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    checksums = ((zlib.crc32(text.encode("utf-8", "surrogatepass")), text) for text in starts)
+    return [text for _, text in heapq.nsmallest(SAMPLE_TEXTS, checksums)]
 
 
 AUTO = "auto"
@@ -263,11 +260,6 @@ ANALYZERS: dict[str, Analyzer] = {
     "icu": ICU,
 }
 _CHOOSERS: Mapping[str, Callable[[Sequence[str]], str]] = {"auto": detect_analyzer}
-
-
-def analyze(name: str, text: str) -> Tokens:
-    """Return the tokens of one text."""
-    return analyze_all(name, [text])[0]
 
 
 def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
