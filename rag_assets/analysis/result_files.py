@@ -137,7 +137,7 @@ def _logged(path: Path) -> list[Any]:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/")]
             return [parse_json(archive.read(name), Place(path, path=name)) for name in names]
-    except (OSError, zipfile.BadZipFile, NotImplementedError, zlib.error) as error:
+    except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"cannot be read as a log of Inspect ({error})", file=path) from error
 
 
