@@ -208,7 +208,7 @@ class SetMap(LevelMeasure):
     """A measure of trec_eval for sets."""
 
     name = "set_map"
-    formula = "`set_p@k` * `recall@k`"
+    formula = "`set_p@k` times `recall@k`"
     source = "trec_eval's set_map"
     sql = "n_units_{rel} / n_retrieved * (n_found_{rel} / r_{rel})"
 

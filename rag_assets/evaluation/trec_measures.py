@@ -69,7 +69,6 @@ class ElevenPoints(RankingMeasure):
 
     name = "eleven_pt_avg"
     formula = "mean of `iprec` at recall 0, 0.1, ..., 1"
-    source = "trec_eval's 11pt_avg"
     aliases = ("11pt_avg",)
 
     def value(self, ranking: JudgedRanking, k: int) -> float:

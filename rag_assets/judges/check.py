@@ -79,8 +79,6 @@ from rag_assets.store.canonical import read_sealed, sealed_json
 
 JUDGE_CHECKS_DIR = "judge_checks"
 _PLACES = {schema.name: schema.key for schema in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
-NO_LABELS = "no labels of people"
-NO_OTHER_TEXTS = "recorded verdicts are of no other texts"
 
 Row = dict[str, Any]
 
@@ -141,7 +139,7 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> Row:
         for kind in kinds
     )
     if not circles and not any(was_tried):
-        raise NotEvaluated(f"judge {judge} could not be tested: {NO_LABELS}, and no texts")
+        raise NotEvaluated(f"judge {judge} could not be tested: no labels of people, and no texts")
     check = {
         "judge": judge,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -202,7 +200,8 @@ def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Row]:
     texts = _passages(pipeline, key) if kind == RELEVANCE else _answers(pipeline)
     planned = trials(kind, Texts(*(drawn(items, rules.seed) for items in texts)), rules.items)
     if isinstance(judge, RecordedJudge):
-        untried = (trial._replace(pairs=(), reason=NO_OTHER_TEXTS) for trial in planned)
+        reason = "recorded verdicts are of no other texts"
+        untried = (trial._replace(pairs=(), reason=reason) for trial in planned)
         return [result(kind, trial, {}, {}, rules.at_least) for trial in untried]
     once = list(dict.fromkeys(item for trial in planned for pair in trial.pairs for item in pair))
     same = (trial for trial in planned if trial.name == SAME_TWICE)
