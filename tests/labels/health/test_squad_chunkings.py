@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from rag_assets.chunking.stage import chunks_key
+from rag_assets.evaluation.dialects.squad_v2_official import read_golds
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import Metrics, metrics_key
@@ -42,12 +44,18 @@ N_QUERIES, N_UNANSWERABLE = 11_873, 5_945
 def pipeline(
     shared_data: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Pipeline:
+    """Chunks, labels and metrics; rankings are empty, as nothing here depends on them."""
     root = tmp_path_factory.mktemp("squad")
+    data = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
+    with (root / "run.jsonl").open("w", encoding="utf-8") as file:
+        for query_id in read_golds(data):
+            file.write(json.dumps({"query_id": query_id, "retrieved_ids": []}) + "\n")
+    empty = {"type": "run_file", "path": "run.jsonl"}
     config = {
         "name": "squad",
-        "dataset": {"path": str(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json")},
+        "dataset": {"path": str(data)},
         "chunking": CHUNKINGS,
-        "retrievers": {name: {"type": "bm25", "chunking": name} for name in CHUNKINGS},
+        "retrievers": {name: {**empty, "chunking": name} for name in CHUNKINGS},
         "top_k": [10],
         "metrics": ["recall", "ndcg"],
     }
