@@ -6,14 +6,18 @@ import json
 import os
 import re
 import shutil
+import socketserver
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
+
+from tests.forked import Forks, Place
 
 PAGE = Path(__file__).parents[1] / "docs/how_to/nightly.md"
 FILES = dict(
@@ -32,6 +36,17 @@ if "--paginate" in sys.argv and pathlib.Path({log!r}).read_text().count('"commen
     print(77)
 """
 
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+with socket.create_connection(("127.0.0.1", {port})) as server:
+    server.sendall(json.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]]).encode() + b"\\n")
+    code, output, errors = json.loads(server.makefile().readline())
+sys.stdout.write(output)
+sys.stderr.write(errors)
+sys.exit(code)
+"""
+"""``rag-assets`` as a process that was forked, with modules that need not be imported again."""
+
 
 class Run(NamedTuple):
     """What a run of the workflow left behind."""
@@ -44,14 +59,16 @@ class Run(NamedTuple):
 class Forge:
     """Executes the steps of the job in a checkout."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.log = folder, folder / "gh.jsonl"
         self.log.touch()
         commands = folder / "bin"
         commands.mkdir()
-        for name in ("gh", "pip"):
+        fork = PROGRAM.format(python=sys.executable, port=port)
+        other = GH.format(python=sys.executable, log=str(self.log))
+        for name, text in {"gh": other, "pip": other, "rag-assets": fork}.items():
             file = commands / name
-            file.write_text(GH.format(python=sys.executable, log=str(self.log)), encoding="utf-8")
+            file.write_text(text, encoding="utf-8")
             file.chmod(0o755)
         self.path = os.pathsep.join(
             [str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -106,6 +123,29 @@ class Forge:
         return Run(done, summary.read_text(encoding="utf-8"), failed)
 
 
+@pytest.fixture
+def forge(tmp_path: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    """A forge whose steps find ``rag-assets`` as an installed program."""
+    for name in ("DAGSTER_HOME", "RAG_ASSETS_STATE_DIR", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+    class Program(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            folder, environment, arguments = json.loads(self.rfile.readline())
+            output, errors = (tmp_path / name for name in ("stdout.txt", "stderr.txt"))
+            place = Place(str(output), folder, environment, errors=str(errors))
+            code = forks.run(place, *arguments)
+            reply = [code, *(file.read_text(encoding="utf-8") for file in (output, errors))]
+            self.wfile.write(json.dumps(reply).encode() + b"\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Program) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield Forge(tmp_path, server.server_address[1])
+        server.shutdown()
+        thread.join()
+
+
 def _filled(text: str, values: Mapping[str, object]) -> str:
     return EXPRESSION.sub(lambda match: str(values[match[1]]), text)
 
@@ -147,12 +187,7 @@ def test_its_form() -> None:
     } < {*uses}
 
 
-def test_from_the_first_run_to_a_comment_that_is_updated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("DAGSTER_HOME", "RAG_ASSETS_STATE_DIR", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
-    forge = Forge(tmp_path)
+def test_from_the_first_run_to_a_comment_that_is_updated(tmp_path: Path, forge: Forge) -> None:
     main = checkout(tmp_path / "main")
     first = forge.run(main, "push")
     assert first.failed == []
