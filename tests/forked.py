@@ -10,6 +10,7 @@ throws away.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -107,6 +108,8 @@ def serve() -> None:
         if (outcome := Tiny(Path(folder)).write().command("evaluate", ".")).exit_code:
             raise RuntimeError(outcome.output)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a run of Dagster leaves its own
+    gc.collect()
+    gc.freeze()  # no fork looks for garbage among what is imported, nor copies its pages for that
     for line in sys.stdin:
         what, *rest = json.loads(line)
         if what == "start":
@@ -118,6 +121,7 @@ def serve() -> None:
             answer = os.waitstatus_to_exitcode(status)
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
+    gc.unfreeze()  # DuckDB wants everything taken apart
 
 
 def _run(place: Place, *arguments: str) -> None:
