@@ -499,8 +499,8 @@ def test_a_text_is_no_id_unless_that_is_said() -> None:
         own_answer({"answer": "x", "contexts": "a"})
 
 
-def served(own: Own, root: str, **changes: Any) -> Own:
-    generator = {
+def http_generator(root: str, **changes: Any) -> dict[str, Any]:
+    return {
         "type": "http",
         "url": f"{root}/answer",
         "body": {"q": "{question}", "passages": "{contexts}", "note": "{query}"},
@@ -514,6 +514,10 @@ def served(own: Own, root: str, **changes: Any) -> Own:
         "backoff": 0,
         **changes,
     }
+
+
+def served(own: Own, root: str, **changes: Any) -> Own:
+    generator = http_generator(root, **changes)
     read = {"generator": "mine", "retriever": "bm25", "top_k": [3]}
     with_answers(own, generators={"mine": generator}, answers={"read": read})
     return own
@@ -537,33 +541,44 @@ def test_a_server_is_asked_once_for_each_question_with_its_context(own: Own) -> 
         assert len(server.received) == len(ALL)
 
 
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        (Reply(b"no"), "it is not JSON"),
-        (Reply(b"\xff\xfe{}"), "it is not JSON"),
-        (Reply({}), "`answer: out.text` matches nothing in an empty object"),
-        (Reply({"message": "tired"}), "the server says: tired"),
-        (Reply({"problem": "x"}), "the server says: x"),
-        (Reply({"out": {"text": ["a"]}}), "`answer` is a list of 1; it must be a text"),
-        (Reply({"out": {"text": "a", "sources": ["z"]}}), "no context has this id"),
-        (Reply({"out": {"text": "a", "docs": [{"x": 1}]}}), "hit 1: has only none of them"),
-        (Reply({"usage": {"money": "1"}, "out": {"text": "a"}}), "`cost` is"),
-        (Reply({}, 500), "HTTP 500"),
-        (Reply({}, 302, {"Location": "http://192.0.2.1/"}), "a redirect to"),
-    ],
-)
-def test_a_hostile_server_fails_the_question_alone(own: Own, reply: Reply, problem: str) -> None:
+HOSTILE_REPLIES = [
+    (Reply(b"no"), "it is not JSON"),
+    (Reply(b"\xff\xfe{}"), "it is not JSON"),
+    (Reply({}), "`answer: out.text` matches nothing in an empty object"),
+    (Reply({"message": "tired"}), "the server says: tired"),
+    (Reply({"problem": "x"}), "the server says: x"),
+    (Reply({"out": {"text": ["a"]}}), "`answer` is a list of 1; it must be a text"),
+    (Reply({"out": {"text": "a", "sources": ["z"]}}), "no context has this id"),
+    (Reply({"out": {"text": "a", "docs": [{"x": 1}]}}), "hit 1: has only none of them"),
+    (Reply({"usage": {"money": "1"}, "out": {"text": "a"}}), "`cost` is"),
+    (Reply({}, 500), "HTTP 500"),
+    (Reply({}, 302, {"Location": "http://192.0.2.1/"}), "a redirect to"),
+]
+
+
+def test_a_hostile_server_fails_the_question_alone(own: Own) -> None:
+    """One server for each reply, all of which one evaluation asks."""
+
     def answer(request: Request) -> Reply:
+        reply, _ = HOSTILE_REPLIES[int(request.path.split("/")[1])]
         return reply if "dog" in request.body["q"] else Reply({"out": {"text": "yes"}})
 
+    names = [f"hostile-{number}" for number in range(len(HOSTILE_REPLIES))]
     with serving(answer) as server:
         own.run()
-        served(own, server.root)
+        generators = {
+            name: http_generator(f"{server.root}/{number}") for number, name in enumerate(names)
+        }
+        answers = {name: {"generator": name, "retriever": "bm25", "top_k": [3]} for name in names}
+        with_answers(own, generators=generators, answers=answers)
         own.run()
-    errors = {row["query_id"]: row["error"] for row in own.rows(answers_key("read@3"))}
-    assert problem in errors.pop("q1")
-    assert set(errors.values()) == {None}
+    wrong = []
+    for name, (_, problem) in zip(names, HOSTILE_REPLIES, strict=True):
+        errors = {row["query_id"]: row["error"] for row in own.rows(answers_key(f"{name}@3"))}
+        message = str(errors.pop("q1"))
+        if problem not in message or {*errors.values()} != {None}:
+            wrong.append((problem, message, errors))
+    assert wrong == []
 
 
 def test_contexts_need_a_place_in_the_request(own: Own) -> None:
