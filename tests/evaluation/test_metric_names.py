@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from rag_assets.errors import UsageError
@@ -11,7 +14,7 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     split_metrics,
 )
-from rag_assets.testing import MetricContract
+from rag_assets.testing import MetricContract, metrics
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,25 @@ def test_a_list_is_split_at_commas_outside_brackets() -> None:
     ]
 
 
+@pytest.fixture(scope="class")
+def values_are_computed_once() -> Iterator[None]:
+    """Keep the values of a metric for the drawn queries, with which five tests compare others."""
+    compute, drawn_values = metrics.values_of, dict[str, dict[str, float | None]]()
+    drawn = repr(metrics.drawn())
+
+    def values_of(name: str, *given: Any) -> dict[str, float | None]:
+        if repr(given) != drawn:  # their order counts too
+            return compute(name, *given)
+        if name not in drawn_values:
+            drawn_values[name] = compute(name, *given)
+        return drawn_values[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "values_of", values_of)
+        yield
+
+
+@pytest.mark.usefixtures("values_are_computed_once")
 class TestEveryMetric(MetricContract):
     @pytest.fixture(params=[*(m for m in RANKING_MEASURES if m != "tn"), "rbp(p=0.5,rel=2)"])
     def name(self, request: pytest.FixtureRequest) -> str:
