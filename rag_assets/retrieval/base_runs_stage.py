@@ -75,10 +75,12 @@ class BaseRuns(RunsStage):
     """
 
     kinds_by: ClassVar[tuple[str, ...]] = ("search_kind",)
+    of_index: ClassVar[str] = "all"
+    """What of the index is read, as a projection."""
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
-            Input("index", index_key(self.family, key["retriever"])),
+            Input("index", index_key(self.family, key["retriever"]), self.of_index),
             Input("queries", queries_key(self.family, key["retriever"])),
             *step_inputs(experiment, self.family),
         ]

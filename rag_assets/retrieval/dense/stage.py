@@ -40,6 +40,7 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
 from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
+from rag_assets.retrieval.array_folder import DIGESTS_FILE
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
@@ -51,7 +52,7 @@ from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
@@ -74,9 +75,13 @@ class EmbeddingIndexes(IndexStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
         config = _config(context, key["retriever"])
         chunking = context.experiment.chunking_of(key["retriever"])
-        workspace = context.workspace(key["retriever"], key)
+        alike = next(self.similar_artifacts(context, key), None)
+        workspace = replace(
+            context.workspace(key["retriever"], key), earlier=alike.folder if alike else None
+        )
         rows, texts = indexed_rows(context, chunking)
-        return FolderProduct(partial(_index, config, rows, texts, workspace))
+        write = partial(_index, config, rows, texts, workspace)
+        return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         *_, last = self.inputs(context.experiment, key)
@@ -177,6 +182,7 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
+    of_index = WITHOUT_CARRY_OVER
 
     def own_code(self) -> list[Root]:
         return [*super().own_code(), root_of(Compute)]
