@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.ordering import byte_order_ranks
+from rag_assets.ordering import Positions, byte_order_ranks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
 from rag_assets.store.canonical import permanent_hash
@@ -62,7 +62,8 @@ DIGESTS = "digests"
 DIGESTS_FILE = f"{DIGESTS}.json"
 """What the segments of an index of vectors were made from: for the next index alone."""
 
-_LAYOUT = "layout"
+LAYOUT = "layout"
+"""In how many segments an index of vectors lies."""
 
 PLAIN: dict[str, Any] = {
     "compression": "none",
@@ -134,13 +135,9 @@ class ArrayFolder:
         except (OSError, pa.ArrowException) as error:
             raise unreadable(file, error) from error
 
-    def save_layout(self, n_segments: int) -> None:
-        """Write in how many segments an index of vectors lies."""
-        self.save(**{_LAYOUT: {"segments": n_segments}})
-
     def ends(self) -> list[str]:
         """Return what the names of the files of each segment end with."""
-        return [*map(table_end, range(self.mapping(_LAYOUT, ["segments"])["segments"]))]
+        return [*map(table_end, range(self.mapping(LAYOUT, ["segments"])["segments"]))]
 
     def texts(self, name: str) -> list[str]:
         """Read a JSON list."""
@@ -199,16 +196,10 @@ def table_end(number: int) -> str:
     return f"-{number:04}"
 
 
-class Division(NamedTuple):
-    """Chunks that make a segment: the digest of their ids and texts, their blocks, and the rows."""
-
-    digest: str
-    blocks: Sequence[Block]
-    rows: slice
-
-
-def divided(ids: Sequence[str], texts: Sequence[str], sizes: Sequence[int]) -> Iterator[Division]:
-    """Yield what makes each segment of chunks in ascending order of their ids.
+def divided(
+    ids: Sequence[str], texts: Sequence[str], sizes: Sequence[int]
+) -> Iterator[tuple[str, Sequence[Block], slice]]:
+    """Yield the digest of ids and texts, the blocks and the rows of each segment of ordered chunks.
 
     Where one ends follows from a hash of the last id of a block, as where a block ends does from
     one of the id of a record: a changed chunk changes its own segment, and at most splits it or
@@ -227,31 +218,13 @@ def divided(ids: Sequence[str], texts: Sequence[str], sizes: Sequence[int]) -> I
         if chance * target < size << 32 or together >= 2 * target or end == ends[-1]:
             names = [name.encode() for name in ids[first:end]]
             digest = records_digest(names, " ".join(block.digest for block in blocks))
-            yield Division(digest, blocks, slice(first, end))
+            yield digest, blocks, slice(first, end)
             blocks, first, together = [], end, 0
 
 
-class NewSegment(NamedTuple):
-    """What is to be written of an index of vectors.
-
-    Attributes:
-        end: of the names of its files.
-        ids: of its chunks, ascending.
-        places: where the vector of each stands among those of all new segments.
-    """
-
-    end: str
-    ids: Sequence[str]
-    places: Longs
-
-
 def new_segments(
-    ids: Sequence[str],
-    texts: Sequence[str],
-    files: ArrayFolder,
-    earlier: Path | None,
-    names: Sequence[str],
-) -> tuple[list[int], list[NewSegment]]:
+    ids: Sequence[str], texts: Sequence[str], files: ArrayFolder, earlier: Path | None
+) -> tuple[list[int], list[tuple[str, Sequence[str], Positions]]]:
     """Begin an index of vectors with the segments that have the same chunks in another one.
 
     Args:
@@ -259,31 +232,29 @@ def new_segments(
         texts: what the vectors of the chunks follow from.
         files: where the index is written.
         earlier: the folder of an index whose vectors were made in the same way, if there is one.
-        names: of the files of a segment, with ``{}`` where it is numbered.
 
     Returns:
-        The rows of the chunks of all other segments, ascending, and these segments.
+        The rows of the chunks of all other segments, ascending. And of each of these what the names
+        of its files end with, its ids, ascending, and where each of them stands among the rows.
     """
     order = byte_order_ranks(ids).argsort()
     ordered, contents = [ids[row] for row in order], [texts[row] for row in order]
-    stored: dict[str, str] = {}
-    if earlier is not None:
-        with suppress(StoreError):  # not in segments, or damaged: everything is written
-            digests = ArrayFolder(earlier).mapping(DIGESTS, [DIGESTS])[DIGESTS]
-            stored = {digest: table_end(number) for number, digest in enumerate(digests)}
-    divisions = [*divided(ordered, contents, [VECTOR_SIZE] * len(ids))]
-    new: list[tuple[str, slice]] = []
-    for number, division in enumerate(divisions):
-        end, stored_end = table_end(number), stored.get(division.digest)
-        if earlier is None or stored_end is None:
-            new.append((end, division.rows))
+    other, stored = ArrayFolder(earlier or files.path), dict[str, str]()
+    with suppress(StoreError):  # there is none, or it is no such index: everything is written
+        digests = other.mapping(DIGESTS, [DIGESTS])[DIGESTS]
+        stored = {digest: table_end(number) for number, digest in enumerate(digests)}
+    present, new = list[str](), list[tuple[str, slice]]()
+    for digest, _, part in divided(ordered, contents, [VECTOR_SIZE] * len(ids)):
+        end = table_end(len(present))
+        present.append(digest)
+        if digest not in stored:
+            new.append((end, part))
             continue
-        for name in names:
-            files.take_over(name.format(end), ArrayFolder(earlier), name.format(stored_end))
-    files.save(**{DIGESTS: {DIGESTS: [division.digest for division in divisions]}})
-    files.save_layout(len(divisions))
+        for file in other.path.glob(f"*{stored[digest]}.*"):
+            files.take_over(file.name.replace(stored[digest], end), other, file.name)
+    files.save(**{DIGESTS: {DIGESTS: present}, LAYOUT: {"segments": len(present)}})
     rows = np.sort(np.concatenate([order[:0], *(order[part] for _, part in new)]))
-    segments = [NewSegment(end, ordered[part], rows.searchsorted(order[part])) for end, part in new]
+    segments = [(end, ordered[part], rows.searchsorted(order[part])) for end, part in new]
     return rows.tolist(), segments
 
 
@@ -309,12 +280,6 @@ class Segment:
     chunks: pa.Table
     terms: pa.Table
     entries: Entries
-
-    @property
-    def chunk_ids(self) -> list[str]:
-        """The ids of the chunks."""
-        ids: list[str] = self.chunks.column("chunk_id").to_pylist()
-        return ids
 
     @property
     def holding(self) -> Longs:

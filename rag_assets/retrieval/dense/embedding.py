@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,7 +31,6 @@ from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.models import OpenAIEmbeddings
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
-    MakeArray,
     Progress,
     Rows,
     ValueCache,
@@ -46,14 +46,13 @@ from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
 from rag_assets.ordering import Hits, byte_order_ranks
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, table_end
+from rag_assets.retrieval.array_folder import LAYOUT, ArrayFolder, table_end
 from rag_assets.retrieval.base import EmbeddingRetriever, Role, Searcher
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
     build_vectors,
     dense_table,
-    index_facts,
     save_vectors,
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
@@ -177,14 +176,8 @@ class BiEncoder(DenseRetriever):
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
         ids = chunks.column("chunk_id").to_pylist()
-
-        def embed(rows: list[int], make: MakeArray) -> Vectors:
-            some: Vectors = self.vectors(
-                [texts[row] for row in rows], "document", workspace, make=make
-            )
-            return some
-
         if self.hnsw is None:
+            embed = partial(self.vectors, kind="document", workspace=workspace)
             facts = build_vectors(ids, texts, folder, workspace.earlier, embed)
         else:
             options = self.hnsw.model_dump(exclude={"ef_search"})
@@ -261,10 +254,11 @@ def save_graph(
     order = np.argsort(byte_order_ranks(chunk_ids))
     ids = [chunk_ids[row] for row in order]
     ordered = np.ascontiguousarray(vectors[order], dtype=np.float32)
-    ArrayFolder(folder).save_layout(1)
+    files = ArrayFolder(folder)
+    files.save(**{LAYOUT: {"segments": 1}})
     save_vectors(ids, ordered, folder, table_end(0))
     checked_lengths(ordered, lambda row: f"chunk '{ids[row]}'")
-    facts = index_facts(folder)
+    facts = {"chunks": len(ids), "dimension": ordered.shape[1], "bytes": files.size}
     graph = faiss.IndexHNSWFlat(max(ordered.shape[1], 1), m, _metric(similarity))
     graph.hnsw.efConstruction = ef_construction
     # Several threads would link chunks in the order in which they happen to be done.
@@ -350,8 +344,8 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     ) -> Mapping[str, Any]:
         ids = chunks.column("chunk_id").to_pylist()
 
-        def embed(rows: list[int], _: MakeArray) -> Vectors:
-            return self._vectors([texts[row] for row in rows], "document", workspace)
+        def embed(some: Sequence[str], **_: object) -> Vectors:
+            return self._vectors(some, "document", workspace)
 
         return build_vectors(ids, texts, folder, workspace.earlier, embed)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -24,7 +24,6 @@ from rag_assets.models.model_files import tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
 from rag_assets.retrieval.array_folder import (
-    COUNTED,
     POSTINGS,
     ArrayFolder,
     Entries,
@@ -38,9 +37,6 @@ from rag_assets.retrieval.base import QuerySearcher, Role
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Workspace
-
-_FILES = tuple(f"{name}{{}}.parquet" for name in COUNTED)
-"""Of a segment."""
 
 
 class Splade(LocalModelRetriever):
@@ -68,15 +64,9 @@ class Splade(LocalModelRetriever):
         Among the facts are ``mean_components``, how many words a chunk has a weight for, and
         ``n_truncated``, how many chunks are longer than the model reads.
         """
-        ids, name_of = chunks.column("chunk_id").to_pylist(), self._name_of()
-
-        def embed(rows: list[int]) -> Sequence[SparseVector]:
-            some: Sequence[SparseVector] = self.vectors(
-                [texts[row] for row in rows], "document", workspace
-            )
-            return some
-
-        facts = build_index(ids, texts, folder, workspace.earlier, embed, name_of)
+        ids, earlier = chunks.column("chunk_id").to_pylist(), workspace.earlier
+        embed = partial(self.vectors, kind="document", workspace=workspace)
+        facts = build_index(ids, texts, folder, earlier, embed, self._name_of())
         return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
@@ -104,7 +94,8 @@ class ComponentIndex(QuerySearcher[pa.Table]):
         """Open what :func:`build_index` wrote."""
         files = ArrayFolder(folder)
         segments = [Segment.load(files, end) for end in files.ends()]
-        return cls([name for each in segments for name in each.chunk_ids], segments)
+        ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
+        return cls(ids, segments)
 
     @cached_property
     def ids_rank(self) -> Positions:
@@ -139,41 +130,36 @@ def build_index(
     texts: Sequence[str],
     folder: Path,
     earlier: Path | None,
-    embed: Callable[[list[int]], Sequence[SparseVector]],
+    embed: Callable[[Sequence[str]], Sequence[SparseVector]],
     name_of: Callable[[int], str | None] = str,
 ) -> dict[str, Any]:
     """Write an index into an existing folder; see :func:`.vector_index.build_vectors`.
 
     A component is called by the model's name of it; a nameless one is a number.
     """
+    from scipy.sparse import csr_array
+
     files, names = ArrayFolder(folder), cache(lambda number: name_of(number) or str(number))
-    rows, segments = new_segments(chunk_ids, texts, files, earlier, _FILES)
-    vectors = embed(rows)
-    for segment in segments:
-        tables = _segment(segment.ids, [vectors[row] for row in segment.places], names).tables()
-        files.save(**{name + segment.end: table for name, table in tables.items()})
-    postings = [pq.read_metadata(files.table_file(POSTINGS + end)) for end in files.ends()]
+    rows, segments = new_segments(chunk_ids, texts, files, earlier)
+    vectors = embed([texts[row] for row in rows])
+    for end, ids, places in segments:
+        parts = [vectors[place] for place in places]
+        starts = np.cumsum([0, *(len(part.components) for part in parts)])
+        components = np.concatenate([part.components for part in parts]).astype(np.int32)
+        weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
+        shape = (len(ids), int(components.max(initial=-1)) + 1)
+        turned = csr_array((weights, components, starts), shape=shape).tocsc()
+        terms = pa.array([names(number) for number in range(shape[1])], pa.string())
+        segment = Segment(
+            table_of(chunk_id=pa.array(ids, pa.string())),
+            table_of(term=terms, document_frequency=np.diff(turned.indptr.astype(np.int64))),
+            Entries(turned.indices.astype(np.int32), turned.data),
+        )
+        files.save(**{name + end: table for name, table in segment.tables().items()})
+    postings = (pq.read_metadata(files.table_file(POSTINGS + end)) for end in files.ends())
     n_entries = sum(about.num_rows for about in postings)
     return {
         "chunks": len(chunk_ids),
         "bytes": files.size,
-        "mean_components": round(n_entries / len(chunk_ids), 3) if chunk_ids else 0.0,
+        "mean_components": round(n_entries / max(len(chunk_ids), 1), 3),
     }
-
-
-def _segment(
-    chunk_ids: Sequence[str], vectors: Sequence[SparseVector], name_of: Callable[[int], str]
-) -> Segment:
-    from scipy.sparse import csr_array
-
-    starts = np.cumsum([0, *(len(vector.components) for vector in vectors)])
-    components = np.concatenate([vector.components for vector in vectors]).astype(np.int32)
-    weights = np.concatenate([vector.weights for vector in vectors]).astype(np.float32)
-    shape = (len(vectors), int(components.max(initial=-1)) + 1)
-    turned = csr_array((weights, components, starts), shape=shape).tocsc()
-    names = pa.array([name_of(number) for number in range(shape[1])], pa.string())
-    return Segment(
-        table_of(chunk_id=pa.array(chunk_ids, pa.string())),
-        table_of(term=names, document_frequency=np.diff(turned.indptr.astype(np.int64))),
-        Entries(turned.indices.astype(np.int32), turned.data),
-    )

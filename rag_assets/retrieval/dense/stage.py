@@ -76,11 +76,9 @@ class EmbeddingIndexes(IndexStage):
         config = _config(context, key["retriever"])
         chunking = context.experiment.chunking_of(key["retriever"])
         alike = next(self.similar_artifacts(context, key), None)
-        workspace = replace(
-            context.workspace(key["retriever"], key), earlier=alike.folder if alike else None
-        )
-        rows, texts = indexed_rows(context, chunking)
-        write = partial(_index, config, rows, texts, workspace)
+        earlier = alike.folder if alike is not None else None
+        workspace = replace(context.workspace(key["retriever"], key), earlier=earlier)
+        write = partial(_index, config, *indexed_rows(context, chunking), workspace)
         return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

@@ -46,7 +46,6 @@ from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import (
     LENGTH_TOLERANCE,
-    MakeArray,
     SparseVector,
     Vectors,
     check_unit_rows,
@@ -66,9 +65,6 @@ VECTORS = "vectors"
 
 Reading 10^6 vectors of 384 numbers out of Parquet takes ten times as long as opening the copy.
 """
-
-_FILES = (f"{VECTORS}{{}}.parquet", f"{VECTORS}{{}}.npy")
-"""Of a segment."""
 
 _NEW_FILE = "new.npy"
 
@@ -267,7 +263,7 @@ class VectorIndex(Searcher[pa.Table]):
         return hits
 
     def _nearest(self, sent: Vectors, n: int) -> tuple[Positions, Row]:
-        """Return the best ``n`` chunks of each query in fp32, and the lowest value of them.
+        """Return the best ``n`` chunks of each query in fp32, and what no other one is above.
 
         A segment is asked for its share and some more, and once more for all of them where its last
         one is not below the best of all segments.
@@ -281,20 +277,18 @@ class VectorIndex(Searcher[pa.Table]):
         sizes = [min(mean + 4 * isqrt(mean) + 2, n) for mean in means]
         pairs = zip(parts, sizes, strict=True)
         shares = [knn(sent, part, min(size, len(part))) for part, size in pairs]
-        values = np.concatenate([rough for rough, _ in shares], axis=1)
-        is_full = values.shape[1] >= n
-        least = np.partition(values, -n)[:, -n] if is_full else np.full(len(sent), -np.inf)
+        least = np.partition(np.concatenate([rough for rough, _ in shares], axis=1), -n)[:, -n]
         best = faiss.ResultHeap(len(sent), n, keep_max=True)
         for start, part, (rough, nearest) in zip(self._starts, parts, shares, strict=True):
-            has_more = (rough[:, -1] >= least) & (rough.shape[1] < min(n, len(part)))
-            if has_more.any():
-                again = np.flatnonzero(has_more)
-                more, of_more = knn(sent[again], part, min(n, len(part)))
-                best.add_result_subset(again, more, of_more + start)
-            enough = np.flatnonzero(~has_more)
-            best.add_result_subset(enough, rough[enough], nearest[enough] + start)
+            most = min(n, len(part))
+            again = np.flatnonzero((rough[:, -1] >= least) & (rough.shape[1] < most))
+            if again.size:
+                more, places = knn(sent[again], part, most)
+                best.add_result_subset(again, more, places + start)
+                rough[again] = -np.inf
+            best.add_result(rough, nearest + start)
         best.finalize()
-        return best.I, best.D[:, -1]
+        return best.I, np.maximum(least, best.D[:, -1])
 
     def _vectors_of_each(self, positions: Positions) -> Iterator[Vectors]:
         """Yield the vectors of each row of positions."""
@@ -352,40 +346,28 @@ def build_vectors(
     texts: Sequence[str],
     folder: Path,
     earlier: Path | None,
-    embed: Callable[[list[int], MakeArray], Vectors],
+    embed: Callable[..., Vectors],
 ) -> dict[str, Any]:
-    """Write an index in segments into an existing folder.
+    """Write an index in segments into an existing folder; see :func:`new_segments`.
 
-    Args:
-        chunk_ids: of all chunks.
-        texts: what the vectors of the chunks follow from.
-        folder: the folder.
-        earlier: that of an index whose vectors were made in the same way; None: there is none.
-        embed: returns the vectors of the chunks in some rows. An array that it is given something
-            to make by is never in memory as a whole.
+    ``embed`` returns the vectors of some texts. By ``make``, as :class:`MakeArray`, it may have an
+    array that is never in memory as a whole.
     """
-    rows, segments = new_segments(chunk_ids, texts, ArrayFolder(folder), earlier, _FILES)
-    file = folder / _NEW_FILE
+    files, file = ArrayFolder(folder), folder / _NEW_FILE
+    rows, segments = new_segments(chunk_ids, texts, files, earlier)
 
     def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:
         array: Vectors = np.lib.format.open_memmap(file, "w+", dtype, shape)
         return array
 
-    vectors = embed(rows, make)
+    vectors = embed([texts[row] for row in rows], make=make)
     if vectors.ndim != 2 or len(vectors) != len(rows):
         raise DataError(f"{len(rows)} chunks, but vectors of shape {vectors.shape}")
-    for segment in segments:
-        save_vectors(segment.ids, vectors[segment.places], folder, segment.end)
+    for end, ids, places in segments:
+        save_vectors(ids, vectors[places], folder, end)
     file.unlink(missing_ok=True)
-    return index_facts(folder)
-
-
-def index_facts(folder: Path) -> dict[str, Any]:
-    """Return how many chunks an index has, of which dimension, and its bytes."""
-    files = ArrayFolder(folder)
-    shapes = [files.array(VECTORS + end).shape for end in files.ends()]
-    n_chunks, dimension = sum(shape[0] for shape in shapes), max((s[1] for s in shapes), default=0)
-    return {"chunks": n_chunks, "dimension": dimension, "bytes": files.size}
+    shape = files.array(VECTORS + files.ends()[0]).shape if chunk_ids else (0, 0)
+    return {"chunks": len(chunk_ids), "dimension": shape[1], "bytes": files.size}
 
 
 def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path, end: str) -> None:

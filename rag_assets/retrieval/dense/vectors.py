@@ -75,9 +75,12 @@ class FileVectorsRetriever(EmbeddingRetriever):
         chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
         vectors = self._checked(read, chunk_ids, "chunk")
         contents = [sha256(row).hexdigest() for row in vectors]
-        facts = build_vectors(
-            chunk_ids, contents, folder, workspace.earlier, lambda rows, _: vectors[rows]
-        )
+        of_content = dict(zip(contents, vectors, strict=True))
+
+        def embed(some: Sequence[str], **_: object) -> Vectors:
+            return np.reshape([of_content[content] for content in some], (-1, vectors.shape[1]))
+
+        facts = build_vectors(chunk_ids, contents, folder, workspace.earlier, embed)
         return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:

@@ -94,7 +94,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         cls, segments: Sequence[Segment], analyzer: str, options: AnalysedRetriever
     ) -> WordIndex:
         """Return the index of some segments."""
-        ids = [name for each in segments for name in each.chunk_ids]
+        ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
         none = np.empty(0, np.int64)
         lengths = np.concatenate([none, *(numbers_of(s.chunks, "length") for s in segments)])
         return cls(ids, lengths, segments, analyzer, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,17 +256,18 @@ def saved(
     ids = list(vectors)
     folder.mkdir()
 
-    def embed(rows: list[int], make: MakeArray) -> np.ndarray:
-        names = [ids[row] for row in rows]
+    contents = {f"{name} {row.tolist()}": name for name, row in vectors.items()}
+
+    def embed(texts: Sequence[str], make: MakeArray) -> np.ndarray:
+        names = [contents[text] for text in texts]
         if embedded is not None:
             embedded.extend(names)
-        made = make((len(rows), DIMENSION), dtype=np.float32) if rows else axes(0)
+        made = make((len(names), DIMENSION), dtype=np.float32) if names else axes(0)
         for row, name in enumerate(names):
             made[row] = vectors[name]
         return made
 
-    texts = [f"{name} {row.tolist()}" for name, row in vectors.items()]
-    return build_vectors(ids, texts, folder, earlier, embed)
+    return build_vectors(ids, list(contents), folder, earlier, embed)
 
 
 DIMENSION = 8
@@ -394,9 +395,9 @@ def test_an_index_of_nothing(tmp_path: Path) -> None:
 
 def test_shapes_and_ids_must_fit(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="3 chunks, but vectors of shape"):
-        build_vectors(list("abc"), list("abc"), tmp_path, None, lambda *_: axes(2))
+        build_vectors(list("abc"), list("abc"), tmp_path, None, lambda *_, **__: axes(2))
     with pytest.raises(DataError, match="'a' occurs twice"):
-        build_vectors(["a", "a"], ["x", "y"], tmp_path, None, lambda *_: axes(2))
+        build_vectors(["a", "a"], ["x", "y"], tmp_path, None, lambda *_, **__: axes(2))
 
 
 def test_damaged_index_is_named(tmp_path: Path) -> None:

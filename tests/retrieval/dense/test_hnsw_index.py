@@ -165,9 +165,13 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
 
 
 def built(folder: Path, chunks: dict[str, Weights], earlier: Path | None = None) -> dict[str, Any]:
-    texts, vectors = list(map(str, chunks.values())), list(map(sparse, chunks.values()))
+    vectors = {str(own): sparse(own) for own in chunks.values()}
     return build_index(
-        list(chunks), texts, folder, earlier, lambda rows: [vectors[row] for row in rows]
+        list(chunks),
+        list(map(str, chunks.values())),
+        folder,
+        earlier,
+        lambda texts: [vectors[text] for text in texts],
     )
 
 
