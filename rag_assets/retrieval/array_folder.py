@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
-from rag_assets.ordering import Positions, byte_order_ranks
+from rag_assets.ordering import byte_order_ranks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
 from rag_assets.store.canonical import permanent_hash
@@ -224,18 +224,12 @@ def divided(
 
 def new_segments(
     ids: Sequence[str], texts: Sequence[str], files: ArrayFolder, earlier: Path | None
-) -> tuple[list[int], list[tuple[str, Sequence[str], Positions]]]:
-    """Begin an index of vectors with the segments that have the same chunks in another one.
+) -> tuple[list[int], Sequence[tuple[str, Sequence[str], npt.NDArray[Any]]]]:
+    """Begin an index of vectors with the segments of ``earlier`` that have the same chunks.
 
-    Args:
-        ids: of all chunks; unique.
-        texts: what the vectors of the chunks follow from.
-        files: where the index is written.
-        earlier: the folder of an index whose vectors were made in the same way, if there is one.
-
-    Returns:
-        The rows of the chunks of all other segments, ascending. And of each of these what the names
-        of its files end with, its ids, ascending, and where each of them stands among the rows.
+    The vector of a chunk follows from its text, there as here. Returns the rows of the chunks of
+    all other segments, ascending; and of each of these what the names of its files end with, its
+    ids, ascending, and where each of them stands among the rows.
     """
     order = byte_order_ranks(ids).argsort()
     ordered, contents = [ids[row] for row in order], [texts[row] for row in order]

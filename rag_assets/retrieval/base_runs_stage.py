@@ -40,7 +40,7 @@ from rag_assets.retrieval.unit_ranking import (
     allowed_positions,
     time_weighted_ranking,
 )
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, Artifact, ArtifactKey
 from rag_assets.store.parquet_files import read_parquet
 
 UNITS = "units"
@@ -75,12 +75,10 @@ class BaseRuns(RunsStage):
     """
 
     kinds_by: ClassVar[tuple[str, ...]] = ("search_kind",)
-    of_index: ClassVar[str] = "all"
-    """What of the index is read, as a projection."""
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
-            Input("index", index_key(self.family, key["retriever"]), self.of_index),
+            Input("index", index_key(self.family, key["retriever"]), WITHOUT_CARRY_OVER),
             Input("queries", queries_key(self.family, key["retriever"])),
             *step_inputs(experiment, self.family),
         ]

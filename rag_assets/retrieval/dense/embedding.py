@@ -31,6 +31,7 @@ from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.models import OpenAIEmbeddings
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
+    MakeArray,
     Progress,
     Rows,
     ValueCache,
@@ -343,10 +344,7 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
         ids = chunks.column("chunk_id").to_pylist()
-
-        def embed(some: Sequence[str], **_: object) -> Vectors:
-            return self._vectors(some, "document", workspace)
-
+        embed = partial(self._vectors, kind="document", workspace=workspace)
         return build_vectors(ids, texts, folder, workspace.earlier, embed)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
@@ -356,7 +354,9 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     def open(self, folder: Path) -> VectorIndex:
         return VectorIndex.load(folder, self.similarity)
 
-    def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
+    def _vectors(
+        self, texts: Sequence[str], kind: Kind, workspace: Workspace, make: MakeArray = np.zeros
+    ) -> Vectors:
         """Return one vector for each text; what was answered is kept if a later one fails.
 
         Raises:
@@ -383,7 +383,8 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
                 yield rows[some], as_wanted(vectors, names.__getitem__, normalise=is_unit)
 
         def encode(progress: Progress) -> Vectors:
-            return filled(text_keys(prompted), DENSE_VECTORS, cache, compute, progress=progress)
+            keys = text_keys(prompted)
+            return filled(keys, DENSE_VECTORS, cache, compute, progress=progress, make=make)
 
         def measure(usage: Usage) -> None:
             tokens = opened[0].tokens if opened and not usage.cached else None

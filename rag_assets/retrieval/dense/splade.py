@@ -27,7 +27,6 @@ from rag_assets.retrieval.array_folder import (
     POSTINGS,
     ArrayFolder,
     Entries,
-    Floats,
     Segment,
     new_segments,
     sums,
@@ -110,19 +109,16 @@ class ComponentIndex(QuerySearcher[pa.Table]):
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
         """
-        parts = [_scores(segment, query) for segment in self.segments]
-        scores = np.concatenate([np.empty(0), *parts])
+        parts = [np.empty(0)]
+        for segment in self.segments:
+            held = query.components < segment.terms.num_rows  # what no chunk has is left out
+            columns = [segment.column(number) for number in query.components[held].tolist()]
+            factors = query.weights[held].astype(np.float64).tolist()
+            parts.append(sums(columns, segment.chunks.num_rows, factors))
+        scores = np.concatenate(parts)
         chunks = np.flatnonzero(scores)
         best = top_k(scores[chunks], self.ids_rank[chunks], depth)
         return Hits(chunks[best], scores[chunks][best])
-
-
-def _scores(segment: Segment, query: SparseVector) -> Floats:
-    """Return the score of each chunk of a segment."""
-    held = query.components < segment.terms.num_rows  # what no chunk has is left out
-    factors = query.weights[held].astype(np.float64)
-    columns = [segment.column(number) for number in query.components[held].tolist()]
-    return sums(columns, segment.chunks.num_rows, factors.tolist())
 
 
 def build_index(

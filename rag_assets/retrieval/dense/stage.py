@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from rag_assets.engine.outgoing import TEXTS, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
 from rag_assets.progress import no_progress
@@ -52,7 +54,7 @@ from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, ArtifactKey
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
@@ -75,9 +77,10 @@ class EmbeddingIndexes(IndexStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
         config = _config(context, key["retriever"])
         chunking = context.experiment.chunking_of(key["retriever"])
-        alike = next(self.similar_artifacts(context, key), None)
-        earlier = alike.folder if alike is not None else None
-        workspace = replace(context.workspace(key["retriever"], key), earlier=earlier)
+        workspace = context.workspace(key["retriever"], key)
+        with suppress(StopIteration, StoreError):  # there is none, or it cannot be fetched
+            earlier = next(self.similar_artifacts(context, key)).folder
+            workspace = replace(workspace, earlier=earlier)
         write = partial(_index, config, *indexed_rows(context, chunking), workspace)
         return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
@@ -180,7 +183,6 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
-    of_index = WITHOUT_CARRY_OVER
 
     def own_code(self) -> list[Root]:
         return [*super().own_code(), root_of(Compute)]

@@ -28,7 +28,7 @@ their weights in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -65,8 +65,6 @@ VECTORS = "vectors"
 
 Reading 10^6 vectors of 384 numbers out of Parquet takes ten times as long as opening the copy.
 """
-
-_NEW_FILE = "new.npy"
 
 GROUP_BYTES = 1 << 24
 """Bytes of the vectors that are written to the table at once, and make a row group of it."""
@@ -133,15 +131,15 @@ class VectorIndex(Searcher[pa.Table]):
         return np.cumsum([0, *map(len, self.segments)])[:-1]
 
     def vectors(self, positions: Positions) -> Vectors:
-        """Return the vectors of some chunks."""
-        rows = np.empty((len(positions), self.segments[0].shape[1]), np.float32)
-        order = positions.argsort()
-        bounds = positions[order].searchsorted([*self._starts, len(self.chunk_ids)])
+        """Return the vectors of some chunks, in an array of one more dimension."""
+        flat = positions.ravel()
+        order, rows = flat.argsort(), np.empty((flat.size, self.segments[0].shape[1]), np.float32)
+        bounds = flat[order].searchsorted([*self._starts, len(self.chunk_ids)])
         parts = zip(self.segments, self._starts, pairwise(bounds), strict=True)
         for vectors, start, (first, end) in parts:
             chosen = order[first:end]
-            rows[chosen] = vectors[positions[chosen] - start]
-        return rows
+            rows[chosen] = vectors[flat[chosen] - start]
+        return rows.reshape(*positions.shape, rows.shape[1])
 
     def restricted_to(self, positions: Positions) -> VectorIndex:
         chunk_ids = tuple(self.chunk_ids[position] for position in positions)
@@ -248,10 +246,12 @@ class VectorIndex(Searcher[pa.Table]):
             sent = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         fetched = min(k + MARGIN, n_chunks)
         nearest, lowest = self._nearest(sent, fetched)
+        n_rows = max(1, VECTORS_AT_ONCE // fetched)
+        parts = (nearest[start : start + n_rows] for start in range(0, len(nearest), n_rows))
+        each = (vectors for part in parts for vectors in self.vectors(part))
         hits = []
-        for query, row, candidates, vectors, bound in zip(
-            queries, sent, nearest, self._vectors_of_each(nearest), lowest, strict=True
-        ):
+        rows = zip(queries, sent, nearest, each, lowest, strict=True)
+        for query, row, candidates, vectors, bound in rows:
             values, scores = self._exact(query, vectors)
             if fetched < n_chunks:
                 least = float(np.partition(values, -k)[-k]) - self._error(query, row)
@@ -289,13 +289,6 @@ class VectorIndex(Searcher[pa.Table]):
             best.add_result(rough, nearest + start)
         best.finalize()
         return best.I, np.maximum(least, best.D[:, -1])
-
-    def _vectors_of_each(self, positions: Positions) -> Iterator[Vectors]:
-        """Yield the vectors of each row of positions."""
-        n_rows = max(1, VECTORS_AT_ONCE // positions.shape[1])
-        for start in range(0, len(positions), n_rows):
-            some = positions[start : start + n_rows]
-            yield from self.vectors(some.ravel()).reshape(*some.shape, -1)
 
     def _exact(self, query: Row, vectors: Vectors) -> tuple[Numbers, Numbers]:
         """Return what faiss approximates, and the scores, of some vectors."""
@@ -353,7 +346,7 @@ def build_vectors(
     ``embed`` returns the vectors of some texts. By ``make``, as :class:`MakeArray`, it may have an
     array that is never in memory as a whole.
     """
-    files, file = ArrayFolder(folder), folder / _NEW_FILE
+    files, file = ArrayFolder(folder), folder / "new.npy"
     rows, segments = new_segments(chunk_ids, texts, files, earlier)
 
     def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -74,13 +73,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
         read = read_vectors(self.chunk_vectors, self.chunk_ids)
         chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
         vectors = self._checked(read, chunk_ids, "chunk")
-        contents = [sha256(row).hexdigest() for row in vectors]
-        of_content = dict(zip(contents, vectors, strict=True))
-
-        def embed(some: Sequence[str], **_: object) -> Vectors:
-            return np.reshape([of_content[content] for content in some], (-1, vectors.shape[1]))
-
-        facts = build_vectors(chunk_ids, contents, folder, workspace.earlier, embed)
+        facts = build_vectors(chunk_ids, texts, folder, None, lambda *_, **__: vectors)
         return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
