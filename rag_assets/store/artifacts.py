@@ -118,10 +118,10 @@ class Manifest:
     files: Mapping[str, str] = field(default_factory=dict)
     blocks: Sequence[Block] = ()
 
-    def with_files(self, files: Mapping[str, str], carry_over: str | None) -> Manifest:
+    def with_files(self, files: Mapping[str, str], carry_over: str) -> Manifest:
         """Return the manifest of these files; their digest is that of all, where none is stated."""
         digests = {"all": fingerprint(files), **self.digests}
-        if carry_over is not None:
+        if carry_over:
             used = {name: digest for name, digest in files.items() if name != carry_over}
             digests[WITHOUT_CARRY_OVER] = fingerprint(used)
         return replace(self, files=files, digests=digests)
@@ -282,13 +282,13 @@ class ArtifactStore:
         asset: str,
         fingerprint: str,
         fill: Callable[[Path], Manifest],
-        carry_over_file: str | None = None,
+        carry_over_file: str = "",
     ) -> Artifact:
         """Keep what ``fill`` writes; of two who write at once, both get what the first one kept.
 
         Models and servers give other bytes for the same inputs, so that may be another content.
         ``fill`` writes files into an empty folder and returns their manifest; one without a digest
-        ``all`` gets that of the files, and of all but the one that is named, if only by "".
+        ``all`` gets that of the files, and of all but the one that is named, if one is.
         """
         path = self.path(asset, fingerprint)
         if path.exists() and self.find(asset, fingerprint) is None:

@@ -54,7 +54,7 @@ from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
@@ -183,6 +183,7 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
+    of_index = WITHOUT_CARRY_OVER
 
     def own_code(self) -> list[Root]:
         return [*super().own_code(), root_of(Compute)]

@@ -33,7 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from math import isqrt
+from math import isqrt, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -222,17 +222,14 @@ class VectorIndex(Searcher[pa.Table]):
         parts = [*map(np.ascontiguousarray, self.segments)]
         if self.similarity == "cosine":
             return parts, 1 + LENGTH_TOLERANCE, 1 + LENGTH_TOLERANCE
-        searched = lengths = [*map(self._lengths, range(len(parts)))]
-        if self.similarity == "euclidean":
-            halves = [(-(part**2) / 2).astype(np.float32) for part in lengths]
-            pairs = [*zip(lengths, halves, strict=True)]
-            searched = [np.sqrt(part**2 + half.astype(np.float64) ** 2) for part, half in pairs]
-            columns = zip(parts, halves, strict=True)
-            parts = [np.hstack([part, half[:, None]]) for part, half in columns]
-        longest, longest_searched = (
-            float(np.concatenate(each).max(initial=0.0)) for each in (lengths, searched)
-        )
-        return parts, longest_searched, longest
+        lengths = [*map(self._lengths, range(len(parts)))]
+        longest = max(float(part.max(initial=0.0)) for part in lengths)
+        if self.similarity == "dot":
+            return parts, longest, longest
+        halves = [(-(part**2) / 2).astype(np.float32)[:, None] for part in lengths]
+        parts = [np.hstack(pair) for pair in zip(parts, halves, strict=True)]
+        half = float(np.float32(longest**2 / 2))
+        return parts, sqrt(longest**2 + half**2), longest
 
     def _lengths(self, number: int) -> Numbers:
         """Return the lengths of the vectors of a segment."""
