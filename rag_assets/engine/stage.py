@@ -23,10 +23,7 @@ from rag_assets.package_versions import version
 from rag_assets.schemas import TableSchema
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Block, Manifest
 from rag_assets.store.blocks import similar_artifacts
-from rag_assets.store.canonical import file_digests, fingerprint, projection_digests
-
-WITHOUT_CARRY_OVER = "used"
-"""Projection of a folder without its ``carry_over_file``."""
+from rag_assets.store.canonical import fingerprint, projection_digests
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,8 @@ class FolderProduct:
 
     ``write`` fills an empty folder and returns the number of rows and facts worth showing. The
     files must be the same, byte for byte, for the same inputs. ``carry_over_file`` names a
-    file that only the next such computation reads: the projection :data:`WITHOUT_CARRY_OVER` is of
-    all others.
+    file that only the next such computation reads: the projection
+    :data:`rag_assets.store.artifacts.WITHOUT_CARRY_OVER` is of all others.
     """
 
     write: Callable[[Path], tuple[int, Mapping[str, Any]]]
@@ -244,10 +241,3 @@ def with_all_digests(stage: Stage, artifact: Artifact) -> Artifact:
     digests = projection_digests(table, stage.schema.key, missing.values())
     every = {**manifest.digests, **dict(zip(missing, digests, strict=True))}
     return replace(artifact, manifest=replace(manifest, digests=every))
-
-
-def folder_digests(folder: Path, product: FolderProduct) -> dict[str, str]:
-    """Return the digests of the parts of a folder that have one of their own."""
-    if not product.carry_over_file:
-        return {}
-    return {WITHOUT_CARRY_OVER: fingerprint(file_digests(folder, but=product.carry_over_file))}

@@ -28,7 +28,6 @@ from rag_assets.engine.stage import (
     Product,
     Stage,
     checked,
-    folder_digests,
     table_manifest,
     with_all_digests,
 )
@@ -394,8 +393,7 @@ class Pipeline:
 
     def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
         def fill_folder(folder: Path) -> Manifest:
-            rows, facts = folder_product.write(folder)
-            return manifest_of(recipe, folder_digests(folder, folder_product), rows, facts)
+            return manifest_of(recipe, {}, *folder_product.write(folder))
 
         def fill_table(folder: Path) -> Manifest:
             with ThreadPoolExecutor(1) as beside:  # hashing takes as long as writing
@@ -404,7 +402,7 @@ class Pipeline:
                 return manifest.result()
 
         if isinstance(product, FolderProduct):
-            folder_product = product
-            return self.store.write(recipe.stage, recipe.fingerprint, fill_folder)
+            folder_product, carry_over = product, product.carry_over_file
+            return self.store.write(recipe.stage, recipe.fingerprint, fill_folder, carry_over)
         table = checked(stage, product)
         return self.store.write(recipe.stage, recipe.fingerprint, fill_table)

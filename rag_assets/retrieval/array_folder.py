@@ -7,7 +7,8 @@ chunks give the same files, byte for byte. It lies in segments, each of some chu
 another, as three tables: chunks; terms, where the row of a term is the number of its column; and
 postings, those of all terms one after the other in that order, each with the row of its chunk in
 the segment. What is of all chunks, such as in how many a term stands, is summed when it is opened:
-so a changed chunk changes the files of its segment, and those of the others are the same.
+so a changed chunk changes the files of its segment, and those of the others are the same. Vectors
+that are searched exactly lie in segments too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +30,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
+from rag_assets.ordering import byte_order_ranks
+from rag_assets.store.artifacts import Block
+from rag_assets.store.blocks import block_ends, records_digest
+from rag_assets.store.canonical import permanent_hash
 from rag_assets.store.parquet_files import read_parquet
 
 Floats = npt.NDArray[np.float64]
@@ -38,6 +45,25 @@ CHUNK_IDS = "chunk_ids"
 
 CHUNKS, TERMS, POSTINGS = "chunks", "terms", "postings"
 """The tables of a segment: ids of chunks, terms with the chunks that hold them, and numbers."""
+
+COUNTED = (CHUNKS, TERMS, POSTINGS)
+"""The tables of a segment that a search needs."""
+
+SEGMENT = 1 << 22
+"""Characters of a segment, on average, at least."""
+
+MAX_SEGMENTS = 32
+"""Of a large corpus, on average. An edit writes one again; a search looks into all of them."""
+
+VECTOR_SIZE = 1 << 10
+"""What the vector of a chunk counts when segments are divided, as so many characters."""
+
+DIGESTS = "digests"
+DIGESTS_FILE = f"{DIGESTS}.json"
+"""What the segments of an index of vectors were made from: for the next index alone."""
+
+LAYOUT = "layout"
+"""In how many segments an index of vectors lies."""
 
 PLAIN: dict[str, Any] = {
     "compression": "none",
@@ -79,8 +105,8 @@ class ArrayFolder:
                 (self.path / f"{name}.json").write_text(text, encoding="utf-8")
 
     def take_over(self, name: str, folder: ArrayFolder, other_name: str) -> None:
-        """Have a table of another folder, which stays as it is: the same file, or a copy."""
-        source, target = folder.table_file(other_name), self.table_file(name)
+        """Have a file of another folder, which stays as it is: the same file, or a copy."""
+        source, target = folder.path / other_name, self.path / name
         try:
             os.link(source, target)
         except FileNotFoundError as error:
@@ -108,6 +134,10 @@ class ArrayFolder:
             return read_parquet(file, columns, mapped=True)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(file, error) from error
+
+    def ends(self) -> list[str]:
+        """Return what the names of the files of each segment end with."""
+        return [*map(table_end, range(self.mapping(LAYOUT, ["segments"])["segments"]))]
 
     def texts(self, name: str) -> list[str]:
         """Read a JSON list."""
@@ -161,6 +191,67 @@ def numbers_of(table: pa.Table, name: str) -> npt.NDArray[Any]:
     return np.from_dlpack(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
 
 
+def table_end(number: int) -> str:
+    """Return what the names of a segment's files end with."""
+    return f"-{number:04}"
+
+
+def divided(
+    ids: Sequence[str], texts: Sequence[str], sizes: Sequence[int]
+) -> Iterator[tuple[str, Sequence[Block], slice]]:
+    """Yield the digest of ids and texts, the blocks and the rows of each segment of ordered chunks.
+
+    Where one ends follows from a hash of the last id of a block, as where a block ends does from
+    one of the id of a record: a changed chunk changes its own segment, and at most splits it or
+    joins it with the next one. Twice as large a corpus has segments twice as large. One that would
+    be much larger is cut.
+    """
+    target = max(SEGMENT, 1 << (sum(sizes) // MAX_SEGMENTS).bit_length())
+    blocks: list[Block] = []
+    first, together, ends = 0, 0, block_ends(ids, sizes)
+    for start, end in pairwise([0, *ends]):
+        contents = [text.encode() for text in texts[start:end]]
+        blocks.append(Block(records_digest(contents, "texts"), end - start))
+        size = sum(sizes[start:end])
+        together += size
+        chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
+        if chance * target < size << 32 or together >= 2 * target or end == ends[-1]:
+            names = [name.encode() for name in ids[first:end]]
+            digest = records_digest(names, " ".join(block.digest for block in blocks))
+            yield digest, blocks, slice(first, end)
+            blocks, first, together = [], end, 0
+
+
+def new_segments(
+    ids: Sequence[str], texts: Sequence[str], files: ArrayFolder, earlier: Path | None
+) -> tuple[list[int], Sequence[tuple[str, Sequence[str], npt.NDArray[Any]]]]:
+    """Begin an index of vectors with the segments of ``earlier`` that have the same chunks.
+
+    The vector of a chunk follows from its text, there as here. Returns the rows of the chunks of
+    all other segments, ascending; and of each of these what the names of its files end with, its
+    ids, ascending, and where each of them stands among the rows.
+    """
+    order = byte_order_ranks(ids).argsort()
+    ordered, contents = [ids[row] for row in order], [texts[row] for row in order]
+    other, stored = ArrayFolder(earlier or files.path), dict[str, str]()
+    with suppress(StoreError):  # there is none, or it is no such index: everything is written
+        digests = other.mapping(DIGESTS, [DIGESTS])[DIGESTS]
+        stored = {digest: table_end(number) for number, digest in enumerate(digests)}
+    present, new = list[str](), list[tuple[str, slice]]()
+    for digest, _, part in divided(ordered, contents, [VECTOR_SIZE] * len(ids)):
+        end = table_end(len(present))
+        present.append(digest)
+        if digest not in stored:
+            new.append((end, part))
+            continue
+        for file in other.path.glob(f"*{stored[digest]}.*"):
+            files.take_over(file.name.replace(stored[digest], end), other, file.name)
+    files.save(**{DIGESTS: {DIGESTS: present}, LAYOUT: {"segments": len(present)}})
+    rows = np.sort(np.concatenate([order[:0], *(order[part] for _, part in new)]))
+    segments = [(end, ordered[part], rows.searchsorted(order[part])) for end, part in new]
+    return rows.tolist(), segments
+
+
 class Entries(NamedTuple):
     """The entries of a term: rows of chunks, ascending, and a number in each."""
 
@@ -208,7 +299,7 @@ class Segment:
         return {CHUNKS: self.chunks, TERMS: self.terms, POSTINGS: postings}
 
     @classmethod
-    def load(cls, files: ArrayFolder, end: str = "") -> Segment:
+    def load(cls, files: ArrayFolder, end: str) -> Segment:
         """Open the tables whose names end so."""
         postings = files.table(f"{POSTINGS}{end}", ["row", "weight"])
         chunks, terms = files.table(f"{CHUNKS}{end}"), files.table(f"{TERMS}{end}")

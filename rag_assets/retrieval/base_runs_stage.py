@@ -71,14 +71,16 @@ class IndexStage(FamilyStage):
 class BaseRuns(RunsStage):
     """One partition a retriever and top_k, cut from the retriever's ranking.
 
-    The family has an asset of indexes and one of queries, named after it.
+    The family has an asset of indexes and one of queries, named after it. ``of_index`` is the
+    projection of an index that a search reads.
     """
 
     kinds_by: ClassVar[tuple[str, ...]] = ("search_kind",)
+    of_index: ClassVar[str] = "all"
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [
-            Input("index", index_key(self.family, key["retriever"])),
+            Input("index", index_key(self.family, key["retriever"]), self.of_index),
             Input("queries", queries_key(self.family, key["retriever"])),
             *step_inputs(experiment, self.family),
         ]

@@ -69,12 +69,15 @@ class Workspace:
         progress: ``progress(label, total)`` opens a progress bar.
         measure: keeps what something took.
         compute: where models are run.
+        earlier: the folder of an index that the same code made with the same options of another, or
+            the same, corpus.
     """
 
     cache: Path | None = None
     progress: Progress = no_progress
     measure: Measure = unmeasured
     compute: Compute = LOCAL
+    earlier: Path | None = None
 
     def cache_of(self, kind: str) -> Path | None:
         """Return the folder of one kind of cached things, such as ``embeddings``."""

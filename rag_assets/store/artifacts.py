@@ -45,6 +45,9 @@ CHECKSUM = "sha256"
 OBJECTS = "objects"
 """The folder of all artifacts of a store, and of their locks; no experiment has its name."""
 
+WITHOUT_CARRY_OVER = "used"
+"""Projection of a folder without the file that only the next computation of its kind reads."""
+
 DEPTH_MARK = "-"
 """Between the fingerprint of a ranking's recipe and its depth, in the ranking's own."""
 
@@ -115,9 +118,13 @@ class Manifest:
     files: Mapping[str, str] = field(default_factory=dict)
     blocks: Sequence[Block] = ()
 
-    def with_files(self, files: Mapping[str, str]) -> Manifest:
+    def with_files(self, files: Mapping[str, str], carry_over: str) -> Manifest:
         """Return the manifest of these files; their digest is that of all, where none is stated."""
-        return replace(self, files=files, digests={"all": fingerprint(files), **self.digests})
+        digests = {"all": fingerprint(files), **self.digests}
+        if carry_over:
+            used = {name: digest for name, digest in files.items() if name != carry_over}
+            digests[WITHOUT_CARRY_OVER] = fingerprint(used)
+        return replace(self, files=files, digests=digests)
 
     def to_json(self) -> str:
         """Return the manifest as canonical JSON, with a checksum of its fields."""
@@ -270,18 +277,24 @@ class ArtifactStore:
 
         return self.write(manifest.asset, manifest.fingerprint, fill)
 
-    def write(self, asset: str, fingerprint: str, fill: Callable[[Path], Manifest]) -> Artifact:
+    def write(
+        self,
+        asset: str,
+        fingerprint: str,
+        fill: Callable[[Path], Manifest],
+        carry_over_file: str = "",
+    ) -> Artifact:
         """Keep what ``fill`` writes; of two who write at once, both get what the first one kept.
 
         Models and servers give other bytes for the same inputs, so that may be another content.
         ``fill`` writes files into an empty folder and returns their manifest; one without a digest
-        ``all`` gets that of the files.
+        ``all`` gets that of the files, and of all but the one that is named, if one is.
         """
         path = self.path(asset, fingerprint)
         if path.exists() and self.find(asset, fingerprint) is None:
             remove(path)  # damaged: the new folder takes its place
         with atomic_directory(path) as temporary:
-            manifest = fill(temporary).with_files(file_digests(temporary))
+            manifest = fill(temporary).with_files(file_digests(temporary), carry_over_file)
             (temporary / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
         stored = read_manifest(path)
         if self.remote is not None:

@@ -114,14 +114,9 @@ def _digest(table: pa.Table, order: Rows) -> str:
     return digest.hexdigest()
 
 
-def file_digests(folder: Path, but: str = "") -> dict[str, str]:
-    """Return name -> SHA-256 of all files below ``folder``.
-
-    Args:
-        folder: the folder.
-        but: name of a file in it that is left out.
-    """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / but)
+def file_digests(folder: Path) -> dict[str, str]:
+    """Return name -> SHA-256 of all files below ``folder``."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): file_digest(path) for path in files}
 
 

@@ -340,7 +340,7 @@ OF_STORE: dict[str, Cost] = {
         to.flipped("rankings", "bm25"), ("lexical_runs/bm25/1",)
     ),
     "a byte of an index is another": Cost(
-        to.flipped("embedding_index", name="vectors.npy"),
+        to.flipped("embedding_index", name="vectors-0000.npy"),
         ("embedding_index/dense",),
         0,
         {"embedding_index/dense": "artifact is damaged"},

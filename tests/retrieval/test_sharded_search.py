@@ -52,7 +52,7 @@ def rows(numbers: np.random.Generator, n: int, distinct: int) -> Vectors:
 
 def searcher(vectors: Vectors, similarity: Similarity, numbers: np.random.Generator) -> VectorIndex:
     ids = tuple(f"c{number}" for number in numbers.permutation(len(vectors)))
-    return VectorIndex(ids, vectors, similarity)
+    return VectorIndex(ids, (vectors,), similarity)
 
 
 def query_table(vectors: Vectors) -> pa.Table:

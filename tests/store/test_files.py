@@ -377,10 +377,6 @@ def test_file_digests_go_by_names_and_contents(tmp_path: Path) -> None:
     for folder, text in (("one", "a"), ("other", "a"), ("third", "b")):
         (tmp_path / folder / "below").mkdir(parents=True)
         (tmp_path / folder / "below" / "data").write_text(text)
-        (tmp_path / folder / "manifest.json").write_text(folder)
-    one, other, third = (
-        file_digests(tmp_path / name, "manifest.json") for name in ("one", "other", "third")
-    )
+    one, other, third = (file_digests(tmp_path / name) for name in ("one", "other", "third"))
     assert one == other == {"below/data": hashlib.sha256(b"a").hexdigest()}
     assert third != one
-    assert set(file_digests(tmp_path / "one")) == {"below/data", "manifest.json"}

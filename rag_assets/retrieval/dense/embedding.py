@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,6 +31,7 @@ from rag_assets.llm.completions import MILLION, Estimate
 from rag_assets.llm.models import OpenAIEmbeddings
 from rag_assets.models.cache_fill import (
     DENSE_VECTORS,
+    MakeArray,
     Progress,
     Rows,
     ValueCache,
@@ -45,13 +47,14 @@ from rag_assets.models.token_counts import truncation_facts
 from rag_assets.options import Number, Options
 from rag_assets.ordering import Hits, byte_order_ranks
 from rag_assets.package_versions import version
+from rag_assets.retrieval.array_folder import LAYOUT, ArrayFolder, table_end
 from rag_assets.retrieval.base import EmbeddingRetriever, Role, Searcher
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
+    build_vectors,
     dense_table,
     save_vectors,
-    vectors_on_disk,
 )
 from rag_assets.retrieval.workspace import NO_WORKSPACE, Usage, Workspace, measured
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
@@ -173,13 +176,13 @@ class BiEncoder(DenseRetriever):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        make = vectors_on_disk(folder) if self.hnsw is None else np.zeros
-        vectors = self.vectors(texts, "document", workspace, make=make)
         ids = chunks.column("chunk_id").to_pylist()
         if self.hnsw is None:
-            facts = save_vectors(ids, vectors, folder)
+            embed = partial(self.vectors, kind="document", workspace=workspace)
+            facts = build_vectors(ids, texts, folder, workspace.earlier, embed)
         else:
             options = self.hnsw.model_dump(exclude={"ef_search"})
+            vectors = self.vectors(texts, "document", workspace)
             facts = save_graph(ids, vectors, folder, similarity=self.similarity, **options)
         return {**facts, **self.truncation(texts, workspace)}
 
@@ -220,10 +223,10 @@ class HnswIndex(VectorIndex):
                 f"{graph.ntotal} chunks"
             )
         storage = faiss.IndexFlat(graph.d, graph.metric_type)
-        if len(index.vectors):
-            storage.add(np.ascontiguousarray(index.vectors))
+        if index.chunk_ids:
+            storage.add(np.ascontiguousarray(index.segments[0]))
         graph.storage, graph.own_fields = storage, False
-        return cls(index.chunk_ids, index.vectors, similarity, graph, storage, ef_search)
+        return cls(index.chunk_ids, index.segments, similarity, graph, storage, ef_search)
 
     def prepare(self) -> None:
         """Do nothing: the graph has what it needs."""
@@ -247,13 +250,16 @@ def save_graph(
     m: int,
     ef_construction: int,
 ) -> dict[str, Any]:
-    """Write vectors, ordered by id, and their graph into an existing folder."""
+    """Write vectors, ordered by id, in one segment, and their graph into an existing folder."""
     faiss = _faiss()
     order = np.argsort(byte_order_ranks(chunk_ids))
     ids = [chunk_ids[row] for row in order]
     ordered = np.ascontiguousarray(vectors[order], dtype=np.float32)
-    facts = save_vectors(ids, ordered, folder)
+    files = ArrayFolder(folder)
+    files.save(**{LAYOUT: {"segments": 1}})
+    save_vectors(ids, ordered, folder, table_end(0))
     checked_lengths(ordered, lambda row: f"chunk '{ids[row]}'")
+    facts = {"chunks": len(ids), "dimension": ordered.shape[1], "bytes": files.size}
     graph = faiss.IndexHNSWFlat(max(ordered.shape[1], 1), m, _metric(similarity))
     graph.hnsw.efConstruction = ef_construction
     # Several threads would link chunks in the order in which they happen to be done.
@@ -337,8 +343,9 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     def build(
         self, chunks: pa.Table, texts: Sequence[str], folder: Path, workspace: Workspace
     ) -> Mapping[str, Any]:
-        vectors = self._vectors(texts, "document", workspace)
-        return save_vectors(chunks.column("chunk_id").to_pylist(), vectors, folder)
+        ids = chunks.column("chunk_id").to_pylist()
+        embed = partial(self._vectors, kind="document", workspace=workspace)
+        return build_vectors(ids, texts, folder, workspace.earlier, embed)
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
         texts = variants.column("text").to_pylist()
@@ -347,7 +354,9 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
     def open(self, folder: Path) -> VectorIndex:
         return VectorIndex.load(folder, self.similarity)
 
-    def _vectors(self, texts: Sequence[str], kind: Kind, workspace: Workspace) -> Vectors:
+    def _vectors(
+        self, texts: Sequence[str], kind: Kind, workspace: Workspace, make: MakeArray = np.zeros
+    ) -> Vectors:
         """Return one vector for each text; what was answered is kept if a later one fails.
 
         Raises:
@@ -374,7 +383,8 @@ class OpenAIEmbedding(ServedModelOptions, EmbeddingRetriever):
                 yield rows[some], as_wanted(vectors, names.__getitem__, normalise=is_unit)
 
         def encode(progress: Progress) -> Vectors:
-            return filled(text_keys(prompted), DENSE_VECTORS, cache, compute, progress=progress)
+            keys = text_keys(prompted)
+            return filled(keys, DENSE_VECTORS, cache, compute, progress=progress, make=make)
 
         def measure(usage: Usage) -> None:
             tokens = opened[0].tokens if opened and not usage.cached else None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from rag_assets.models.cache_fill import SparseVector
@@ -22,7 +23,15 @@ from rag_assets.models.encoder import SparseTextEncoder
 from rag_assets.models.model_files import tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import ArrayFolder, Entries, Segment, sums, table_of
+from rag_assets.retrieval.array_folder import (
+    POSTINGS,
+    ArrayFolder,
+    Entries,
+    Segment,
+    new_segments,
+    sums,
+    table_of,
+)
 from rag_assets.retrieval.base import QuerySearcher, Role
 from rag_assets.retrieval.dense.embedding import LocalModelRetriever
 from rag_assets.retrieval.dense.vector_index import sparse_table, sparse_vectors
@@ -54,9 +63,9 @@ class Splade(LocalModelRetriever):
         Among the facts are ``mean_components``, how many words a chunk has a weight for, and
         ``n_truncated``, how many chunks are longer than the model reads.
         """
-        vectors = self.vectors(texts, "document", workspace)
-        ids = chunks.column("chunk_id").to_pylist()
-        facts = build_index(ids, vectors, folder, self._name_of())
+        ids, earlier = chunks.column("chunk_id").to_pylist(), workspace.earlier
+        embed = partial(self.vectors, kind="document", workspace=workspace)
+        facts = build_index(ids, texts, folder, earlier, embed, self._name_of())
         return {**facts, **self.truncation(texts, workspace)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:
@@ -77,13 +86,15 @@ class ComponentIndex(QuerySearcher[pa.Table]):
     """Sparse vectors that are searched exactly: a column for each component of the model."""
 
     chunk_ids: Sequence[str]
-    segment: Segment
+    segments: Sequence[Segment]
 
     @classmethod
     def load(cls, folder: Path) -> ComponentIndex:
         """Open what :func:`build_index` wrote."""
-        segment = Segment.load(ArrayFolder(folder))
-        return cls(segment.chunks.column("chunk_id").to_pylist(), segment)
+        files = ArrayFolder(folder)
+        segments = [Segment.load(files, end) for end in files.ends()]
+        ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
+        return cls(ids, segments)
 
     @cached_property
     def ids_rank(self) -> Positions:
@@ -98,10 +109,13 @@ class ComponentIndex(QuerySearcher[pa.Table]):
 
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut.
         """
-        held = query.components < self.segment.terms.num_rows  # what no chunk has is left out
-        factors = query.weights[held].astype(np.float64)
-        columns = [self.segment.column(number) for number in query.components[held].tolist()]
-        scores = sums(columns, len(self.chunk_ids), factors.tolist())
+        parts = [np.empty(0)]
+        for segment in self.segments:
+            held = query.components < segment.terms.num_rows  # what no chunk has is left out
+            columns = [segment.column(number) for number in query.components[held].tolist()]
+            factors = query.weights[held].astype(np.float64).tolist()
+            parts.append(sums(columns, segment.chunks.num_rows, factors))
+        scores = np.concatenate(parts)
         chunks = np.flatnonzero(scores)
         best = top_k(scores[chunks], self.ids_rank[chunks], depth)
         return Hits(chunks[best], scores[chunks][best])
@@ -109,34 +123,39 @@ class ComponentIndex(QuerySearcher[pa.Table]):
 
 def build_index(
     chunk_ids: Sequence[str],
-    vectors: Sequence[SparseVector],
+    texts: Sequence[str],
     folder: Path,
+    earlier: Path | None,
+    embed: Callable[[Sequence[str]], Sequence[SparseVector]],
     name_of: Callable[[int], str | None] = str,
 ) -> dict[str, Any]:
-    """Write an index into an existing folder, ordered by id; a nameless component is a number."""
+    """Write an index into an existing folder; see :func:`.vector_index.build_vectors`.
+
+    A component is called by the model's name of it; a nameless one is a number.
+    """
     from scipy.sparse import csr_array
 
-    order = np.argsort(byte_order_ranks(chunk_ids)).tolist()
-    lengths = [len(vectors[row].components) for row in order]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    none = SparseVector(np.empty(0, np.int32), np.empty(0, np.float32))
-    parts = [none, *(vectors[row] for row in order)]
-    components = np.concatenate([part.components for part in parts]).astype(np.int32)
-    weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
-    shape = (len(order), int(components.max(initial=-1)) + 1)
-    turned = csr_array((weights, components, starts), shape=shape).tocsc()
-    names = [name_of(number) or str(number) for number in range(shape[1])]
-    holding = np.diff(turned.indptr.astype(np.int64))
-    segment = Segment(
-        table_of(chunk_id=pa.array([chunk_ids[row] for row in order], pa.string())),
-        table_of(term=pa.array(names, pa.string()), document_frequency=holding),
-        Entries(turned.indices.astype(np.int32), turned.data),
-    )
-    files = ArrayFolder(folder)
-    files.save(**segment.tables())
-    mean = round(float(np.mean(lengths)), 3) if lengths else 0.0
+    files, names = ArrayFolder(folder), cache(lambda number: name_of(number) or str(number))
+    rows, segments = new_segments(chunk_ids, texts, files, earlier)
+    vectors = embed([texts[row] for row in rows])
+    for end, ids, places in segments:
+        parts = [vectors[place] for place in places]
+        starts = np.cumsum([0, *(len(part.components) for part in parts)])
+        components = np.concatenate([part.components for part in parts]).astype(np.int32)
+        weights = np.concatenate([part.weights for part in parts]).astype(np.float32)
+        shape = (len(ids), int(components.max(initial=-1)) + 1)
+        turned = csr_array((weights, components, starts), shape=shape).tocsc()
+        terms = pa.array([names(number) for number in range(shape[1])], pa.string())
+        segment = Segment(
+            table_of(chunk_id=pa.array(ids, pa.string())),
+            table_of(term=terms, document_frequency=np.diff(turned.indptr.astype(np.int64))),
+            Entries(turned.indices.astype(np.int32), turned.data),
+        )
+        files.save(**{name + end: table for name, table in segment.tables().items()})
+    postings = (pq.read_metadata(files.table_file(POSTINGS + end)) for end in files.ends())
+    n_entries = sum(about.num_rows for about in postings)
     return {
-        "chunks": len(lengths),
+        "chunks": len(chunk_ids),
         "bytes": files.size,
-        "mean_components": mean,
+        "mean_components": round(n_entries / max(len(chunk_ids), 1), 3),
     }

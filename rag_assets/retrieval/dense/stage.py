@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,10 +37,12 @@ from rag_assets.engine.outgoing import TEXTS, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, TableProduct
 from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import unknown_share, unreadable_warning
 from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
+from rag_assets.retrieval.array_folder import DIGESTS_FILE
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
 from rag_assets.retrieval.base_runs_stage import (
     BaseRuns,
@@ -51,7 +54,7 @@ from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 ENCODE = "encode"
@@ -75,8 +78,11 @@ class EmbeddingIndexes(IndexStage):
         config = _config(context, key["retriever"])
         chunking = context.experiment.chunking_of(key["retriever"])
         workspace = context.workspace(key["retriever"], key)
-        rows, texts = indexed_rows(context, chunking)
-        return FolderProduct(partial(_index, config, rows, texts, workspace))
+        with suppress(StopIteration, StoreError):  # there is none, or it cannot be fetched
+            earlier = next(self.similar_artifacts(context, key)).folder
+            workspace = replace(workspace, earlier=earlier)
+        write = partial(_index, config, *indexed_rows(context, chunking), workspace)
+        return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
         *_, last = self.inputs(context.experiment, key)
@@ -177,6 +183,7 @@ class EmbeddingRuns(BaseRuns):
 
     name = "embedding_runs"
     family = FAMILY
+    of_index = WITHOUT_CARRY_OVER
 
     def own_code(self) -> list[Root]:
         return [*super().own_code(), root_of(Compute)]

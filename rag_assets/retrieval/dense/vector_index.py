@@ -12,6 +12,9 @@ product of (q, 1) with (x, -|x|^2 / 2). Its last component is rounded to fp32, w
 u * |x|^2 / 2 to the bound; and because the exact value is computed from the distance in float64, so
 does the rounding of that, d * 2**-50 * (|q| + |x|)^2 at most.
 
+An index lies in segments, each a table and the raw copy of its vectors, which a search maps. Their
+candidates are those of the whole: what faiss leaves out of any of them is below one bound.
+
 A large index is searched in parts, each by a worker; the hits are those of the whole. A score
 depends on one vector and the query, and the best k of the whole are among the best k of each part,
 ties at the cut included: each part is cut in the one order of :mod:`rag_assets.ordering`, which the
@@ -30,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from math import isqrt, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,14 +46,13 @@ from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import (
     LENGTH_TOLERANCE,
-    MakeArray,
     SparseVector,
     Vectors,
     check_unit_rows,
     checked_lengths,
 )
 from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
-from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, table_of
+from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, new_segments, table_of
 from rag_assets.retrieval.base import Searcher
 from rag_assets.schemas import QUERY_VECTORS
 
@@ -63,8 +66,6 @@ VECTORS = "vectors"
 Reading 10^6 vectors of 384 numbers out of Parquet takes ten times as long as opening the copy.
 """
 
-VECTORS_FILE = f"{VECTORS}.npy"
-
 GROUP_BYTES = 1 << 24
 """Bytes of the vectors that are written to the table at once, and make a row group of it."""
 
@@ -76,6 +77,9 @@ SMALLEST_SHARE = 16
 
 MARGIN = 32
 """Candidates beyond k: few enough to be cheap, enough for ordinary score gaps."""
+
+VECTORS_AT_ONCE = 1 << 13
+"""Vectors that are brought together at once, to be scored exactly."""
 
 MATRIX_FROM = 4_000
 """Numbers of the queries of a block from which faiss multiplies matrices; changes speed only. Its
@@ -91,35 +95,55 @@ class VectorIndex(Searcher[pa.Table]):
 
     Attributes:
         chunk_ids: ids of the chunks; positions refer to this order.
-        vectors: float32, shape (len(chunk_ids), dimension).
+        segments: their vectors, of one part of the chunks after the other; float32, shape (chunks,
+            dimension).
         similarity: what scores are; a Euclidean distance becomes its negative.
     """
 
     chunk_ids: tuple[str, ...]
-    vectors: Vectors
+    segments: tuple[Vectors, ...]
     similarity: Similarity = "cosine"
 
     @classmethod
     def load(cls, folder: Path, similarity: Similarity = "cosine") -> VectorIndex:
-        """Open what ``save_vectors`` wrote; the vectors stay on disk until they are used."""
-        files = ArrayFolder(folder)
-        names, vectors = files.table(VECTORS, ["chunk_id"]), files.array(VECTORS)
-        chunk_ids = tuple(names.column("chunk_id").to_pylist())
-        if vectors.ndim != 2 or vectors.dtype != np.float32 or len(vectors) != len(chunk_ids):
-            raise StoreError(
-                f"embedding index {folder} is damaged: {len(chunk_ids)} ids, and vectors of shape "
-                f"{vectors.shape} and type {vectors.dtype}"
-            )
-        return cls(chunk_ids, vectors, similarity)
+        """Open what ``build_vectors`` wrote; the vectors stay on disk until they are used."""
+        files, segments = ArrayFolder(folder), list[Vectors]()
+        chunk_ids: list[str] = []
+        for end in files.ends():
+            names, vectors = files.table(VECTORS + end, ["chunk_id"]), files.array(VECTORS + end)
+            shape = (names.num_rows, segments[0].shape[1] if segments else vectors.shape[-1])
+            if vectors.dtype != np.float32 or vectors.shape != shape:
+                raise StoreError(
+                    f"embedding index {folder} is damaged: {names.num_rows} ids, and vectors of "
+                    f"shape {vectors.shape} and type {vectors.dtype}"
+                )
+            chunk_ids += names.column("chunk_id").to_pylist()
+            segments.append(vectors)
+        return cls(tuple(chunk_ids), tuple(segments), similarity)
 
     @cached_property
     def ids_rank(self) -> Positions:
         """``byte_order_ranks`` of the chunk ids."""
         return byte_order_ranks(self.chunk_ids)
 
+    @cached_property
+    def _starts(self) -> Positions:
+        return np.cumsum([0, *map(len, self.segments)])[:-1]
+
+    def vectors(self, positions: Positions) -> Vectors:
+        """Return the vectors of some chunks, in an array of one more dimension."""
+        flat = positions.ravel()
+        order, rows = flat.argsort(), np.empty((flat.size, self.segments[0].shape[1]), np.float32)
+        bounds = flat[order].searchsorted([*self._starts, len(self.chunk_ids)])
+        parts = zip(self.segments, self._starts, pairwise(bounds), strict=True)
+        for vectors, start, (first, end) in parts:
+            chosen = order[first:end]
+            rows[chosen] = vectors[flat[chosen] - start]
+        return rows.reshape(*positions.shape, rows.shape[1])
+
     def restricted_to(self, positions: Positions) -> VectorIndex:
         chunk_ids = tuple(self.chunk_ids[position] for position in positions)
-        return VectorIndex(chunk_ids, self.vectors[positions], self.similarity)
+        return VectorIndex(chunk_ids, (self.vectors(positions),), self.similarity)
 
     def search(
         self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
@@ -168,7 +192,7 @@ class VectorIndex(Searcher[pa.Table]):
 
     def check(self, queries: Vectors) -> None:
         """Refuse vectors of queries that cannot be compared with those of the index."""
-        dimension = self.vectors.shape[1]
+        dimension = self.segments[0].shape[1]
         if queries.ndim != 2 or queries.shape[1] != dimension:
             problem = f"query vectors have shape {queries.shape}"
             raise DataError(f"{problem}; the index has dimension {dimension}")
@@ -183,7 +207,7 @@ class VectorIndex(Searcher[pa.Table]):
 
     def ranked(self, query: Row, candidates: Positions, k: int) -> Hits:
         """Return the best ``k`` of some chunks, by their exact scores."""
-        scores = exact_scores(self.vectors[candidates], query, self.similarity)
+        scores = exact_scores(self.vectors(candidates), query, self.similarity)
         return self._cut(candidates, scores, k)
 
     def _cut(self, candidates: Positions, scores: Numbers, k: int) -> Hits:
@@ -193,45 +217,79 @@ class VectorIndex(Searcher[pa.Table]):
         return Hits(candidates[best], scores[best])
 
     @cached_property
-    def _searched(self) -> tuple[Vectors, float, float]:
+    def _searched(self) -> tuple[list[Vectors], float, float]:
         """What faiss multiplies, the length of its longest row, and that of the index."""
-        vectors = np.ascontiguousarray(self.vectors)
+        parts = [*map(np.ascontiguousarray, self.segments)]
         if self.similarity == "cosine":
-            return vectors, 1 + LENGTH_TOLERANCE, 1 + LENGTH_TOLERANCE
-        lengths = checked_lengths(vectors, lambda row: f"chunk '{self.chunk_ids[row]}'")
-        longest = float(lengths.max(initial=0.0))
+            return parts, 1 + LENGTH_TOLERANCE, 1 + LENGTH_TOLERANCE
+        lengths = [*map(self._lengths, range(len(parts)))]
+        longest = max(float(part.max(initial=0.0)) for part in lengths)
         if self.similarity == "dot":
-            return vectors, longest, longest
-        halves = (-(lengths**2) / 2).astype(np.float32)
-        searched = np.sqrt(lengths**2 + halves.astype(np.float64) ** 2)
-        return np.hstack([vectors, halves[:, None]]), float(searched.max(initial=0.0)), longest
+            return parts, longest, longest
+        halves = [(-(part**2) / 2).astype(np.float32)[:, None] for part in lengths]
+        parts = [np.hstack(pair) for pair in zip(parts, halves, strict=True)]
+        half = float(np.float32(longest**2 / 2))
+        return parts, sqrt(longest**2 + half**2), longest
+
+    def _lengths(self, number: int) -> Numbers:
+        """Return the lengths of the vectors of a segment."""
+        names = self.chunk_ids[self._starts[number] :]
+        return checked_lengths(self.segments[number], lambda row: f"chunk '{names[row]}'")
 
     def best_of_block(self, queries: Vectors, k: int) -> list[Hits]:
         """Return for each query its ``k`` best chunks."""
-        import faiss
-
-        matrix, n_chunks = self._searched[0], len(self.chunk_ids)
-        sent = np.ascontiguousarray(queries)
+        n_chunks, sent = len(self.chunk_ids), np.ascontiguousarray(queries)
         if self.similarity == "euclidean":
             sent = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         fetched = min(k + MARGIN, n_chunks)
-        # The kernel of IndexFlatIP, without the index's own copy of the vectors.
-        rough, nearest = faiss.knn(sent, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
+        nearest, lowest = self._nearest(sent, fetched)
+        n_rows = max(1, VECTORS_AT_ONCE // fetched)
+        parts = (nearest[start : start + n_rows] for start in range(0, len(nearest), n_rows))
+        each = (vectors for part in parts for vectors in self.vectors(part))
         hits = []
-        rows = zip(queries, sent, nearest, rough[:, -1], strict=True)
-        for query, row, candidates, lowest in rows:
-            values, scores = self._exact(query, candidates)
+        rows = zip(queries, sent, nearest, each, lowest, strict=True)
+        for query, row, candidates, vectors, bound in rows:
+            values, scores = self._exact(query, vectors)
             if fetched < n_chunks:
                 least = float(np.partition(values, -k)[-k]) - self._error(query, row)
-                if lowest >= least:  # a chunk that faiss left out may be among the best k
-                    candidates = np.flatnonzero(matrix @ row >= least)
-                    _, scores = self._exact(query, candidates)
+                if bound >= least:  # a chunk that faiss left out may be among the best k
+                    rough = np.concatenate([part @ row for part in self._searched[0]])
+                    candidates = np.flatnonzero(rough >= least)
+                    _, scores = self._exact(query, self.vectors(candidates))
             hits.append(self._cut(candidates, scores, k))
         return hits
 
-    def _exact(self, query: Row, positions: Positions) -> tuple[Numbers, Numbers]:
-        """Return what faiss approximates, and the scores, of some chunks."""
-        scores = exact_scores(self.vectors[positions], query, self.similarity)
+    def _nearest(self, sent: Vectors, n: int) -> tuple[Positions, Row]:
+        """Return the best ``n`` chunks of each query in fp32, and what no other one is above.
+
+        A segment is asked for its share and some more, and once more for all of them where its last
+        one is not below the best of all segments.
+        """
+        import faiss
+
+        parts = self._searched[0]
+        # The kernel of IndexFlatIP, without the index's own copy of the vectors.
+        knn: Callable[..., Any] = partial(faiss.knn, metric=faiss.METRIC_INNER_PRODUCT)
+        means = [-(-n * len(part) // len(self.chunk_ids)) for part in parts]
+        sizes = [min(mean + 4 * isqrt(mean) + 2, n) for mean in means]
+        pairs = zip(parts, sizes, strict=True)
+        shares = [knn(sent, part, min(size, len(part))) for part, size in pairs]
+        least = np.partition(np.concatenate([rough for rough, _ in shares], axis=1), -n)[:, -n]
+        best = faiss.ResultHeap(len(sent), n, keep_max=True)
+        for start, part, (rough, nearest) in zip(self._starts, parts, shares, strict=True):
+            most = min(n, len(part))
+            again = np.flatnonzero((rough[:, -1] >= least) & (rough.shape[1] < most))
+            if again.size:
+                more, places = knn(sent[again], part, most)
+                best.add_result_subset(again, more, places + start)
+                rough[again] = -np.inf
+            best.add_result(rough, nearest + start)
+        best.finalize()
+        return best.I, np.maximum(least, best.D[:, -1])
+
+    def _exact(self, query: Row, vectors: Vectors) -> tuple[Numbers, Numbers]:
+        """Return what faiss approximates, and the scores, of some vectors."""
+        scores = exact_scores(vectors, query, self.similarity)
         if self.similarity != "euclidean":
             return scores, scores
         return (float((query.astype(np.float64) ** 2).sum()) - scores**2) / 2, scores
@@ -273,36 +331,40 @@ def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
     return products
 
 
-def vectors_on_disk(folder: Path) -> MakeArray:
-    """Return what makes the array whose file ``save_vectors`` leaves as it is.
+def build_vectors(
+    chunk_ids: Sequence[str],
+    texts: Sequence[str],
+    folder: Path,
+    earlier: Path | None,
+    embed: Callable[..., Vectors],
+) -> dict[str, Any]:
+    """Write an index in segments into an existing folder; see :func:`new_segments`.
 
-    It is never in memory as a whole: the system writes what is filled, and forgets it, as it likes.
+    ``embed`` returns the vectors of some texts. By ``make``, as :class:`MakeArray`, it may have an
+    array that is never in memory as a whole.
     """
+    files, file = ArrayFolder(folder), folder / "new.npy"
+    rows, segments = new_segments(chunk_ids, texts, files, earlier)
 
     def make(shape: tuple[int, int], *, dtype: type[np.float32]) -> Vectors:
-        array: Vectors = np.lib.format.open_memmap(folder / VECTORS_FILE, "w+", dtype, shape)
+        array: Vectors = np.lib.format.open_memmap(file, "w+", dtype, shape)
         return array
 
-    return make
+    vectors = embed([texts[row] for row in rows], make=make)
+    if vectors.ndim != 2 or len(vectors) != len(rows):
+        raise DataError(f"{len(rows)} chunks, but vectors of shape {vectors.shape}")
+    for end, ids, places in segments:
+        save_vectors(ids, vectors[places], folder, end)
+    file.unlink(missing_ok=True)
+    shape = files.array(VECTORS + files.ends()[0]).shape if chunk_ids else (0, 0)
+    return {"chunks": len(chunk_ids), "dimension": shape[1], "bytes": files.size}
 
 
-def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path) -> dict[str, Any]:
-    """Write an index into an existing folder: ``vectors.parquet`` and its copy ``vectors.npy``."""
-    if vectors.ndim != 2 or len(vectors) != len(chunk_ids):
-        raise DataError(f"{len(chunk_ids)} chunks, but vectors of shape {vectors.shape}")
-    byte_order_ranks(chunk_ids)
-    plain, file = np.ascontiguousarray(vectors, dtype=np.float32), folder / VECTORS_FILE
-    made = vectors.filename if isinstance(vectors, np.memmap) else None
-    if made is None or Path(made).resolve() != file.resolve():  # else it is there already
-        np.save(file, plain, allow_pickle=False)
-    files = ArrayFolder(folder)
-    _save_table(chunk_ids, plain, files.table_file(VECTORS))
-    return {"chunks": len(plain), "dimension": plain.shape[1], "bytes": files.size}
-
-
-def _save_table(chunk_ids: Sequence[str], vectors: Vectors, file: Path) -> None:
-    """Write ids and vectors a group at a time: the vectors need not fit into memory."""
-    dimension = vectors.shape[1]
+def save_vectors(chunk_ids: Sequence[str], vectors: Vectors, folder: Path, end: str) -> None:
+    """Write a segment: the raw copy, and the table a group at a time."""
+    files, vectors = ArrayFolder(folder), np.ascontiguousarray(vectors, dtype=np.float32)
+    files.save(**{VECTORS + end: vectors})
+    file, dimension = files.table_file(VECTORS + end), vectors.shape[1]
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), dimension)
 
     def group(start: int, end: int) -> pa.Table:

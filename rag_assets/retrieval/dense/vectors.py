@@ -21,8 +21,8 @@ from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Role
 from rag_assets.retrieval.dense.vector_index import (
     Similarity,
     VectorIndex,
+    build_vectors,
     dense_table,
-    save_vectors,
 )
 from rag_assets.retrieval.workspace import Workspace
 
@@ -73,7 +73,7 @@ class FileVectorsRetriever(EmbeddingRetriever):
         read = read_vectors(self.chunk_vectors, self.chunk_ids)
         chunk_ids: list[str] = chunks.column("chunk_id").to_pylist()
         vectors = self._checked(read, chunk_ids, "chunk")
-        facts = save_vectors(chunk_ids, vectors, folder)
+        facts = build_vectors(chunk_ids, texts, folder, None, lambda *_, **__: vectors)
         return {**facts, "n_other_ids": len(read.ids) - len(chunk_ids)}
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:

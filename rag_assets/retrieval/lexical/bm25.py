@@ -58,9 +58,9 @@ from rank_bm25 import BM25Okapi
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, sums
+from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, sums, table_end
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
-from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens, table_end
+from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens
 from rag_assets.retrieval.lexical.words import (
     AnalysedRetriever,
     Repeats,

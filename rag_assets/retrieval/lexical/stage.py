@@ -13,7 +13,7 @@ import pyarrow as pa
 from rag_assets.chunking.stage import index_inputs, indexed_fields, indexed_rows
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import WITHOUT_CARRY_OVER, FolderProduct, Stage, TableProduct
+from rag_assets.engine.stage import FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
@@ -21,7 +21,7 @@ from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
-    UNITS,
+    UNITS_FILE,
     BaseRuns,
     IndexStage,
     queries_key,
@@ -31,7 +31,7 @@ from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versi
 from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
 from rag_assets.schemas import QUERY_VARIANTS
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, Artifact, ArtifactKey
 
 FAMILY = "lexical"
 
@@ -138,7 +138,7 @@ def _index_counts(
     config: AnalysedRetriever, counted: Artifact, folder: Path
 ) -> tuple[int, Mapping[str, Any]]:
     facts = config.build_of(AnalysedTexts.load(counted.folder), folder)
-    ArrayFolder(folder).take_over(UNITS, ArrayFolder(counted.folder), UNITS)
+    ArrayFolder(folder).take_over(UNITS_FILE, ArrayFolder(counted.folder), UNITS_FILE)
     return counted.manifest.rows, facts
 
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,29 +24,23 @@ from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.retrieval.array_folder import (
     CHUNKS,
-    POSTINGS,
+    COUNTED,
     TERMS,
     ArrayFolder,
     Entries,
     Ints,
     Longs,
     Segment,
+    divided,
     numbers_of,
+    table_end,
     table_of,
 )
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.store.artifacts import Block
-from rag_assets.store.blocks import block_ends, records_digest
-from rag_assets.store.canonical import permanent_hash
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
-
-SEGMENT = 1 << 22
-"""Characters of a segment, on average, at least."""
-
-MAX_SEGMENTS = 32
-"""Of a large corpus, on average. An edit counts one again; a search looks each word up in all."""
 
 _BLOCKS = "blocks"
 BLOCKS_FILE = f"{_BLOCKS}.json"
@@ -56,9 +50,6 @@ _ABOUT = "analysed_texts"
 
 TOKENS = "tokens"
 """The table of the tokens of a segment's chunks, one after the other."""
-
-COUNTED = (CHUNKS, TERMS, POSTINGS)
-"""The tables of a segment that a search needs."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +177,8 @@ class AnalysedSegment:
         """Write some of its tables, or have the stored ones."""
         if self.content is None:
             for name in names:
-                folder.take_over(f"{name}{end}", self._files, f"{name}{self.end}")
+                stored = f"{name}{self.end}.parquet"
+                folder.take_over(f"{name}{end}.parquet", self._files, stored)
             return
         tables = {**self.segment.tables(), TOKENS: table_of(number=self.tokens.numbers)}
         folder.save(**{f"{name}{end}": tables[name] for name in names})
@@ -246,17 +238,13 @@ class AnalysedTexts:
             for segment in stored
             for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
         }
-        segments, start = [], 0
-        for blocks in _segments(ids, ordered):
-            end = start + sum(block.rows for block in blocks)
-            names = [name.encode() for name in ids[start:end]]
-            digest = records_digest(names, " ".join(block.digest for block in blocks))
+        segments = []
+        for digest, blocks, rows in divided(ids, ordered, [*map(len, ordered)]):
             segment = by_digest.get(digest)
             if segment is None:
-                tokens = _tokens(blocks, places, ordered[start:end], resolved)
-                segment = AnalysedSegment(digest, blocks, (ids[start:end], tokens))
+                tokens = _tokens(blocks, places, ordered[rows], resolved)
+                segment = AnalysedSegment(digest, blocks, (ids[rows], tokens))
             segments.append(segment)
-            start = end
         return cls.of_segments(segments, resolved)
 
     @classmethod
@@ -315,38 +303,8 @@ class AnalysedTexts:
             segment.save(ArrayFolder(folder), table_end(number), names)
 
 
-def table_end(number: int) -> str:
-    """Return what the names of a segment's tables end with."""
-    return f"-{number:04}"
-
-
 def _ends(blocks: Sequence[Block]) -> list[int]:
     return [*accumulate(block.rows for block in blocks)]
-
-
-def _segments(ids: Sequence[str], texts: Sequence[str]) -> Iterator[list[Block]]:
-    """Yield the blocks of each segment.
-
-    Where one ends follows from a hash of the last id of a block, as where a block ends does from
-    one of the id of a record: a changed chunk changes its own segment, and at most splits it or
-    joins it with the next one. Twice as large a corpus has segments twice as large. One that would
-    be much larger is cut.
-    """
-    sizes = [*map(len, texts)]
-    target = max(SEGMENT, 1 << (sum(sizes) // MAX_SEGMENTS).bit_length())
-    blocks: list[Block] = []
-    together = 0
-    for start, end in pairwise([0, *block_ends(ids, sizes)]):
-        contents = [text.encode() for text in texts[start:end]]
-        blocks.append(Block(records_digest(contents, "texts"), end - start))
-        size = sum(sizes[start:end])
-        together += size
-        chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
-        if chance * target < size << 32 or together >= 2 * target:
-            yield blocks
-            blocks, together = [], 0
-    if blocks:
-        yield blocks
 
 
 def _tokens(

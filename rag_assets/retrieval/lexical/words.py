@@ -25,6 +25,7 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.ordering import Hits, Positions, best_above_zero, byte_order_ranks
 from rag_assets.retrieval.array_folder import (
+    COUNTED,
     ArrayFolder,
     Entries,
     Floats,
@@ -33,6 +34,7 @@ from rag_assets.retrieval.array_folder import (
     Segment,
     numbers_of,
     sums,
+    table_end,
 )
 from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
@@ -43,7 +45,7 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_versions,
     check_analyzer,
 )
-from rag_assets.retrieval.lexical.tokens import COUNTED, AnalysedTexts, table_end
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 
 _DESCRIPTION = "word_index"
 

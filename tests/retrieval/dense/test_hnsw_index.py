@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, StoreError, UsageError
 from rag_assets.models.cache_fill import SparseVector
 from rag_assets.ordering import Hits
+from rag_assets.retrieval import array_folder
+from rag_assets.retrieval.array_folder import VECTOR_SIZE
 from rag_assets.retrieval.dense.embedding import GRAPH_FILE, HnswIndex, save_graph
 from rag_assets.retrieval.dense.splade import ComponentIndex, build_index
 from rag_assets.retrieval.dense.vector_index import (
@@ -22,6 +25,8 @@ from rag_assets.retrieval.dense.vector_index import (
     sparse_table,
     sparse_vectors,
 )
+from rag_assets.store import blocks
+from rag_assets.store.canonical import file_digests
 
 MEASURES: tuple[Similarity, ...] = ("dot", "euclidean")
 every_measure = pytest.mark.parametrize("measure", MEASURES)
@@ -62,7 +67,7 @@ def found(index: HnswIndex, hits: Hits) -> list[tuple[str, float]]:
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    whole = VectorIndex(index.chunk_ids, index.vectors, index.similarity)
+    whole = VectorIndex(index.chunk_ids, index.segments, index.similarity)
     exact = whole.nearest(queries, k)
     approximate = replace(index, ef_search=ef_search).nearest(queries, k)
     shared = [
@@ -87,7 +92,7 @@ def test_few_chunks_are_all_found_with_exact_scores(tmp_path: Path, measure: Sim
     vectors[10:20] = vectors[30]  # equal chunks: the higher id first
     index = indexed(tmp_path, vectors * 3, measure)
     queries = made(20, seed=2)
-    exact = VectorIndex(index.chunk_ids, index.vectors, measure).nearest(queries, 25)
+    exact = VectorIndex(index.chunk_ids, index.segments, measure).nearest(queries, 25)
     for one, other in zip(replace(index, ef_search=200).nearest(queries, 25), exact, strict=True):
         assert found(index, one) == found(index, other)
 
@@ -98,7 +103,7 @@ def test_the_order_of_rows_changes_no_byte(tmp_path: Path, measure: Similarity) 
     mixed = np.random.default_rng(5).permutation(500)
     indexed(tmp_path / "one", vectors, measure, ids)
     indexed(tmp_path / "other", vectors[mixed], measure, [ids[row] for row in mixed])
-    for file in (GRAPH_FILE, "vectors.npy", "vectors.parquet"):
+    for file in (GRAPH_FILE, "vectors-0000.npy", "vectors-0000.parquet"):
         one, other = (tmp_path / name / file for name in ("one", "other"))
         assert one.read_bytes() == other.read_bytes()
 
@@ -159,8 +164,19 @@ def naive(chunks: dict[str, Weights], query: Weights, k: int) -> list[tuple[str,
     return sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)[:k]
 
 
+def built(folder: Path, chunks: dict[str, Weights], earlier: Path | None = None) -> dict[str, Any]:
+    vectors = {str(own): sparse(own) for own in chunks.values()}
+    return build_index(
+        list(chunks),
+        list(map(str, chunks.values())),
+        folder,
+        earlier,
+        lambda texts: [vectors[text] for text in texts],
+    )
+
+
 def indexed_components(folder: Path, chunks: dict[str, Weights]) -> ComponentIndex:
-    build_index(list(chunks), [sparse(own) for own in chunks.values()], folder)
+    built(folder, chunks)
     return ComponentIndex.load(folder)
 
 
@@ -176,10 +192,10 @@ def test_it_is_the_definition(rows: list[Weights], query: Weights, k: int) -> No
 
 
 def test_facts_and_nothing(tmp_path: Path) -> None:
-    facts = build_index(["a", "b"], [sparse({1: 1.0, 2: 1.0}), sparse({5: 2.0})], tmp_path)
+    facts = built(tmp_path, {"a": {1: 1.0, 2: 1.0}, "b": {5: 2.0}})
     size = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert facts == {"chunks": 2, "bytes": size, "mean_components": 1.5}
-    terms = pq.read_table(tmp_path / "terms.parquet")
+    terms = pq.read_table(tmp_path / "terms-0000.parquet")
     assert terms["term"].to_pylist() == list("012345")
     assert terms["document_frequency"].to_pylist() == [0, 1, 1, 0, 0, 1]
     empty = tmp_path / "empty"
@@ -188,13 +204,53 @@ def test_facts_and_nothing(tmp_path: Path) -> None:
     assert index.ranked(sparse({3: 1.0}), 5).positions.size == 0
 
 
+def weights_of(seed: int, n: int) -> dict[str, Weights]:
+    """Return chunks of which few are different, so that ties lie across segments."""
+    random = np.random.default_rng(seed)
+    few = [
+        {int(part): float(random.integers(1, 9)) for part in random.integers(0, 40, size=4)}
+        for _ in range(6)
+    ]
+    return {f"c{number:03}": few[random.integers(6)] for number in random.permutation(n)}
+
+
+@pytest.mark.parametrize("n", [3, 40, 300])
+def test_segments_of_components_give_the_bits_of_one(
+    tmp_path: Path, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = weights_of(n, n)
+    for name in ("whole", "index", "again", "cold"):
+        (tmp_path / name).mkdir()
+    whole = indexed_components(tmp_path / "whole", chunks)
+    monkeypatch.setattr(blocks, "TARGET", 5 * VECTOR_SIZE)
+    monkeypatch.setattr(array_folder, "SEGMENT", 20 * VECTOR_SIZE)
+    monkeypatch.setattr(array_folder, "MAX_SEGMENTS", 1 << 40)
+    index = indexed_components(tmp_path / "index", chunks)
+    assert (len(whole.segments), len(index.segments) >= n // 41) == (1, True)
+    for seed in range(20):
+        (query,) = weights_of(seed, 1).values()
+        for k in (1, 10, n):
+            hits, expected = index.ranked(sparse(query), k), whole.ranked(sparse(query), k)
+            assert hits.positions.tolist() == expected.positions.tolist()
+            assert hits.scores.tobytes() == expected.scores.tobytes()
+    chunks["c001"] = {45: 1.0}
+    facts = built(tmp_path / "again", chunks, tmp_path / "index")
+    assert facts == built(tmp_path / "cold", chunks)
+    assert file_digests(tmp_path / "again") == file_digests(tmp_path / "cold")
+    known = {file.stat().st_ino for file in (tmp_path / "index").iterdir()}
+    tables = [*(tmp_path / "again").glob("*.parquet")]
+    written = [file for file in tables if file.stat().st_ino not in known]
+    assert len({file.stem.rpartition("-")[2] for file in written}) == 1
+    assert len(written) == len(array_folder.COUNTED)
+
+
 def test_what_is_refused_of_components(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         ComponentIndex.load(tmp_path)
     index = indexed_components(tmp_path, {"a": {1: 1.0}})
     with pytest.raises(UsageError, match="k is 0"):
         index.ranked(sparse({}), 0)
-    pq.write_table(pa.table({"row": [], "weight": []}), tmp_path / "postings.parquet")
+    pq.write_table(pa.table({"row": [], "weight": []}), tmp_path / "postings-0000.parquet")
     with pytest.raises(StoreError, match="0 rows for 1 of its terms"):
         ComponentIndex.load(tmp_path)
 

@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, StoreError
-from rag_assets.retrieval.lexical import tokens
+from rag_assets.retrieval import array_folder
+from rag_assets.retrieval.array_folder import COUNTED
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.tokens import COUNTED, AnalysedTexts, ChunkTokens
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.canonical import file_digests
@@ -34,8 +35,8 @@ WORDS = [f"word{number}" for number in range(60)]
 def small_blocks() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "TARGET", 300)
-        patch.setattr(tokens, "SEGMENT", 2000)
-        patch.setattr(tokens, "MAX_SEGMENTS", 1 << 40)
+        patch.setattr(array_folder, "SEGMENT", 2000)
+        patch.setattr(array_folder, "MAX_SEGMENTS", 1 << 40)
         yield
 
 
