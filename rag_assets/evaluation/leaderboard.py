@@ -89,7 +89,7 @@ def summarise(
 def _accounting(
     cell: pa.Table, weight_of: Mapping[str, float], unanswerable: Set[str]
 ) -> dict[str, object]:
-    n_queries, n_failed = cell.num_rows, _total(cell, "failed")
+    n_attempted, n_failed = cell.num_rows, _total(cell, "failed")
     has_labels, worked = pc.greater(cell["n_relevant"], 0), pc.invert(cell["failed"])
     averaged = cell.filter(pc.and_(has_labels, worked))
     weights = [weight_of[query_id] for query_id in averaged["query_id"].to_pylist()]
@@ -101,9 +101,9 @@ def _accounting(
     return {
         "n_queries": averaged.num_rows,
         "weight": math.fsum(weights),
-        "n_attempted": n_queries,
+        "n_attempted": n_attempted,
         "n_answered": n_answered,
-        "n_empty": n_queries - n_answered - n_failed,
+        "n_empty": n_attempted - n_answered - n_failed,
         "n_failed": n_failed,
         "n_unanswerable": n_unanswerable,
         "n_unlabelled": len(without) - n_unanswerable,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -109,12 +110,12 @@ def query_metrics(
         cell: table.slice(place * n_rows, n_rows)
         for place, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
     }
-    for run, k in cells if added else ():
-        ids = tables[run, k]["query_id"].to_pylist()
-        rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, k)
-        for metric in added:
-            pairs_of = zip(rankings, ids, strict=True)
-            values = [_value(metric, ranking, k, query) for ranking, query in pairs_of]
+    for run in dict.fromkeys(run for run, _ in cells) if added else ():
+        ks = [k for name, k in cells if name == run]
+        ids = tables[run, ks[0]]["query_id"].to_pylist()
+        rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, ks)
+        for (k, ranked), metric in product(rankings.items(), added):
+            values = [_value(metric, r, k, query) for r, query in zip(ranked, ids, strict=True)]
             column = pa.array(values, pa.float64())
             tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
@@ -187,14 +188,13 @@ def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metri
 
 
 def judged_rankings(
-    run: Source, labels: Source, queries: Sequence[str], k: int
-) -> list[JudgedRanking]:
-    """Return the ranking of each query up to the cut, as the labels see it."""
+    run: Source, labels: Source, queries: Sequence[str], cutoffs: Iterable[int]
+) -> dict[int, list[JudgedRanking]]:
+    """Return, for each cut, the ranking of each query up to it, as the labels see it."""
     units = _rows_by_query(run, ("rank", "unit_id"))
     judged = _rows_by_query(labels, ("evidence_id", "unit_id", "grade"))
-    return [
-        _judged_ranking([unit for _, unit in units[query]], judged[query], k) for query in queries
-    ]
+    rankings = [([unit for _, unit in units[query]], judged[query]) for query in queries]
+    return {k: [_judged_ranking(*ranking, k) for ranking in rankings] for k in cutoffs}
 
 
 def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:

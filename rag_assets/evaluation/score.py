@@ -102,7 +102,7 @@ def score(
     queries = counts["query_id"].to_pylist()
     rankings = []
     if any(name not in by_name for name, _ in named):
-        rankings = judged_rankings(run, judgments, queries, WHOLE_RANKING)
+        (rankings,) = judged_rankings(run, judgments, queries, [WHOLE_RANKING]).values()
     columns = {
         name: tables[_depth(by_name[name])][by_name[name].column].to_pylist()
         if name in by_name

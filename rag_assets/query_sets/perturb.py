@@ -17,7 +17,8 @@ from pydantic import Field
 
 from rag_assets.options import Number
 from rag_assets.query_sets.query_set import ComputedQuerySet, Variants
-from rag_assets.schemas import QUERY_VARIANTS, column_values
+from rag_assets.query_sets.variants import variant_table
+from rag_assets.schemas import column_values
 from rag_assets.store.canonical import seeded
 
 Kind = Literal["typo", "case", "diacritics", "word_order", "keyboard", "missing_word"]
@@ -45,11 +46,10 @@ class PerturbQuerySet(ComputedQuerySet):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 1
 
     def variants(self, queries: pa.Table) -> Variants:
-        rows = [
-            {"query_id": query_id, "variant": 0, "text": self.perturbed(query_id, text)}
-            for query_id, text in column_values(queries, "query_id", "text")
-        ]
-        return Variants(QUERY_VARIANTS.from_rows(rows))
+        rows = column_values(queries, "query_id", "text")
+        texts = pa.array([self.perturbed(*row) for row in rows], pa.string())
+        place = queries.column_names.index("text")
+        return Variants(variant_table(queries.set_column(place, "text", texts), {}))
 
     def perturbed(self, query_id: str, text: str) -> str:
         """Return the text with words changed; itself where none can be."""

@@ -38,8 +38,9 @@ from rag_assets.query_sets.query_set import (
     prompted_variants,
     requests_for,
 )
+from rag_assets.query_sets.variants import variant_table
 from rag_assets.retrieval.base import ORIGINAL
-from rag_assets.schemas import QUERY_VARIANTS, column_values
+from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.sources.fields import note
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -148,9 +149,7 @@ class QuerySets(Stage):
 
 
 def _original(context: StageContext, name: str) -> TableProduct:
-    queries = column_values(context.artifact(QUERIES_KEY).table(), "query_id", "text")
-    rows = [{"query_id": query_id, "variant": 0, "text": text} for query_id, text in queries]
-    return TableProduct(QUERY_VARIANTS.from_rows(rows))
+    return TableProduct(variant_table(context.artifact(QUERIES_KEY).table(), {}))
 
 
 def _prompted_set(context: StageContext, name: str) -> TableProduct:
