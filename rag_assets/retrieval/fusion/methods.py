@@ -207,7 +207,7 @@ class RRF(SumFusion):
     """
 
     type: Literal["rrf"]
-    k: Number = Field(default=60, gt=0)
+    k: Number = Field(default=RRF_K, gt=0)
 
     def value(self, held: Contributions) -> Floats:
         return 1 / (self.k + held.ranks)
