@@ -198,7 +198,7 @@ ORIGINAL = {"query_sets original"}
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),
         ("evaluation/metric_sql.py", "nth_group) + 1", "nth_group) + 2", {"metrics"}),
         ("query_sets/strategies.py", "parsed_passage, s", "parsed_line, s", {"query_sets hyde"}),
-        ("query_sets/stage.py", '"variant": 0', '"variant": 1', ORIGINAL),
+        ("query_sets/stage.py", ".table(), {}))", ".table(), {'q1': ['x']}))", ORIGINAL),
     ],
 )
 def test_what_a_change_costs(
