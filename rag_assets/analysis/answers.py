@@ -263,6 +263,9 @@ def answer_sheets(result: EvaluationResult) -> list[Sheet]:
         "none, and it always refuses these; compare leaves them out"
         for name in (result.gold_answerers if unanswerable else ())
     ]
+    rows, wanted = answer_rows(result), result.configured("answer_metrics").get("metrics") or ()
+    empty = [name for name in wanted if all(row.get(name) is None for row in rows)]
+    notes += [f"not defined for any question: {', '.join(empty)}"] if empty else []
     return [replace(sheet, lead=headline_sentences(result), notes=notes)]
 
 

@@ -146,7 +146,8 @@ def _amounts(outgoing: Outgoing) -> str:
         "tokens": outgoing.tokens,
     }
     parts = [f"{value} {what}" for what, value in amounts.items() if value]
-    unknown = [what for what, value in amounts.items() if value is None]
+    is_asked = outgoing.requests != 0
+    unknown = [what for what, value in amounts.items() if value is None and is_asked]
     parts += [f"{' and '.join(unknown)} not known yet"] if unknown else []
     parts += [f"cost {outgoing.cost:.4g}"] if outgoing.cost is not None else []
     limits = {"max_calls": outgoing.max_calls, "max_cost": outgoing.max_cost}

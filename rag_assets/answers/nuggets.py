@@ -55,8 +55,15 @@ class _Verdict(msgspec.Struct):
     support: Annotated[Literal["full", "partial", "not"], Meta(description="full, partial or not")]
 
 
-def read_nuggets(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, dict[str, Nugget]]:
-    """Return question -> nugget id -> nugget; ``labels`` are the evidence ids of all questions.
+def read_nuggets(
+    path: Path, labels: Mapping[str, Collection[str]], others: Collection[str] = ()
+) -> dict[str, dict[str, Nugget]]:
+    """Return question -> nugget id -> nugget.
+
+    Args:
+        path: the file.
+        labels: question -> the evidence ids of its labels, for each that is evaluated.
+        others: questions that are left out; their lines are not looked at.
 
     Raises:
         DataError: a line has another form, occurs twice, or names what is not there.
@@ -66,6 +73,8 @@ def read_nuggets(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
         kind: type[_Verdict | _Nugget] = _Verdict if "support" in row else _Nugget
         line = declared(row, kind, place)
         query_id, name = str(line.query_id), str(line.nugget_id)
+        if query_id not in nuggets and query_id in others:
+            continue
         if query_id not in nuggets:
             raise place.error(f"unknown query {shown(query_id)}", "query_id")
         before = nuggets[query_id].get(name)

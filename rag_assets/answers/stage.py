@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -310,7 +309,7 @@ class AnswerMetricsStage(Stage):
         check_golds(experiment, context.artifact(QUERY_FACTS_KEY).table())
         table = answer_metrics(
             context.artifact(answers_key(key["answerer"])).table(),
-            _with_nuggets(golds_in(context), experiment.nuggets),
+            golds_with_nuggets(context),
             contexts_with_texts(context, key),
             metric_names(experiment),
             experiment.config.answer_metrics.language,
@@ -318,11 +317,18 @@ class AnswerMetricsStage(Stage):
         return TableProduct(table, {"n_failed": pc.sum(table["failed"]).as_py() or 0})
 
 
-def _with_nuggets(golds: Sequence[Gold], file: Path | None) -> Sequence[Gold]:
-    if file is None:
+def golds_with_nuggets(context: StageContext) -> list[Gold]:
+    """Return what is right for each question, with its nuggets.
+
+    Raises:
+        DataError: the file of nuggets breaks its format, or names what is not there.
+    """
+    golds, experiment = golds_in(context), context.experiment
+    if experiment.nuggets is None:
         return golds
     labels = {gold.query_id: {item.evidence_id for item in gold.evidence} for gold in golds}
-    nuggets = read_nuggets(file, labels)
+    every = experiment.every_query(context.artifact(QUERIES_KEY).table())
+    nuggets = read_nuggets(experiment.nuggets, labels, set(every["query_id"].to_pylist()))
     return [replace(gold, nuggets=tuple(nuggets[gold.query_id].values())) for gold in golds]
 
 

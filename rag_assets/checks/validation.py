@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.generators import FileGenerator
 from rag_assets.answers.predictions import NO_PREDICTION, read_predictions
-from rag_assets.answers.stage import check_golds
+from rag_assets.answers.stage import check_golds, golds_with_nuggets
 from rag_assets.checks.drift import drift_findings
 from rag_assets.chunking.index_texts import texts_from_file
 from rag_assets.chunking.stage import chunks_key
@@ -23,6 +23,7 @@ from rag_assets.errors import ConfigError, DataError, ModelUnavailable, NotEvalu
 from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units
+from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import circle_warnings
 from rag_assets.labels.duplicates import (
     duplicate_documents,
@@ -44,6 +45,10 @@ from rag_assets.labels.findings import (
 )
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.stages import STAGES
+from rag_assets.query_sets.query_set import ComputedQuerySet
+from rag_assets.query_sets.stage import query_set_key
+from rag_assets.retrieval.external.base import ImportedRetriever
 from rag_assets.retrieval.search_steps_stage import filter_set
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Problems, Read, RowError
@@ -195,7 +200,7 @@ class Validation:
             self._rows += unreachable_evidence(units, judged)
 
     def _check_files(self) -> None:
-        """Check files of index texts, and answerers with their files."""
+        """Check files beside the data, and answerers with theirs; no model or server is needed."""
         experiment = self.pipeline.experiment
         if not self._problems["documents"]:
             with self._skipping("files of index_texts"):
@@ -207,7 +212,14 @@ class Validation:
                             texts_from_file(option, file, chunks)
                         except DataError as error:
                             self._rows += reading_problems([error])
-        if experiment.answerers and not self._errors:
+        if self._errors:
+            return
+        for key in _made_of_files(experiment):
+            try:
+                self._materialized(key)
+            except DataError as error:
+                self._rows += reading_problems([error])
+        if experiment.answerers:
             self._rows += answer_findings(self.pipeline)
 
     def _check_drift(self) -> None:
@@ -235,6 +247,18 @@ class Validation:
         return FINDINGS.from_rows([finding._asdict() for finding in findings])
 
 
+def _made_of_files(experiment: Experiment) -> list[ArtifactKey]:
+    """Return the partitions that are read from files beside the data."""
+    keys = [key for name in OF_FILES for key in STAGES[name].keys(experiment)]
+    sets, retrievers = experiment.query_sets.items(), experiment.retrievers.items()
+    keys += [query_set_key(name) for name, of in sets if isinstance(of, ComputedQuerySet)]
+    runs = [name for name, of in retrievers if isinstance(of, ImportedRetriever)]
+    return keys + [ArtifactKey.of("external_rankings", retriever=name) for name in runs]
+
+
+OF_FILES = ("answer_labels", "online_log")
+"""Assets that are nothing but a file beside the data."""
+
 ANSWERS, MISSING = "answers", "missing_prediction"
 
 
@@ -245,6 +269,7 @@ def answer_findings(pipeline: Pipeline) -> list[Finding]:
     try:
         facts = pipeline.materialize(QUERY_FACTS_KEY.asset, [QUERY_FACTS_KEY])[0].artifact.table()
         check_golds(experiment, facts)
+        golds_with_nuggets(pipeline)
     except (ConfigError, DataError) as error:
         findings.append(Finding(ERROR, ANSWERS, str(error)))
     used = {options.generator for options in experiment.answerers.values()}

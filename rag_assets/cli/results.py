@@ -136,7 +136,7 @@ def _answers(result: EvaluationResult) -> Table:
 def _online(result: EvaluationResult) -> Table:
     tables = online_tables(result)
     if not any(tables.values()):
-        raise result.lacks("has no log of a production search (`online` in experiment.yaml)")
+        raise result.lacks("has no searches or votes of users (`online` in experiment.yaml)")
     rows = [{"table": name, **row} for name, table in tables.items() for row in table]
     return rows, sheets_of(tables)
 

@@ -50,6 +50,7 @@ from rag_assets.retrieval.reranking.candidates import RerankedRetriever
 from rag_assets.schemas import QRELS
 from rag_assets.sources.dataset import FIRST, Dataset, Problems, Read, drawn
 from rag_assets.sources.formats import CLAIM_LABELS, unread_files
+from rag_assets.sources.tables import WITHOUT_RELEVANT, without_relevant
 
 _WITH_CHUNKING = (BaseRetriever, ImportedRetriever, ExternalRetriever, AnsweredRetriever)
 
@@ -152,6 +153,12 @@ class Experiment:
         sample = self.config.dataset.sample
         return read if sample is None else drawn(read, sample.queries, sample.seed)
 
+    def every_query(self, queries: pa.Table) -> pa.Table:
+        """Return the questions, and those that a sample or people leave out: files may name all."""
+        if self.config.dataset.sample is not None:
+            queries = self.dataset.read_queries(Problems(collect=True)).table
+        return with_left_out(queries, self.question_marks())
+
     def read_qrels(
         self, documents: pa.Table, queries: pa.Table, problems: Problems = FIRST
     ) -> Read:
@@ -162,10 +169,7 @@ class Experiment:
         Raises:
             DataError: a judgment breaks its format, names what does not exist, or occurs twice.
         """
-        every = queries
-        if self.config.dataset.sample is not None:
-            every = self.dataset.read_queries(Problems(collect=True)).table
-        everything = with_left_out(every, self.question_marks())
+        everything = self.every_query(queries)
         read = Read(QRELS.empty(), [])
         if self.dataset.has_qrels or not self.has_graded_pool:
             part = problems.keeping_unknown(self.keeps_unknown)
@@ -176,7 +180,10 @@ class Experiment:
         elif everything is queries:
             return read
         counted = pc.is_in(read.table["query_id"], queries["query_id"].combine_chunks())
-        return read._replace(table=read.table.filter(counted))
+        table = read.table.filter(counted)
+        answerable = set(table.filter(pc.greater(table["grade"], 0))["query_id"].to_pylist())
+        notes = [line for line in read.notes if WITHOUT_RELEVANT not in line]
+        return Read(table, notes + without_relevant(queries["query_id"], answerable))
 
     def qrels_files(self) -> list[Path]:
         """Return the files of labels: the dataset's, and those of a pool that is wholly graded."""

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.measures import MEASURE_TYPES
+from rag_assets.evaluation.metric_names import needs_size, parse_metric
 from rag_assets.experiment.completion import Blocks, check_known, naming
 from rag_assets.experiment.config import (
     DatasetConfig,
@@ -217,7 +218,7 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
     check_tuning(retrievers, top_k, has_split=config.split is not None, has_labels=has_labels)
     # That of the folder for an experiment.yaml; several YAML files in it differ by stem.
     named = source.parent if has_file and source.stem == Path(EXPERIMENT_FILE).stem else source
-    return Experiment(
+    experiment = Experiment(
         config=config,
         name=config.name or name_from(named.name if named.is_dir() else named.stem),
         source=source,
@@ -249,6 +250,17 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
         has_graded_pool=has_graded_pool,
         online=config.online and blocks.with_files(config.online, "online"),
     )
+    _check_sizes(experiment)
+    return experiment
+
+
+def _check_sizes(experiment: Experiment) -> None:
+    """Refuse a metric over all units where a search does not say how many it has."""
+    without = [name for name in experiment.judged_retrievers if experiment.located_of(name)]
+    for name in (*experiment.config.metrics, str(experiment.primary)):
+        if without and needs_size(parse_metric(name).measure):
+            problem = f"{name} needs the number of units that a retriever can return"
+            raise KeyProblem(("metrics",), f"{problem}, which is not known of '{without[0]}'")
 
 
 def _log(source: Path, base: Path, named: Path | None) -> Path:

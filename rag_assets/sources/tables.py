@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -285,8 +285,13 @@ class QrelRows(_Rows):
         rest = f"; such judgments are kept: {n}, of which relevant: {relevant}"
         one, many = "judged document is not in the corpus", "judged documents are not in the corpus"
         notes = note(f"{one}{rest}", f"{many}{rest}", named)
-        without = [q for q in self._query_ids.to_pylist() if q not in self._answerable]
-        return notes + note(f"query {WITHOUT_RELEVANT}", f"queries {WITHOUT_RELEVANT}", without)
+        return notes + without_relevant(self._query_ids, self._answerable)
+
+
+def without_relevant(query_ids: pa.ChunkedArray, answerable: Collection[str]) -> list[str]:
+    """Return a note on the queries for which nothing is relevant; none where there are none."""
+    without = [name for name in query_ids.to_pylist() if name not in answerable]
+    return note(f"query {WITHOUT_RELEVANT}", f"queries {WITHOUT_RELEVANT}", without)
 
 
 FieldsOf = Callable[[Row, Place], DocumentFields]

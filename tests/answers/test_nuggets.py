@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag_assets.analysis.answers import answers_sheet
+from rag_assets.analysis.answers import answer_sheets, answers_sheet
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.cases import Evidence, Gold
 from rag_assets.answers.metrics import METRICS
@@ -142,6 +142,21 @@ def test_from_a_file_to_the_leaderboard(tmp_path: Path) -> None:
     sheet = answers_sheet(EvaluationResult(tiny.artifacts, tiny.snapshot()))
     assert sheet is not None
     assert "vital nuggets" in [column.title for column in sheet.visible]
+    # Questions that a sample or people leave out may have nuggets, others not.
+    tiny.write_rows("nuggets.jsonl", [{**NUGGET, "query_id": "q9"}])
+    wrong = tiny.command("validate", ".", columns=400)
+    assert "nuggets.jsonl:1: `query_id`: unknown query 'q9'" in wrong.stdout
+    marked = {"query_id": "q2", "mark": "unclear", "by": "ada", "at": "2026-03-01T09:30:00Z"}
+    tiny.write_rows("labelling.questions.jsonl", [marked])
+    without_support = [{**NUGGET, "query_id": query_id} for query_id in ("q1", "q2", "q4")]
+    tiny.write_rows("nuggets.jsonl", without_support)
+    tiny.config["dataset"]["sample"] = {"queries": 3, "seed": 4}  # q1, q3, q6
+    tiny.config["answer_metrics"] = {"metrics": ["context_nugget_v", "answer_f1"]}
+    tiny.write_config()
+    assert "0 errors" in tiny.command("validate", ".").stdout
+    tiny.run()
+    (sheet,) = answer_sheets(EvaluationResult(tiny.artifacts, tiny.snapshot()))
+    assert sheet.notes == ["not defined for any question: context_nugget_v"]
     (tiny.folder / "nuggets.jsonl").unlink()
     tiny.config["answer_metrics"] = {"metrics": ["nugget_v_strict"]}
     tiny.write_config()

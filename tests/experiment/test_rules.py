@@ -43,6 +43,20 @@ def test_a_judge_judges_what_there_is(tiny: Tiny) -> None:
     assert (experiment.judges_of(RELEVANCE), experiment.judged_depth) == ((), 0)
 
 
+@pytest.mark.parametrize("names", [{"metrics": ["ndcg", "tn"]}, {"primary": "tn@5"}])
+def test_all_units_are_counted_only_where_they_are_known(tiny: Tiny, names: dict[str, Any]) -> None:
+    tiny.config |= {"metrics": ["ndcg"], **names}
+    tiny.write_config()
+    load_experiment(tiny.folder)
+    search = {"type": "http", "url": "https://e.org/s", "body": {"q": "{query}"}, "hits": "hits"}
+    tiny.config["retrievers"]["search"] = {**search, "id": "id", "revision": "1"}
+    tiny.config["retrievers"]["both"] = {"type": "rrf", "inputs": ["bm25", "search"]}
+    tiny.write_config()
+    problem = r"`metrics`: tn(@5)? needs the number of units that a retriever can return"
+    with pytest.raises(ConfigError, match=rf"{problem}, which is not known of 'search'"):
+        load_experiment(tiny.folder)
+
+
 def test_without_labels_judged_passages_are_read_all_the_same(tiny: Tiny) -> None:
     (tiny.folder / "judgments.jsonl").unlink()
     tiny.config["metrics"] = ["hit_rate"]

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from rag_assets.analysis.plan import plan_sheet
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.checks.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.outgoing import Outgoing
+from rag_assets.pipeline.plan import Plan
 from rag_assets.pipeline.stages import STAGES
 from tests.answers.answering import with_answers
 from tests.llm.server import ordered, serving
@@ -155,6 +157,12 @@ def test_what_is_shown(stored: Tiny) -> None:
     warning = "warning: retrievers.api: e.org gets requests without a limit; the next version will"
     assert warning in done.stderr
     assert "retrievers.fast" not in done.stderr
+
+
+def test_nothing_is_to_be_asked_where_all_is_stored() -> None:
+    line = Outgoing("generators.mine", "this machine", is_local=True, questions=0, requests=0)
+    given = Plan("tiny", (), (), outgoing=(line,))
+    assert plan_sheet(given).notes[-1] == "to this machine (generators.mine), at most: nothing"
 
 
 def test_answers(stored: Tiny) -> None:

@@ -53,6 +53,7 @@ def test_only_the_sample_is_asked_and_judged(evaluated: tuple[Tiny, EvaluationTa
     asked = {row["query_id"] for row in tiny.rows(QUERIES_KEY)}
     assert asked == set(by_hash(everything, 1)[:3])
     assert {row["query_id"] for row in tiny.rows(QRELS_KEY)} == asked  # other labels are no error
+    assert tiny.facts(QRELS_KEY)["notes"] == []  # nor are those that are not asked without labels
     assert tiny.facts(QUERIES_KEY)["notes"] == ["3 of 6 queries are used, drawn by seed 1"]
     assert {row["n_attempted"] for row in result.rows} == {3}
     assert "0 errors" in tiny.command("validate", ".").output

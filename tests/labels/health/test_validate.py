@@ -6,12 +6,14 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rag_assets.checks.validation import Validation
 from rag_assets.cli import main
+from tests.answers.answering import with_answers
 from tests.labels.health.tables import kinds
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
 
@@ -52,6 +54,29 @@ def test_the_table_names_the_place_and_shortens_long_lists(tiny: Tiny) -> None:
     assert "judgments.jsonl:8: doc_id" in result.stdout
     assert "... and 4 more; --format csv lists all" in " ".join(result.stdout.split())
     assert result.stdout.splitlines()[-1].startswith("14 errors, 0 warnings")
+
+
+@pytest.mark.parametrize("block", ["online", "query_sets", "retrievers", "answer_labels"])
+def test_a_file_beside_the_data_is_read(tiny: Tiny, block: str) -> None:
+    tiny.write_rows("beside.jsonl", [{"wrong": 1}])
+    (tiny.folder / "beside.csv").write_text("wrong\n1\n", encoding="utf-8")
+    of_block: dict[str, Any] = {
+        "online": {"clicks": "beside.jsonl"},
+        "query_sets": {"others": {"strategy": "file", "path": "beside.jsonl"}},
+        "retrievers": {"run": {"type": "run_file", "path": "beside.jsonl", "chunking": "own"}},
+        "answer_labels": "beside.csv",
+    }
+    if block == "answer_labels":
+        with_answers(tiny)
+        tiny.config["judges"] = {"words": {"type": "words", "judges": ["correctness"]}}
+    given = of_block[block]
+    others = tiny.config.get(block, {})
+    tiny.config[block] = {**others, **given} if isinstance(given, dict) else given
+    tiny.write_config()
+    result = run(tiny, "--format", "json")
+    assert result.exit_code == 1, result.output
+    (finding,) = [row for row in json.loads(result.stdout) if row["severity"] == "error"]
+    assert "beside." in f"{finding['file']} {finding['message']}"
 
 
 def test_documents_and_queries_are_all_read_to_the_end(tiny: Tiny) -> None:
