@@ -508,9 +508,9 @@ COMPARISONS = TableSchema(
     p_wilcoxon=Column(FLOAT, "two-sided signed-rank test, zeros as Pratt", True),
     p_adjusted=Column(FLOAT, "p_randomisation after Holm over all pairs of the split", True),
     effect_size=Column(FLOAT, "Cohen's d_z of the queries' differences", True),
-    won=Column(COUNT, "queries on which b is above a"),
+    won=Column(COUNT, "queries on which b is better than a"),
     tied=Column(COUNT, "queries on which they are equal"),
-    lost=Column(COUNT, "queries on which b is below a"),
+    lost=Column(COUNT, "queries on which b is worse than a"),
     detectable=Column(FLOAT, "smallest difference shown at level 0.05 with power 0.8", True),
 )
 

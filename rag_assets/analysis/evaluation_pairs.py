@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.metric_names import Metric, lower_is_better
 from rag_assets.evaluation.query_facts import with_shared_documents
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.pipeline.history import History
@@ -162,11 +162,16 @@ class EvaluationPair:
         return self.source.cells_with(self.new)
 
     def comparisons(self, cells: Cells, pairs: Pairs) -> list[Row]:
-        """Return rows of :data:`rag_assets.schemas.COMPARISONS` of pairs of cells."""
+        """Return rows of :data:`rag_assets.schemas.COMPARISONS` of pairs of cells.
+
+        Of a metric that counts mistakes the lower value wins a query.
+        """
         metric = self.metric.column, self.metric.cutoff or 0
         rows: list[Row] = comparisons(
             cells, self.counting, metric, self.resampling, pairs
         ).to_pylist()
+        if lower_is_better(str(self.metric)):
+            rows = [{**row, "won": row["lost"], "lost": row["won"]} for row in rows]
         return rows
 
     def changes(self, names: Collection[str] = ()) -> list[Row]:

@@ -118,7 +118,7 @@ def _agreements(result: EvaluationResult, searches: Rows, online: Rows) -> Rows:
         {"evaluation": state, "offline": name, "online": of_metric, **row}
         for state, name, values, compared in boards
         for of_metric, rows in sorted(grouped(compared, "metric").items())
-        if (row := agreement(values, rows)) is not None
+        if (row := agreement(name, values, rows)) is not None
     ]
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.statistics.comparisons import holm
 from rag_assets.statistics.intervals import bounded_intervals, number_or_none, wilson
 from rag_assets.statistics.paired_differences import PairedDifferences
@@ -176,14 +177,20 @@ def preferences(searches: Sequence[Row], resampling: Resampling) -> list[Row]:
     return rows
 
 
-def agreement(offline: Mapping[str, float], online: Sequence[Row]) -> Row | None:
-    """Return how many pairs both order alike; None where no pair has an order in both."""
+def agreement(metric: str, offline: Mapping[str, float], online: Sequence[Row]) -> Row | None:
+    """Return how many pairs both order alike; None where no pair has an order in both.
+
+    Args:
+        metric: the offline one.
+        offline: its value of each retriever.
+        online: differences of an online metric.
+    """
     signs: dict[tuple[str, str], bool] = {}
     for row in online:
         a, b = pair = row["retriever_a"], row["retriever_b"]
         if row["difference"] and {a, b} <= offline.keys() and offline[a] != offline[b]:
-            is_gain = (row["difference"] > 0) != (row["metric"] == "abandonment")
-            signs[pair] = is_gain == (offline[b] > offline[a])
+            is_online_gain = (row["difference"] > 0) != (row["metric"] == "abandonment")
+            signs[pair] = is_online_gain == is_gain(metric, offline[b] - offline[a])
     if not signs:
         return None
     share, n = sum(signs.values()) / len(signs), len({name for pair in signs for name in pair})

@@ -232,17 +232,19 @@ def test_agreement_by_hand() -> None:
         {"retriever_a": pair[0], "retriever_b": pair[1], "metric": "ctr", "difference": value}
         for pair, value in signs.items()
     ]
-    row = agreement(offline, online)
+    row = agreement("ndcg@5", offline, online)
     assert row is not None
     assert (row["pairs"], row["retrievers"], row["agreement"]) == (3, 4, pytest.approx(2 / 3))
     interval = stats.binomtest(2, 3).proportion_ci(method="wilson")
     assert row["agreement_low"] < interval.low  # of 2 pairs that share no retriever, not of 3
     worse = [{**one, "metric": "abandonment"} for one in online]
-    assert agreement(offline, worse) == {**row, "agreement": pytest.approx(1 / 3)} | {
+    counted = agreement("fn@5", offline, online)  # of mistakes, fewer are better
+    assert counted == agreement("ndcg@5", offline, worse)
+    assert counted == {**row, "agreement": pytest.approx(1 / 3)} | {
         name: pytest.approx(1 - row[f"agreement_{end}"])
         for name, end in (("agreement_low", "high"), ("agreement_high", "low"))
     }
-    assert agreement({"a": 1.0}, online) is None
+    assert agreement("ndcg@5", {"a": 1.0}, online) is None
 
 
 def test_votes_on_answers_stand_beside_those_on_passages(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     tiny = Tiny(tmp_path_factory.mktemp("compare")).start_from(computed).write()
     kept = [row for row in JUDGMENTS if row["query_id"] != "q5"]
     tiny.write_rows("judgments.jsonl", [*kept, *MOVED])
+    tiny.config["metrics"] += ["tp", "fn"]
+    tiny.write_config()
     tiny.run()
     tiny.snapshot()
     return tiny
@@ -84,6 +86,19 @@ def test_the_other_way_round(compare: Invoke) -> None:
     assert (other["won"], other["lost"]) == (one["lost"], one["won"])
     assert other["p_adjusted"] == one["p_adjusted"]
     assert [q["query_id"] for q in other["most_won"]] == [q["query_id"] for q in one["most_lost"]]
+
+
+def test_fewer_mistakes_win(compare: Invoke) -> None:
+    """What one finds more of the other misses: both metrics name the same winners."""
+    hits, misses = (
+        parsed(compare("bm25", "okapi", "--metric", f"{name}@3", "--format", "json"))
+        for name in ("tp", "fn")
+    )
+    assert misses["difference"] == -hits["difference"] != 0
+    for name in ("won", "tied", "lost"):
+        assert misses[name] == hits[name]
+    for name in ("most_won", "most_lost"):
+        assert [q["query_id"] for q in misses[name]] == [q["query_id"] for q in hits[name]]
 
 
 def test_another_metric_is_a_family_of_its_own(compare: Invoke) -> None:
