@@ -208,13 +208,17 @@ def spread(sums: Floats, weights: Floats) -> Spread | None:
 
 def detectable_difference(sums: Floats, weights: Floats) -> float | None:
     """Return the minimum detectable difference, in units of the metric; None without a spread."""
+    difference = spread(sums, weights)
+    return difference and detectable(difference.error, difference.n_units, ALPHA / 2)
+
+
+def detectable(error: float | None, n_units: int, level: float) -> float | None:
+    """Return the smallest true change that a one-sided test finds; None without an error."""
     from scipy.special import stdtrit
 
-    difference = spread(sums, weights)
-    if difference is None or difference.error == 0:
-        return None
-    freedom = difference.n_units - 1
-    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * difference.error)
+    freedom = n_units - 1
+    reach = stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)
+    return float(reach * error) if error else None
 
 
 def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:
