@@ -6,7 +6,6 @@ number is over, what failed, and what is unsure.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -45,11 +44,8 @@ FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 
 def findings_sheet(findings: Sequence[Row], limit: int) -> Sheet:
     """Return of each kind the first ``shown`` findings, and how many more there are."""
-    kinds: dict[object, list[Row]] = defaultdict(list)
-    for row in findings:
-        kinds[row["check"]].append(row)
     lines: list[Row] = []
-    for check, rows in kinds.items():
+    for check, rows in grouped(findings, "check").items():
         lines += [{**row, "finding": f"{_where(row)}{row['message']}"} for row in rows[:limit]]
         if len(rows) > limit:
             more = f"... and {len(rows) - limit} more; --format csv lists all"
