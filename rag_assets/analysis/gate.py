@@ -244,18 +244,9 @@ def gate(
     intersection: bool = False,
     floors: Sequence[FloorConfig] = (),
 ) -> Gate:
-    """Judge an evaluation, and keep the look where one was needed.
+    """Judge an evaluation by its split, and keep the look where one was needed.
 
-    Args:
-        new: the evaluation; its split counts.
-        names: finds the evaluation to compare with.
-        against: ``previous``, ``anchor``, or a part of an id; None: floors alone count.
-        rules: what is allowed.
-        metric: the primary one when absent; of answerers their headline.
-        retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
-            both evaluations have when empty.
-        intersection: compare also where queries or labels differ, on those that are the same.
-        floors: what has to be reached besides.
+    Arguments are as for :func:`rag_assets.gate`; ``names`` finds what is compared with.
 
     Raises:
         UsageError: the evaluations are not comparable, a name is unknown, a floor cannot be read,
