@@ -131,12 +131,15 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
             since = {"change": change, "comparable": alike, "changes": reasons}
-            rows.append({**_lead(evaluation), **measured, **since})
+            lead = {name: evaluation[name] for name in _LEAD}
+            lead["started"] = evaluation["started"].isoformat(timespec="seconds")
+            rows.append({**lead, **measured, **since})
         last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
         before = evaluation
     return rows
 
 
+_LEAD = ("evaluation_id", "started", "complete", "trigger", "user", "git_commit")
 _NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
 
 _COUNTED = ("judge", "split", "weight")
@@ -162,15 +165,6 @@ def flat_history_rows(rows: Iterable[Row]) -> list[Row]:
 def changes_text(reasons: Iterable[Mapping[str, Any]]) -> str:
     """Return ``k1 1.2 -> 0.9; documents changed``."""
     return "; ".join(Reason(**reason).text for reason in reasons)
-
-
-def _lead(evaluation: Row) -> Row:
-    names = ("complete", "trigger", "user", "git_commit")
-    return {
-        "evaluation_id": evaluation["evaluation_id"],
-        "started": evaluation["started"].isoformat(timespec="seconds"),
-        **{name: evaluation[name] for name in names},
-    }
 
 
 def of_split(values: Sequence[Row], split: str | None) -> list[Row]:
@@ -251,20 +245,7 @@ class MetricHistory(Tabular):
         split: str | None = None,
         last: int = 10,
     ) -> MetricHistory:
-        """Read the last evaluations.
-
-        Args:
-            history: the experiment's evaluations.
-            metric: such as ``recall@10`` or ``answer_f1``; the primary one of the last evaluation
-                when absent, of answerers F1.
-            retrievers: whose values, answerers as ``plain@5``; all when empty.
-            split: whose queries; ``test`` where there is one when absent.
-            last: so many of the newest evaluations.
-
-        Raises:
-            NotEvaluated: there is no evaluation, or none with the metric.
-            UsageError: an unknown metric or retriever.
-        """
+        """Read the last evaluations; all else is as for :func:`rag_assets.history`."""
         evaluations = history.evaluations(last + 1)
         if not evaluations:
             root = history.root
