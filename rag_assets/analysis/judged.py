@@ -292,14 +292,10 @@ def score_text(kind: Row) -> str:
 
 def people_lines(kind: Row) -> Iterator[str]:
     """Yield what a kind comes to beside labels of people."""
-    agreement = kind["agreement"]
+    agreement, youden = kind["agreement"], kind["youden"]
     if agreement is None:
         yield "agreement: not tried, no labels of people"
-    else:
-        yield from _agreement_lines(agreement, kind["youden"])
-
-
-def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
+        return
     table = agreement["table"]
     yield f"{sum(map(sum, table))} labelled: people's grades are rows, the judge's are columns"
     for grade, row in enumerate(table):

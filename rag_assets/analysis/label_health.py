@@ -120,7 +120,7 @@ def labels(view: EvaluationResult) -> Row:
     return {
         "sheet": accounting if view.at_cutoff else None,
         "failures": [*_failures(view)],
-        "notes": [*_notes(view), *_prompts(view), *_findings(view)],
+        "notes": [*_notes(view), *_findings(view)],
     }
 
 
@@ -136,23 +136,17 @@ def _failures(view: EvaluationResult) -> Iterator[Row]:
             }
 
 
-def _notes(view: EvaluationResult) -> list[str]:
-    """Return what the readers of the sources found odd."""
-    authors = authors_note(view.queries)
-    notes = [*view.evaluation.remarks, *([authors] if authors is not None else [])]
+def _notes(view: EvaluationResult) -> Iterator[str]:
+    """Yield what readers of the sources found odd, and prompts that nobody named, of models."""
+    yield from view.evaluation.remarks
+    if (authors := authors_note(view.queries)) is not None:
+        yield authors
     for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
         for _, manifest in view.manifests_of(asset):
-            notes += manifest.facts.get("notes", [])
-    return notes
-
-
-def _prompts(view: EvaluationResult) -> list[str]:
-    """Return which prompts the embedding models had that the experiment does not name."""
-    return [
-        f"{entry.partition['retriever']}: {prompts}"
-        for entry, manifest in view.manifests_of("embedding_index")
-        if (prompts := manifest.facts.get("prompts"))
-    ]
+            yield from manifest.facts.get("notes", [])
+    for entry, manifest in view.manifests_of("embedding_index"):
+        if prompts := manifest.facts.get("prompts"):
+            yield f"{entry.partition['retriever']}: {prompts}"
 
 
 def _findings(view: EvaluationResult) -> list[str]:
