@@ -181,7 +181,8 @@ def _windows(
     """Yield of each window: its passage, the score of no answer, and its best span."""
     import torch
 
-    limit = _window_length(tokenizer, model)
+    declared = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    limit = min([int(n) for n in declared if n and n < 1_000_000], default=DEFAULT_LENGTH)
     read = tokenizer(
         [_cut(tokenizer, question, limit // 2)] * len(passages),
         list(passages),
@@ -221,11 +222,6 @@ def _best_span(
     first, last = np.unravel_index(np.where(is_allowed, scores, -np.inf).argmax(), scores.shape)
     start, end = offsets[places[first]][0], offsets[places[last]][1]
     return SpanAnswer("", 0, start, end, float(scores[first, last]))
-
-
-def _window_length(tokenizer: Any, model: Any) -> int:  # noqa: ANN401 (transformers)
-    declared = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    return min([int(n) for n in declared if n and n < 1_000_000], default=DEFAULT_LENGTH)
 
 
 def _cut(tokenizer: Any, question: str, limit: int) -> str:  # noqa: ANN401 (transformers)
