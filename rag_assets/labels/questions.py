@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.pool import PLACE, texts_of
 from rag_assets.labels.sheets import Cells, CsvSheet, whole_number
-from rag_assets.llm.client import Template, packaged_template, read_template
+from rag_assets.llm.client import Template, packaged_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as, shortened
 from rag_assets.schemas import COUNT, QRELS, QUERIES, TEXT, Column, TableSchema, column_values
@@ -263,9 +263,7 @@ class QuestionOptions(FileOptions):
 
     def question_prompt(self) -> Template:
         """Return the packaged prompt, or the one of the file."""
-        if self.template is None:
-            return packaged_template("questions", ["text"], _PLACES)
-        return read_template(self.template, ["text"], _PLACES)
+        return packaged_template("questions", ["text"], _PLACES, self.template)
 
     def chosen_chunks(self, chunks: pa.Table) -> pa.Table:
         """Return the chunks that are asked about, in their order; blank ones are not among them.
