@@ -324,7 +324,16 @@ def _looked(
     pair: EvaluationPair, chosen: Sequence[str], rules: Rules, names: EvaluationNames
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
-    checks = _checks(pair, chosen, rules)
+    corpus = CorpusChange(pair)
+    # What nothing calibrates yet is not worse for that.
+    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
+    drops = pair.source.drops(pair, chosen, rules.alpha)
+    checks = [
+        Check(name, missing, drop)
+        if isinstance(drop, str)
+        else _check(pair, name, drop, p, rules, corpus)
+        for name, (drop, p) in zip(chosen, drops, strict=True)
+    ]
     tested = [check for check in checks if check.p_adjusted is not None]
     if not tested:
         return None, checks
@@ -347,21 +356,6 @@ def _looked(
         if check in tested
         else check
         for check in checks
-    ]
-
-
-def _checks(pair: EvaluationPair, chosen: Sequence[str], rules: Rules) -> list[Check]:
-    """Test all retrievers of a look."""
-    corpus = CorpusChange(pair)
-    # What nothing calibrates yet is not worse for that.
-    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
-    return [
-        Check(name, missing, drop)
-        if isinstance(drop, str)
-        else _check(pair, name, drop, p, rules, corpus)
-        for name, (drop, p) in zip(
-            chosen, pair.source.drops(pair, chosen, rules.alpha), strict=True
-        )
     ]
 
 
