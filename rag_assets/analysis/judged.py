@@ -182,10 +182,8 @@ def sample_of(result: EvaluationResult, split: str) -> Sample | None:
     """Return the questions of a split that can be judged; None: there is none."""
     questions = questions_with_golds(result.table(QUERY_FACTS_KEY))
     labelled = labelled_questions(result.answer_labels)
-    for sample in samples(counting_of(result.table), questions, labelled):
-        if sample.counted.split == split:
-            return sample
-    return None
+    every = samples(counting_of(result.table), questions, labelled)
+    return next((sample for sample in every if sample.counted.split == split), None)
 
 
 def difference_text(row: Row) -> str:

@@ -313,9 +313,8 @@ def convert(path: Path, to: str, folder: Path) -> None:
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
-    odd = {name: table.notes for name, table in read.items()}
-    for name, notes in odd.items():
-        for note in notes:
+    for name, table in read.items():
+        for note in table.notes:
             print_note(f"{name}: {note}")
     for note in lost:
         print_note(f"{to}: {note}")
