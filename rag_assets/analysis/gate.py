@@ -449,17 +449,13 @@ def _lines(gate: Gate) -> Iterator[str]:
                 yield f"{lead}: {check.retriever}: {check.reason}"
                 if check.causes is not None and check.drop is not None:
                     yield from check.causes.lines(check.retriever, check.drop.change)
-    yield _look_line(gate)
-    yield from (f"note: {text}" for text in gate.notes)
-
-
-def _look_line(gate: Gate) -> str:
-    """Return which look it was, and what p had to be."""
-    look = gate.look
+    look, alpha = gate.look, gate.rules.alpha
     if look is None:
         nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
-        level = look_level(gate.rules.alpha)
-        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
-    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
-    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must get worse"
-    return f"{line}; this state was looked at before" if look.repeated else line
+        level = f"p must be below {look_level(alpha):g}"
+        yield "nothing changed, nothing was tested" if nothing else level
+    else:
+        line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
+        line += f"so at least {fewest_falls(alpha)} questions must get worse"
+        yield f"{line}; this state was looked at before" if look.repeated else line
+    yield from (f"note: {text}" for text in gate.notes)

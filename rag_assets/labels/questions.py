@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -256,10 +256,6 @@ class QuestionOptions(FileOptions):
         if self.spread is not None and self.chunks is None:
             raise ValueError("spread sets which `chunks` are drawn; give their number too")
         return self
-
-    def recipe_options(self) -> Mapping[str, Any]:
-        """Return the options that determine the questions: no names of models or chunkings."""
-        return self.model_dump(mode="json", exclude={*self.file_options, "llm", "chunking"})
 
     def question_prompt(self) -> Template:
         """Return the packaged prompt, or the one of the file."""
