@@ -207,10 +207,7 @@ class Template:
 def packaged_template(
     name: str, needed: Iterable[str], allowed: Iterable[str], instead: Path | None = None
 ) -> Template:
-    """Return a prompt that comes with the package, or of the file that is named ``instead``.
-
-    The other arguments are as in :func:`read_template`.
-    """
+    """Return a prompt of the package, or that of a file ``instead``, as :func:`read_template`."""
     if instead is not None:
         return read_template(instead, needed, allowed)
     with resources.as_file(resources.files("rag_assets.llm") / "prompts" / f"{name}.txt") as file:
