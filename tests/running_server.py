@@ -5,15 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-from rag_assets.labels.page.server import LocalServer
-
-Server = TypeVar("Server", bound=LocalServer)
+from rag_assets.labels.page.server import LabelServer
 
 
 @contextmanager
-def running(server: Server) -> Iterator[Server]:
+def running(server: LabelServer) -> Iterator[LabelServer]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -199,7 +199,18 @@ def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet
     names.sort(key=lambda name: name != decisive)
     columns = (
         Column("key", "answerer", TEXT, min_width=16),
-        *(_column(name, is_required=name == decisive) for name in names),
+        *(
+            Column(
+                name,
+                METRICS[name],
+                bounds=(f"{name}_low", f"{name}_high"),
+                # Refusing is neither good nor bad in itself.
+                better=None if name == "abstained" else "more",
+                interval="interval" if name == decisive else "",
+                is_required=name == decisive,
+            )
+            for name in names
+        ),
         Column("n_failed", "failed", "d", help="no answer because of an error; counts as 0"),
         Column("n_cut", "cut", "d", help="answers that end at max_tokens", is_sparse=True),
         Column("answer_length", "length", ".0f", help="characters of an answer", is_page_only=True),
@@ -210,18 +221,6 @@ def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet
     )
     title = f"answers to {rows[0]['n_questions']} questions"
     return Sheet(title, columns, [{**row, "key": answerer_key(row)} for row in rows])
-
-
-def _column(name: str, *, is_required: bool) -> Column:
-    return Column(
-        name,
-        METRICS[name],
-        bounds=(f"{name}_low", f"{name}_high"),
-        # Refusing is neither good nor bad in itself.
-        better=None if name == "abstained" else "more",
-        interval="interval" if is_required else "",
-        is_required=is_required,
-    )
 
 
 def answerer_key(row: Row) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import UsageError
-from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.reasons import Reason
 from rag_assets.pipeline.stored_evaluation import pairs_of
 
@@ -71,7 +70,11 @@ def comparability(
     Raises:
         UsageError: they judge different units, so that no query is comparable.
     """
-    _check_judge(a.evaluation, b.evaluation)
+    judged = [each.evaluation.origin.configuration.get("judge") for each in (a, b)]
+    if None not in judged and judged[0] != judged[1]:
+        old_id, new_id = (each.evaluation.evaluation_id for each in (a, b))
+        problem = f"evaluation {old_id} judges each {judged[0]}, {new_id} each {judged[1]}"
+        raise UsageError(f"{problem}; their metrics are not comparable")
     if is_same(a, b, "queries") and is_same(a, b, "qrels"):
         asset = "queries" if answers or sampled else "qrels"
         return Comparability(frozenset(b.table_of(asset)["query_id"].to_pylist()), ())
@@ -99,15 +102,6 @@ def comparability(
         if n
     ]
     return Comparability(frozenset(shared), tuple(reasons))
-
-
-def _check_judge(a: Evaluation, b: Evaluation) -> None:
-    judged = [result.origin.configuration.get("judge") for result in (a, b)]
-    if None not in judged and judged[0] != judged[1]:
-        raise UsageError(
-            f"evaluation {a.evaluation_id} judges each {judged[0]}, {b.evaluation_id} each "
-            f"{judged[1]}; their metrics are not comparable"
-        )
 
 
 def is_same(a: EvaluationResult, b: EvaluationResult, asset: str) -> bool:

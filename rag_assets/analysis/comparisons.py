@@ -207,19 +207,7 @@ class Comparison(Tabular, EvaluationPair):
         metric: str | None = None,
         split: str | None = None,
     ) -> Self:
-        """Compare two retrievers of an evaluation, or all pairs.
-
-        Args:
-            result: the evaluation; nothing is searched again.
-            names: two retrievers, or none for all pairs; answerers are ``plain@5``.
-            metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
-                answerers their headline.
-            split: whose queries; the one to show when absent.
-
-        Raises:
-            UsageError: not two retrievers, an unknown metric or split.
-            NotEvaluated: no labels, no such retriever, or no such cell.
-        """
+        """Compare two retrievers of an evaluation, or all pairs, as :func:`rag_assets.compare`."""
         check_pair(names)
         if split is not None:
             result = EvaluationResult(result.root, result.evaluation, split)

@@ -26,7 +26,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.reasons import row_contents
 from rag_assets.pipeline.stored_evaluation import rows_of_queries
-from rag_assets.schemas import DOCUMENTS
+from rag_assets.schemas import DOCUMENTS, column_values
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.units import SAME, Counted, Floats, counted_by_split
 
@@ -93,16 +93,13 @@ class CorpusChange:
     def judged(self) -> set[tuple[str, str]]:
         """The questions and documents that somebody judged, whatever the grade."""
         qrels = self._pair.new.table(QRELS_KEY)
-        return set(
-            zip(qrels["query_id"].to_pylist(), qrels["document_id"].to_pylist(), strict=True)
-        )
+        return set(column_values(qrels, "query_id", "document_id"))
 
     def unjudged(self, run: pa.Table) -> pa.Array:
         """Return for each hit of a run whether it is of such a document, and unjudged."""
-        columns = (run[name].to_pylist() for name in ("query_id", "document_id"))
         flags = [
             document in self.documents and (query, document) not in self.judged
-            for query, document in zip(*columns, strict=True)
+            for query, document in column_values(run, "query_id", "document_id")
         ]
         return pa.array(flags, pa.bool_())
 
@@ -217,18 +214,18 @@ def _without_newcomers(
     if not corpus.documents or measure not in RANKING_MEASURES or needs_size(measure):
         return now
     keys = pair.new.run_keys(name)
-    run = pair.new.table(keys[max(keys)])
-    run = rows_of_queries(run, ids)
+    run = rows_of_queries(pair.new.table(keys[max(keys)]), ids)
     run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
     drop = corpus.unjudged(run)
     if not pc.any(drop).as_py():
         return now
     condensed = run.filter(pc.invert(drop))
     place = condensed.schema.get_field_index("rank")
-    ranks = _ranks(condensed["query_id"])
+    of_query = condensed["query_id"].to_numpy()
+    _, first, query = np.unique(of_query, return_index=True, return_inverse=True)
+    ranks = pa.array(np.arange(1, len(query) + 1) - first[query], pa.int32())
     condensed = condensed.set_column(place, run.schema.field("rank"), ranks)
-    units = pair.new.table(relevant_units_key(name))
-    units = rows_of_queries(units, ids)
+    units = rows_of_queries(pair.new.table(relevant_units_key(name)), ids)
     cell = name, pair.metric.cutoff or 0
     queries = pa.table({"query_id": pa.array(ids, pa.string())})
     tables = query_metrics(
@@ -236,13 +233,3 @@ def _without_newcomers(
     )
     again = counted.values(tables[cell], pair.metric.column)[list(lost)]
     return np.where(np.isnan(again), now, again)
-
-
-def _ranks(query_ids: pa.ChunkedArray) -> pa.Array:
-    """Return 1, 2, ... for each query of a column that is sorted by query."""
-    ranks: list[int] = []
-    last = None
-    for query_id in query_ids.to_pylist():
-        ranks.append(ranks[-1] + 1 if query_id == last else 1)
-        last = query_id
-    return pa.array(ranks, pa.int32())

@@ -19,8 +19,7 @@ from rag_assets.pipeline.history import History
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from rag_assets.sources.stage import QRELS_KEY
 from rag_assets.statistics.comparisons import Pairs, comparisons
-from rag_assets.statistics.paired_differences import SharedEvidence, look_level, shared_evidence
-from rag_assets.statistics.paired_tests import POWER
+from rag_assets.statistics.paired_differences import SharedEvidence, shared_evidence
 from rag_assets.statistics.units import Counting, Resampling, counted_by_split
 
 Cells = Mapping[str, pa.Table]
@@ -256,20 +255,6 @@ class Mean(NamedTuple):
 
 
 NO_VALUES = "no query has a value in both evaluations"
-
-
-def detectable_drop(error: float | None, n_units: int, alpha: float) -> float | None:
-    """Return the smallest true drop that a look finds with power 0.8; None without an error.
-
-    It is (t(1 - level) + t(0.8)) * standard error, t being quantiles of Student's distribution with
-    n - 1 degrees of freedom (Bloom, "Minimum detectable effects", 1995).
-    """
-    from scipy.special import stdtrit
-
-    if not error:
-        return None
-    freedom = n_units - 1
-    return float((stdtrit(freedom, 1 - look_level(alpha)) + stdtrit(freedom, POWER)) * error)
 
 
 class MetricSource(ABC):

@@ -244,18 +244,9 @@ def gate(
     intersection: bool = False,
     floors: Sequence[FloorConfig] = (),
 ) -> Gate:
-    """Judge an evaluation, and keep the look where one was needed.
+    """Judge an evaluation by its split, and keep the look where one was needed.
 
-    Args:
-        new: the evaluation; its split counts.
-        names: finds the evaluation to compare with.
-        against: ``previous``, ``anchor``, or a part of an id; None: floors alone count.
-        rules: what is allowed.
-        metric: the primary one when absent; of answerers their headline.
-        retrievers: only these, or only these answerers at their cut-offs, as ``plain@5``; all that
-            both evaluations have when empty.
-        intersection: compare also where queries or labels differ, on those that are the same.
-        floors: what has to be reached besides.
+    Arguments are as for :func:`rag_assets.gate`; ``names`` finds what is compared with.
 
     Raises:
         UsageError: the evaluations are not comparable, a name is unknown, a floor cannot be read,
@@ -333,7 +324,16 @@ def _looked(
     pair: EvaluationPair, chosen: Sequence[str], rules: Rules, names: EvaluationNames
 ) -> tuple[Look | None, list[Check]]:
     """Return which look it is, and a check for each retriever; a new look is kept."""
-    checks = _checks(pair, chosen, rules)
+    corpus = CorpusChange(pair)
+    # What nothing calibrates yet is not worse for that.
+    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
+    drops = pair.source.drops(pair, chosen, rules.alpha)
+    checks = [
+        Check(name, missing, drop)
+        if isinstance(drop, str)
+        else _check(pair, name, drop, p, rules, corpus)
+        for name, (drop, p) in zip(chosen, drops, strict=True)
+    ]
     tested = [check for check in checks if check.p_adjusted is not None]
     if not tested:
         return None, checks
@@ -356,21 +356,6 @@ def _looked(
         if check in tested
         else check
         for check in checks
-    ]
-
-
-def _checks(pair: EvaluationPair, chosen: Sequence[str], rules: Rules) -> list[Check]:
-    """Test all retrievers of a look."""
-    corpus = CorpusChange(pair)
-    # What nothing calibrates yet is not worse for that.
-    missing = CANNOT_TELL if isinstance(pair.source, EstimatedSource) else FAIL
-    return [
-        Check(name, missing, drop)
-        if isinstance(drop, str)
-        else _check(pair, name, drop, p, rules, corpus)
-        for name, (drop, p) in zip(
-            chosen, pair.source.drops(pair, chosen, rules.alpha), strict=True
-        )
     ]
 
 
@@ -464,17 +449,13 @@ def _lines(gate: Gate) -> Iterator[str]:
                 yield f"{lead}: {check.retriever}: {check.reason}"
                 if check.causes is not None and check.drop is not None:
                     yield from check.causes.lines(check.retriever, check.drop.change)
-    yield _look_line(gate)
-    yield from (f"note: {text}" for text in gate.notes)
-
-
-def _look_line(gate: Gate) -> str:
-    """Return which look it was, and what p had to be."""
-    look = gate.look
+    look, alpha = gate.look, gate.rules.alpha
     if look is None:
         nothing = all(check.drop is not None and check.drop.p is None for check in gate.checks)
-        level = look_level(gate.rules.alpha)
-        return "nothing changed, nothing was tested" if nothing else f"p must be below {level:g}"
-    line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
-    line += f"so at least {fewest_falls(gate.rules.alpha)} questions must get worse"
-    return f"{line}; this state was looked at before" if look.repeated else line
+        level = f"p must be below {look_level(alpha):g}"
+        yield "nothing changed, nothing was tested" if nothing else level
+    else:
+        line = f"look {look.number} of {LOOKS} at {gate.against}: p must be below {look.level:g}, "
+        line += f"so at least {fewest_falls(alpha)} questions must get worse"
+        yield f"{line}; this state was looked at before" if look.repeated else line
+    yield from (f"note: {text}" for text in gate.notes)

@@ -25,7 +25,6 @@ from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
-from rag_assets.analysis.sampled import SampledLabels
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
@@ -131,12 +130,15 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
             since = {"change": change, "comparable": alike, "changes": reasons}
-            rows.append({**_lead(evaluation), **measured, **since})
+            lead = {name: evaluation[name] for name in _LEAD}
+            lead["started"] = evaluation["started"].isoformat(timespec="seconds")
+            rows.append({**lead, **measured, **since})
         last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
         before = evaluation
     return rows
 
 
+_LEAD = ("evaluation_id", "started", "complete", "trigger", "user", "git_commit")
 _NO_CELL: Row = {"retriever": None, "split": None, "value": None, "n_queries": 0}
 
 _COUNTED = ("judge", "split", "weight")
@@ -162,15 +164,6 @@ def flat_history_rows(rows: Iterable[Row]) -> list[Row]:
 def changes_text(reasons: Iterable[Mapping[str, Any]]) -> str:
     """Return ``k1 1.2 -> 0.9; documents changed``."""
     return "; ".join(Reason(**reason).text for reason in reasons)
-
-
-def _lead(evaluation: Row) -> Row:
-    names = ("complete", "trigger", "user", "git_commit")
-    return {
-        "evaluation_id": evaluation["evaluation_id"],
-        "started": evaluation["started"].isoformat(timespec="seconds"),
-        **{name: evaluation[name] for name in names},
-    }
 
 
 def of_split(values: Sequence[Row], split: str | None) -> list[Row]:
@@ -251,20 +244,7 @@ class MetricHistory(Tabular):
         split: str | None = None,
         last: int = 10,
     ) -> MetricHistory:
-        """Read the last evaluations.
-
-        Args:
-            history: the experiment's evaluations.
-            metric: such as ``recall@10`` or ``answer_f1``; the primary one of the last evaluation
-                when absent, of answerers F1.
-            retrievers: whose values, answerers as ``plain@5``; all when empty.
-            split: whose queries; ``test`` where there is one when absent.
-            last: so many of the newest evaluations.
-
-        Raises:
-            NotEvaluated: there is no evaluation, or none with the metric.
-            UsageError: an unknown metric or retriever.
-        """
+        """Read the last evaluations; all else is as for :func:`rag_assets.history`."""
         evaluations = history.evaluations(last + 1)
         if not evaluations:
             root = history.root
@@ -278,7 +258,7 @@ class MetricHistory(Tabular):
         values = source.history(history, since)
         if metric is None and not values:  # what a sample of labels decides, where there is one
             decided, *_ = sampled_metrics(primary, primary.cutoff or 0)
-            sampled = SampledLabels(decided._replace(measure=SAMPLED + decided.measure))
+            sampled = named_source(f"{SAMPLED}{decided}", primary)
             values = sampled.history(history, since)
             source = sampled if values else source
         available = dict.fromkeys(str(row["retriever"]) for row in values)
@@ -287,7 +267,11 @@ class MetricHistory(Tabular):
         for name in retrievers:
             if name not in available:
                 raise UsageError(f"unknown {source.subject} {allowed_names(name, available)}")
-        values = _with_costs(values, history, source.metric.cutoff or 0, since)
+        place = itemgetter("evaluation_id", "retriever", "split")
+        for cost in COSTS:  # what a query took at the same cut-off
+            of_cost = history.metric(cost, source.metric.cutoff or 0, since)
+            taken = {place(row): row["value"] for row in of_cost}
+            values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
@@ -422,15 +406,6 @@ def _point_text(row: Row, over: str | None) -> str:
     what = plain(what_changed(row)[:MAX_CHARACTERS])
     money = f", money {row[MONEY]:.4g}" if MONEY in row else ""
     return f"{row[TIME]:.3g} ms{money}<br>{time_text(row)} {what}" if over and TIME in row else what
-
-
-def _with_costs(values: list[Row], history: History, top_k: int, since: str) -> list[Row]:
-    """Return means of retrievers beside what a query took at the same cut-off."""
-    place = itemgetter("evaluation_id", "retriever", "split")
-    for measure in COSTS:
-        taken = {place(row): row["value"] for row in history.metric(measure, top_k, since)}
-        values = [{**row, measure: taken.get(place(row))} for row in values]
-    return values
 
 
 MAX_POINTS = 50

@@ -182,10 +182,8 @@ def sample_of(result: EvaluationResult, split: str) -> Sample | None:
     """Return the questions of a split that can be judged; None: there is none."""
     questions = questions_with_golds(result.table(QUERY_FACTS_KEY))
     labelled = labelled_questions(result.answer_labels)
-    for sample in samples(counting_of(result.table), questions, labelled):
-        if sample.counted.split == split:
-            return sample
-    return None
+    every = samples(counting_of(result.table), questions, labelled)
+    return next((sample for sample in every if sample.counted.split == split), None)
 
 
 def difference_text(row: Row) -> str:
@@ -292,14 +290,10 @@ def score_text(kind: Row) -> str:
 
 def people_lines(kind: Row) -> Iterator[str]:
     """Yield what a kind comes to beside labels of people."""
-    agreement = kind["agreement"]
+    agreement, youden = kind["agreement"], kind["youden"]
     if agreement is None:
         yield "agreement: not tried, no labels of people"
-    else:
-        yield from _agreement_lines(agreement, kind["youden"])
-
-
-def _agreement_lines(agreement: Row, youden: float | None) -> Iterator[str]:
+        return
     table = agreement["table"]
     yield f"{sum(map(sum, table))} labelled: people's grades are rows, the judge's are columns"
     for grade, row in enumerate(table):

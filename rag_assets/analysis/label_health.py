@@ -6,7 +6,6 @@ number is over, what failed, and what is unsure.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -45,11 +44,8 @@ FINDING_STYLES = {"error": "bold red", "warning": "yellow"}
 
 def findings_sheet(findings: Sequence[Row], limit: int) -> Sheet:
     """Return of each kind the first ``shown`` findings, and how many more there are."""
-    kinds: dict[object, list[Row]] = defaultdict(list)
-    for row in findings:
-        kinds[row["check"]].append(row)
     lines: list[Row] = []
-    for check, rows in kinds.items():
+    for check, rows in grouped(findings, "check").items():
         lines += [{**row, "finding": f"{_where(row)}{row['message']}"} for row in rows[:limit]]
         if len(rows) > limit:
             more = f"... and {len(rows) - limit} more; --format csv lists all"
@@ -124,7 +120,7 @@ def labels(view: EvaluationResult) -> Row:
     return {
         "sheet": accounting if view.at_cutoff else None,
         "failures": [*_failures(view)],
-        "notes": [*_notes(view), *_prompts(view), *_findings(view)],
+        "notes": [*_notes(view), *_findings(view)],
     }
 
 
@@ -140,23 +136,17 @@ def _failures(view: EvaluationResult) -> Iterator[Row]:
             }
 
 
-def _notes(view: EvaluationResult) -> list[str]:
-    """Return what the readers of the sources found odd."""
-    authors = authors_note(view.queries)
-    notes = [*view.evaluation.remarks, *([authors] if authors is not None else [])]
+def _notes(view: EvaluationResult) -> Iterator[str]:
+    """Yield what readers of the sources found odd, and prompts that nobody named, of models."""
+    yield from view.evaluation.remarks
+    if (authors := authors_note(view.queries)) is not None:
+        yield authors
     for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
         for _, manifest in view.manifests_of(asset):
-            notes += manifest.facts.get("notes", [])
-    return notes
-
-
-def _prompts(view: EvaluationResult) -> list[str]:
-    """Return which prompts the embedding models had that the experiment does not name."""
-    return [
-        f"{entry.partition['retriever']}: {prompts}"
-        for entry, manifest in view.manifests_of("embedding_index")
-        if (prompts := manifest.facts.get("prompts"))
-    ]
+            yield from manifest.facts.get("notes", [])
+    for entry, manifest in view.manifests_of("embedding_index"):
+        if prompts := manifest.facts.get("prompts"):
+            yield f"{entry.partition['retriever']}: {prompts}"
 
 
 def _findings(view: EvaluationResult) -> list[str]:

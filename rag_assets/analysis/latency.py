@@ -70,7 +70,10 @@ class _Measured:
     def queries_per_second(self, retriever: str) -> float | None:
         seconds, n_queries = 0.0, 0
         for name in (retriever, *self._experiment.inputs(retriever)):
-            if isinstance(self._query_set(name), PromptedQuerySet) or self._has_scores(name):
+            config = self._experiment.retrievers.get(name)
+            query_set = config.query_set if isinstance(config, BaseRetriever) else ""
+            is_written = isinstance(self._experiment.query_sets.get(query_set), PromptedQuerySet)
+            if is_written or self._has_scores(name):
                 return None
             if self._experiment.family(name) == "external":
                 search = self._of(ANSWER, ASKED, name)
@@ -80,11 +83,6 @@ class _Measured:
                 return None
             seconds, n_queries = seconds + search["seconds"], search["amount"]
         return n_queries / seconds if seconds else None
-
-    def _query_set(self, retriever: str) -> object:
-        config = self._experiment.retrievers.get(retriever)
-        name = config.query_set if isinstance(config, BaseRetriever) else None
-        return self._experiment.query_sets.get(name or "")
 
     def _has_scores(self, retriever: str) -> bool:
         """Return whether a reranker knew scores from before."""

@@ -25,7 +25,6 @@ from rag_assets.analysis.evaluation_pairs import (
     EvaluationPair,
     Mean,
     MetricSource,
-    detectable_drop,
     is_answerer,
 )
 from rag_assets.analysis.judged import (
@@ -63,8 +62,8 @@ from rag_assets.schemas import ANSWER_VERDICTS
 from rag_assets.sheets.sheet import SIGNED, Column
 from rag_assets.statistics.comparisons import difference, holm
 from rag_assets.statistics.intervals import intervals, largest_value, number_or_none
-from rag_assets.statistics.paired_differences import PairedDifferences, look_p_values
-from rag_assets.statistics.paired_tests import spread
+from rag_assets.statistics.paired_differences import PairedDifferences, look_level, look_p_values
+from rag_assets.statistics.paired_tests import detectable, spread
 from rag_assets.statistics.units import SAME, Floats, Units, counted_by_split, weighted_mean
 
 ANSWER_HEADLINES = ("answer_f1", "evidence_cited", "grounded", "abstained")
@@ -147,7 +146,7 @@ def _drop(
     wider = float(paired.inflations(1 - alpha)[number]) ** 0.5
     error = deviation.error * wider if deviation is not None else None
     ends = number_or_none(low[number]), number_or_none(high[number])
-    smallest = detectable_drop(error, change.sums.shape[0], alpha)
+    smallest = detectable(error, change.sums.shape[0], look_level(alpha))
     return Drop(n, old, old + rise, old + rise - old, *ends, p, smallest)
 
 
@@ -347,7 +346,7 @@ def _judged_drop(row: Row, mean: float | None, alpha: float) -> Drop:
         low=row["low"],
         high=row["high"],
         p=p if is_tested else None,
-        detectable=detectable_drop(error, int(row[N_UNITS]), alpha),
+        detectable=detectable(error, int(row[N_UNITS]), look_level(alpha)),
         reason=row["reason"],
     )
 

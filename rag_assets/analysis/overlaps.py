@@ -31,17 +31,13 @@ def overlap_rows(result: EvaluationResult, selection: Selection | None = None) -
     return rows
 
 
-def _labels(result: EvaluationResult) -> str:
-    """Return which labels there are, and what they are good for."""
-    if result.sampled_primary is None:
-        return "no labels yet, so no metric"
-    return f"labels of a sample, which estimate {result.sampled_primary.removeprefix(SAMPLED)}"
-
-
 def overlap_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
     """Return the tables of an evaluation without labels; no metric is among them."""
     name, n_queries = result.evaluation.experiment, result.queries.num_rows
-    title = f"{name}: {_labels(result)}; {n_queries} queries{result.of_sample}"
+    labels = "no labels yet, so no metric"
+    if (estimated := result.sampled_primary) is not None:
+        labels = f"labels of a sample, which estimate {estimated.removeprefix(SAMPLED)}"
+    title = f"{name}: {labels}; {n_queries} queries{result.of_sample}"
     return [_speed(result, title), *pair_sheets(rows)]
 
 

@@ -139,12 +139,8 @@ def _sums(plan: Plan) -> Iterable[str]:
 
 
 def _amounts(outgoing: Outgoing) -> str:
-    amounts = {
-        "requests": outgoing.requests,
-        "questions": outgoing.questions,
-        "passages": outgoing.passages,
-        "tokens": outgoing.tokens,
-    }
+    names = ("requests", "questions", "passages", "tokens")
+    amounts = {name: getattr(outgoing, name) for name in names}
     parts = [f"{value} {what}" for what, value in amounts.items() if value]
     is_asked = outgoing.requests != 0
     unknown = [what for what, value in amounts.items() if value is None and is_asked]

@@ -19,7 +19,6 @@ from rag_assets.analysis.evaluation_pairs import (
     EstimatedSource,
     EvaluationPair,
     Mean,
-    detectable_drop,
     pair_sentence,
 )
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
@@ -42,6 +41,8 @@ from rag_assets.labels.sampling.sample_stage import (
 from rag_assets.pipeline.history import History
 from rag_assets.sheets.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
 from rag_assets.statistics.comparisons import holm
+from rag_assets.statistics.paired_differences import look_level
+from rag_assets.statistics.paired_tests import detectable
 from rag_assets.store.artifacts import ArtifactKey
 
 _OLD = "\0old "
@@ -244,7 +245,7 @@ def _drop(estimator: Estimator, name: str, n: int, alpha: float) -> Drop | str:
     if not np.isfinite(change.error):
         return no_interval_text(change.n_no_chance)
     p = float(stdtr(change.freedom, change.value / change.error))
-    smallest = detectable_drop(change.error, round(change.freedom) + 1, alpha)
+    smallest = detectable(change.error, round(change.freedom) + 1, look_level(alpha))
     return Drop(n, old.value, new.value, change.value, change.low, change.high, p, smallest)
 
 

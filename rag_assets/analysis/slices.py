@@ -12,9 +12,8 @@ A list counts as each of its items. So a query can be in several slices, or in n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,12 +24,16 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import ALL
+from rag_assets.pipeline.stored_evaluation import pairs_of
+from rag_assets.schemas import column_values
 from rag_assets.sheets.environment import shortened
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, better_of, of_split
 
 TAG = "tag"
-QUERY = "query."
 DOCUMENT = "document."
+
+_METADATA = {"query": "queries", "document": "documents"}
+"""What has fields -> the table that they stand in."""
 
 Members = dict[str, set[str]]
 """Value -> the ids of the queries that have it."""
@@ -63,13 +66,18 @@ def members_by(criterion: str, table_of: TableOf) -> Members:
         UsageError: the criterion is none of these, or no row has the field.
     """
     if criterion == TAG:
-        rows = _columns(table_of("queries"), "query_id", "tags")
-        return _gathered((query_id, tag) for query_id, tags in rows for tag in tags)
-    for prefix, values in ((QUERY, _query_values), (DOCUMENT, _document_values)):
-        field = criterion.removeprefix(prefix)
-        if criterion.startswith(prefix) and field:
-            return _gathered(values(field, table_of))
-    raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
+        return _gathered(column_values(table_of("queries"), "query_id", "tags"))
+    kind, _, field = criterion.partition(".")
+    if kind not in _METADATA or not field:
+        raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
+    metadata = pairs_of(table_of(_METADATA[kind]), f"{kind}_id", "metadata")
+    values = _values(field, kind, metadata)
+    if kind == "query":
+        return _gathered(values.items())
+    qrels = table_of("qrels")
+    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
+    pairs = column_values(relevant, "query_id", "document_id")
+    return _gathered((query_id, values.get(document_id, ())) for query_id, document_id in pairs)
 
 
 def slices_of(
@@ -116,9 +124,7 @@ def slices(
         measure: the metric to average; queries without a value are not counted.
         weights: query id -> weight; queries that it lacks are not counted.
     """
-    values: dict[str, dict[str, float | None]] = {
-        name: dict(_columns(table, "query_id", measure)) for name, table in cells.items()
-    }
+    values = {name: pairs_of(table, "query_id", measure) for name, table in cells.items()}
     rows = []
     for name, ids in sorted(members.items()):
         of_slice = sorted(ids & weights.keys())
@@ -130,22 +136,7 @@ def slices(
     return rows
 
 
-def _query_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
-    metadata: dict[str, str] = dict(_columns(table_of("queries"), "query_id", "metadata"))
-    for query_id, values in _values(field, QUERY, metadata).items():
-        yield from ((query_id, value) for value in values)
-
-
-def _document_values(field: str, table_of: TableOf) -> Iterator[tuple[str, str]]:
-    metadata: dict[str, str] = dict(_columns(table_of("documents"), "document_id", "metadata"))
-    values = _values(field, DOCUMENT, metadata)
-    qrels = table_of("qrels")
-    relevant = qrels.filter(pc.greater(qrels.column("grade"), 0))
-    for query_id, document_id in _columns(relevant, "query_id", "document_id"):
-        yield from ((query_id, value) for value in values.get(document_id, ()))
-
-
-def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, list[str]]:
+def _values(field: str, kind: str, metadata: Mapping[str, str]) -> dict[str, list[str]]:
     """Return id -> the values of a field, for each row that has it."""
     values: dict[str, list[str]] = {}
     fields: set[str] = set()
@@ -156,7 +147,6 @@ def _values(field: str, prefix: str, metadata: Mapping[str, str]) -> dict[str, l
             value = parsed[field]
             values[row] = [_text(item) for item in (value if isinstance(value, list) else [value])]
     if field not in fields:
-        kind = prefix.removesuffix(".")
         raise UsageError(f"no {kind} has the field {allowed_names(field, sorted(fields))}")
     return values
 
@@ -165,15 +155,12 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _gathered(pairs: Iterable[tuple[str, str]]) -> Members:
+def _gathered(rows: Iterable[tuple[str, Iterable[str]]]) -> Members:
     members: Members = {}
-    for query_id, value in pairs:
-        members.setdefault(value, set()).add(query_id)
+    for query_id, values in rows:
+        for value in values:
+            members.setdefault(value, set()).add(query_id)
     return members
-
-
-def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table.column(name).to_pylist() for name in names), strict=True)
 
 
 def slices_sheet(

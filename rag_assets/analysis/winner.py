@@ -170,16 +170,12 @@ def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
         if value > of_best and (tag not in most or case[:2] > most[tag][:2]):
             most[tag] = case
     ordered = sorted(most.items(), key=lambda case: (not case[1][0], case[1][2] - case[1][1]))
-    return [_exception(tag, best, lead, *case) for tag, case in ordered]
-
-
-def _exception(
-    tag: str, best: str, lead: str, is_certain: bool, value: float, of_best: float, name: str
-) -> str:
-    on = f"{shortened(one_line(tag))} ({value:.2f}, {best} {of_best:.2f})"
-    if is_certain:
-        return f"{lead} {name} is better for {on}."
-    return f"{name} may be better for {on}; the data does not settle it."
+    sentences = []
+    for tag, (is_certain, value, of_best, name) in ordered:
+        on = f"{shortened(one_line(tag))} ({value:.2f}, {best} {of_best:.2f})"
+        unsure = f"{name} may be better for {on}; the data does not settle it."
+        sentences.append(f"{lead} {name} is better for {on}." if is_certain else unsure)
+    return sentences
 
 
 def _large(members: Mapping[str, set[str]], counted: Counted) -> dict[str, Flags]:

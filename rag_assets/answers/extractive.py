@@ -67,7 +67,12 @@ def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
     The score is the sum of log((N + 1) / (n + 0.5)) over the question's words (their stems) that
     the sentence has, where n of all N sentences have them. Of equal sentences the first is taken.
     """
-    stems = _question_stems(question)
+    tokens = [match.group().lower()[:MAX_WORD_CHARACTERS] for match in _TOKEN.finditer(question)]
+    stems = {
+        _stem(token)
+        for token in tokens[:MAX_QUESTION_TOKENS]
+        if token[0].isalnum() and token not in _SKIPPED
+    }
     sentences = [
         (number, start, end, stems & words)
         for number, text in enumerate(passages)
@@ -81,15 +86,6 @@ def best_sentence(question: str, passages: Sequence[str]) -> SpanAnswer:
     score = max(scores)
     number, start, end, _ = sentences[scores.index(score)]
     return SpanAnswer(passages[number][start:end], number, start, end, score)
-
-
-def _question_stems(text: str) -> set[str]:
-    tokens = [match.group().lower()[:MAX_WORD_CHARACTERS] for match in _TOKEN.finditer(text)]
-    return {
-        _stem(token)
-        for token in tokens[:MAX_QUESTION_TOKENS]
-        if token[0].isalnum() and token not in _SKIPPED
-    }
 
 
 @lru_cache(maxsize=1024)  # a passage is read once for all questions that it may answer
@@ -181,7 +177,8 @@ def _windows(
     """Yield of each window: its passage, the score of no answer, and its best span."""
     import torch
 
-    limit = _window_length(tokenizer, model)
+    declared = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    limit = min([int(n) for n in declared if n and n < 1_000_000], default=DEFAULT_LENGTH)
     read = tokenizer(
         [_cut(tokenizer, question, limit // 2)] * len(passages),
         list(passages),
@@ -221,11 +218,6 @@ def _best_span(
     first, last = np.unravel_index(np.where(is_allowed, scores, -np.inf).argmax(), scores.shape)
     start, end = offsets[places[first]][0], offsets[places[last]][1]
     return SpanAnswer("", 0, start, end, float(scores[first, last]))
-
-
-def _window_length(tokenizer: Any, model: Any) -> int:  # noqa: ANN401 (transformers)
-    declared = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
-    return min([int(n) for n in declared if n and n < 1_000_000], default=DEFAULT_LENGTH)
 
 
 def _cut(tokenizer: Any, question: str, limit: int) -> str:  # noqa: ANN401 (transformers)

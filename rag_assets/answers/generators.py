@@ -22,7 +22,6 @@ from rag_assets.llm.client import (
     Template,
     packaged_template,
     passages_block,
-    read_template,
 )
 from rag_assets.llm.completions import ModelSession
 from rag_assets.options import FileOptions, Number
@@ -131,11 +130,9 @@ class LlmGenerator(Generator):
 
     def template(self, *, alone: bool = False) -> Template:
         """Return the prompt: ours for a context, or for none, or the file's for both."""
-        if self.prompt is not None:
-            return read_template(self.prompt, PLACES, ())
-        if alone:
+        if alone and self.prompt is None:
             return packaged_template("answer_alone", ["question"], ())
-        return packaged_template("answer", PLACES, ())
+        return packaged_template("answer", PLACES, (), self.prompt)
 
     def requests(self, questions: Sequence[Question]) -> list[ChatRequest]:
         """Return what is asked, question by question."""

@@ -69,21 +69,9 @@ def _has_gold(case: Case) -> bool:
     return bool(case.golds)
 
 
-def _exact_match(case: Case) -> float:
-    return float(normal_form(case.text, case.language) in case.golds)
-
-
 def _best_f1(case: Case) -> float:
     answer = words(case.text, case.language)
     return max(token_f1(gold.split(), answer) for gold in case.golds)
-
-
-def _any_question(case: Case) -> bool:
-    return True
-
-
-def _abstained(case: Case) -> float:
-    return float(case.abstained)
 
 
 def _is_classified(case: Case) -> bool:
@@ -96,10 +84,6 @@ def _is_classified(case: Case) -> bool:
     """
     answerable = case.question.answerable
     return answerable is False or (answerable is True and case.abstained)
-
-
-def _rightly_abstained(case: Case) -> float:
-    return float(case.question.answerable is False and case.abstained)
 
 
 def _cites(case: Case) -> bool:
@@ -144,10 +128,6 @@ FUNCTION_WORDS = frozenset((
 ))
 # fmt: on
 """Words of English that say nothing by themselves; `standard` has dropped a, an and the."""
-
-
-def _context_is_known(case: Case) -> bool:
-    return case.context is not None
 
 
 def _grounded(case: Case) -> float | None:
@@ -220,7 +200,7 @@ METRICS: Mapping[str, AnswerMetric] = {
         "is the empty answer, which is the gold answer of an unanswerable question",
         _SQUAD,
         _has_gold,
-        _exact_match,
+        lambda case: float(normal_form(case.text, case.language) in case.golds),
         needs_gold=True,
     ),
     "answer_f1": AnswerMetric(
@@ -237,8 +217,8 @@ METRICS: Mapping[str, AnswerMetric] = {
         "the answer refuses",
         "1 when the answer refuses, else 0; a failed answer does not refuse",
         f"the phrases of rag_assets.answers.answer_text, version {VERSION}",
-        _any_question,
-        _abstained,
+        lambda case: True,
+        lambda case: float(case.abstained),
     ),
     "abstention_f1": AnswerMetric(
         "refusals where there is no answer, and only there",
@@ -246,7 +226,7 @@ METRICS: Mapping[str, AnswerMetric] = {
         "refused, FN unanswerable and not refused; not defined where all three are 0",
         "van Rijsbergen 1979, of the refusals",
         _is_classified,
-        _rightly_abstained,
+        lambda case: float(case.question.answerable is False and case.abstained),
         is_mean=False,
     ),
     "evidence_cited": AnswerMetric(
@@ -278,7 +258,7 @@ METRICS: Mapping[str, AnswerMetric] = {
         "content words of the answer, with repetitions, that are in any unit of the context / "
         "content words of the answer; not defined without one, nor where the context is not known",
         "K-Precision of Adlakha et al. 2024, without function words",
-        _context_is_known,
+        lambda case: case.context is not None,
         _grounded,
     ),
     "nugget_v_strict": _nuggets("v_strict", _answer_supports),

@@ -55,6 +55,7 @@ _ALIASES: Mapping[Any, str] = {
     "source_documents": "contexts",
     "source_nodes": "contexts",
 }
+_AMOUNTS = {"prompt_tokens": COUNT, "completion_tokens": COUNT, "cost": SCORE}
 _ASKED = ("input", "query", "question", "chat_history")
 """What chains return of what they were asked."""
 
@@ -76,11 +77,7 @@ def own_answer(value: object, *, as_texts: bool = False) -> OwnAnswer:
     text = checked_value("`answer`", _text_of(given.get("answer", "")), TEXT)
     checked: dict[str, Any] = {
         name: checked_value(f"`{name}`", given[name], kind)
-        for name, kind in {
-            "prompt_tokens": COUNT,
-            "completion_tokens": COUNT,
-            "cost": SCORE,
-        }.items()
+        for name, kind in _AMOUNTS.items()
         if name in given
     }
     if "abstained" in given:

@@ -67,11 +67,16 @@ def read_answers(path: Path) -> dict[str, dict[str, Any]]:
         DataError: it cannot be read, has another form, or a question occurs twice in lines; names
             the file, the line and the key.
     """
+    answers: dict[str, dict[str, Any]] = {}
     if suffix(path) == ".jsonl":
-        return _of_lines(path)
+        ids = UniqueIds("query")
+        for place, line in read_declared(path, _Line):
+            query_id = checked_id(line.query_id, place, "query_id")
+            ids.add(query_id, place, "query_id")
+            answers[query_id] = _columns(line, place)
+        return answers
     if suffix(path) != ".json":
         raise DataError("must be a .json or .jsonl file, .gz or not", file=path)
-    answers = {}
     for query_id, answer in read_object(path, _FORM).items():
         if answer is not None and not isinstance(answer, str):
             problem = f"is {type_name(answer)}; must be a string, or null for no answer"
@@ -105,16 +110,6 @@ class _Line(msgspec.Struct):
     ] = None
     na_prob: Annotated[float | None, Meta(description="a finite number")] = None
     abstained: Annotated[bool | None, Meta(description="true or false")] = None
-
-
-def _of_lines(path: Path) -> dict[str, dict[str, Any]]:
-    ids = UniqueIds("query")
-    answers = {}
-    for place, line in read_declared(path, _Line):
-        query_id = checked_id(line.query_id, place, "query_id")
-        ids.add(query_id, place, "query_id")
-        answers[query_id] = _columns(line, place)
-    return answers
 
 
 def _columns(line: _Line, place: Place) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from rag_assets.statistics.stage import SHARED
 from rag_assets.statistics.units import (
     Counted,
     Counting,
-    Floats,
     Resampling,
     splits_counted,
     units_of,
@@ -138,11 +137,13 @@ def answer_summary(
     columns = [(cell, name) for cell in tables for name in names]
     for group, counted in _groups(counting, tables.values()) if columns else ():
         values = np.column_stack([counted.values(tables[cell], name) for cell, name in columns])
-        weights = counted.weights[:, None] * _multiplicities(values, columns)
+        once = [METRICS[name].is_mean for _, name in columns]
+        multiplicities = np.where(np.isnan(values) | once, 1.0, 1.0 + values)
+        weights = counted.weights[:, None] * multiplicities
         units = units_of(values, weights, counted.clusters)
         highest = [largest_value(column) for column in values.T]
         low, high = bounded_intervals(units, level, 0.0, highest)
-        failed = {cell: _n_failed(table, counted) for cell, table in tables.items()}
+        failed = {cell: np.nansum(counted.values(t, "failed")) for cell, t in tables.items()}
         for number, (cell, name) in enumerate(columns):
             rows.append(
                 {
@@ -152,7 +153,7 @@ def answer_summary(
                     "questions": group,
                     "metric": name,
                     "n_questions": len(counted.query_ids),
-                    "n_failed": failed[cell],
+                    "n_failed": int(failed[cell]),
                     "n": int(np.count_nonzero(~np.isnan(values[:, number]))),
                     "mean": weighted_mean(*units.column(number)),
                     "low": number_or_none(low[number]),
@@ -218,14 +219,3 @@ def _groups(counting: Counting, tables: Collection[pa.Table]) -> Iterator[tuple[
         counted |= {(of.split, group): of for of in splits_counted(counting, chosen)}
     for split in sorted({split for split, _ in counted}):
         yield from ((group, counted[split, group]) for group in GROUPS if (split, group) in counted)
-
-
-def _multiplicities(values: Floats, columns: Sequence[tuple[AnswerCell, str]]) -> Floats:
-    """Return how often each value counts, beside the weights of the questions."""
-    once = [METRICS[name].is_mean for _, name in columns]
-    return np.where(np.isnan(values) | once, 1.0, 1.0 + values)
-
-
-def _n_failed(table: pa.Table, counted: Counted) -> int:
-    failed = table.filter(table["failed"])["query_id"]
-    return int(pc.sum(pc.is_in(failed, value_set=pa.array(counted.query_ids))).as_py() or 0)

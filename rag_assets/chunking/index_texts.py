@@ -25,7 +25,6 @@ from rag_assets.llm.client import (
     Template,
     packaged_template,
     passages_block,
-    read_template,
 )
 from rag_assets.llm.completions import Completions
 from rag_assets.options import FileOptions, Number
@@ -244,9 +243,7 @@ def template_of(option: IndexText) -> Template:
     """
     needed = ["chunk", "document"] if option.kind == CONTEXT else ["chunk"]
     allowed = ["language", "n"] if option.kind == QUESTIONS else ["language"]
-    if option.template is None:
-        return packaged_template(f"chunk_{option.kind}", needed, allowed)
-    return read_template(option.template, needed, allowed)
+    return packaged_template(f"chunk_{option.kind}", needed, allowed, option.template)
 
 
 def chunk_requests(

@@ -26,7 +26,7 @@ from rag_assets.analysis.metric_sources import named_source
 from rag_assets.analysis.online import interleaved, online_tables, sheets_of
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.sampled import decisive_sheets
-from rag_assets.analysis.slices import TAG, Slice, slices_of, slices_sheet
+from rag_assets.analysis.slices import TAG, slices_of, slices_sheet
 from rag_assets.api import history
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import print_line, print_note, print_rows, shown_path
@@ -34,10 +34,9 @@ from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST
 from rag_assets.evaluation.run_files import write_run
 from rag_assets.experiment import load_experiment
-from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import Selection
-from rag_assets.sheets.formats import Row, Rows
+from rag_assets.sheets.formats import Rows
 from rag_assets.sheets.sheet import Sheet
 from rag_assets.sources.writers import Tables, write_dataset
 from rag_assets.store.atomic import write_text
@@ -94,7 +93,8 @@ def print_leaderboard(
     selection = Selection.of(experiment, retrievers, top_k)
     result = EvaluationResult.current(names.root, split)
     if latency:
-        table = _latency(result, experiment, selection)
+        rows = latency_rows(result, experiment, selection.retrievers)
+        table: Table = rows, [latency_sheet(experiment.name, rows)]
     elif answers or online:
         table = _answers(result) if answers else _online(result)
     elif budget is not None:
@@ -108,8 +108,7 @@ def print_leaderboard(
         table = result.rows_of("sampled_estimates"), sampled
     else:
         table = _board(result, selection)
-    rows, sheets = table
-    print_rows(rows, form, lambda: sheets, result.evaluation)
+    print_rows(table[0], form, lambda: table[1], result.evaluation)
 
 
 def _board(result: EvaluationResult, selection: Selection) -> Table:
@@ -120,11 +119,6 @@ def _board(result: EvaluationResult, selection: Selection) -> Table:
     if not rows:
         raise result.lacks("has none of these cells")
     return rows, [*leaderboard_sheets(result, rows), *sheets_below(result)]
-
-
-def _latency(result: EvaluationResult, experiment: Experiment, selection: Selection) -> Table:
-    rows = latency_rows(result, experiment, selection.retrievers)
-    return rows, [latency_sheet(experiment.name, rows)]
 
 
 def _answers(result: EvaluationResult) -> Table:
@@ -172,17 +166,15 @@ def _slices(result: EvaluationResult, selection: Selection, by: str, source: Met
         raise DataError(f"no answerable query of {name} has {what}")
     if not source.is_of_answers:
         print_note(result.tuning_note(selection.retrievers))
-    metric = str(source.metric)
-    rows = [source.with_subject(r) for part in slices for r in _slice_rows(part, metric, by, split)]
-    return rows, [slices_sheet(slices, metric, by, split)]
-
-
-def _slice_rows(part: Slice, metric: str, by: str, split: str) -> list[Row]:
-    where: Row = {} if split == ALL else {"split": split}
-    return [
-        {by: part.value, **where, "n_queries": part.n_queries, "retriever": name, metric: value}
-        for name, value in part.means.items()
+    metric, where = str(source.metric), {} if split == ALL else {"split": split}
+    rows = [
+        source.with_subject(
+            {by: part.value, **where, "n_queries": part.n_queries, "retriever": who, metric: value}
+        )
+        for part in slices
+        for who, value in part.means.items()
     ]
+    return rows, [slices_sheet(slices, metric, by, split)]
 
 
 def print_attribution(
@@ -321,9 +313,8 @@ def convert(path: Path, to: str, folder: Path) -> None:
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
-    odd = {name: table.notes for name, table in read.items()}
-    for name, notes in odd.items():
-        for note in notes:
+    for name, table in read.items():
+        for note in table.notes:
             print_note(f"{name}: {note}")
     for note in lost:
         print_note(f"{to}: {note}")

@@ -89,7 +89,8 @@ def init(path: Path, out: Path | None, store: Path | None) -> None:
     place = place.relative_to(file.parent) if place.is_relative_to(file.parent) else place
     write_text(file, starter_yaml(experiment, str(place), data))
     load_experiment(file)
-    print_line(f"{shown_path(file)}: {_counted(data)}")
+    counts = f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"
+    print_line(f"{shown_path(file)}: {counts}")
     if lacks_questions:
         examples = dataset.root / QUERIES_FILE
         write_text(examples, template_text())
@@ -121,10 +122,6 @@ def _data_facts(experiment: Experiment, documents: pa.Table, lacks_questions: bo
     share = unknown_share(texts, resolve_model(DEFAULT_MODEL)) or 0.0
     unread = share if share > TOO_MANY_UNKNOWN else 0.0
     return DataSummary(documents.num_rows, n_queries, judgments, unread)
-
-
-def _counted(data: DataSummary) -> str:
-    return f"{data.documents} documents, {data.queries} queries, {data.judgments} judgments"
 
 
 def _summary(
@@ -189,11 +186,8 @@ def _time(
         encoder.encode_now(sample, kind="document")
         seconds = time.perf_counter() - started
         each, by = seconds / len(sample), f"measured on {len(sample)} of them"
-        key, measurements = (
-            fingerprint([DEFAULT_MODEL, *sample]),
-            Measurements(folder, experiment.name),
-        )
-        measurements.add("embed", key, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
+        key, measured = fingerprint([DEFAULT_MODEL, *sample]), Measurements(folder, experiment.name)
+        measured.add("embed", key, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
     candidates = 20 * max(data.queries, N_EXAMPLES)
     took = duration_text(each * (n_chunks + min(candidates, n_chunks)))
     speed = f"{rate_text(1 / each)}, {by}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ from rag_assets.cli.terminal import print_message, print_note, print_rows, shown
 from rag_assets.errors import StoreError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.pipeline.cleaning import Item, removable
+from rag_assets.pipeline.cleaning import removable
 from rag_assets.pipeline.evaluations import stored_experiments
 from rag_assets.pipeline.forgetting import Forgotten, to_forget
 from rag_assets.pipeline.history import fill_in
@@ -78,7 +77,10 @@ def clean(
             for root in roots:
                 fill_in(root, settings.locks)
             settings.remove(item.path for item in items)
-    _print_removed(items, form, done=yes)
+    rows = removed_rows(items)
+    print_rows(rows, form, lambda: [removed_sheet(items, done=yes)])
+    if rows and not yes:
+        print_message("nothing was removed; add --yes to remove it")
     if forgotten is not None:
         _print_notes(settings, forgotten)
 
@@ -144,10 +146,3 @@ def _roots(settings: StoreSettings, experiment: str | None) -> list[Path]:
     if experiment is not None and experiment not in roots:
         raise UsageError(f"unknown experiment {allowed_names(experiment, roots)}")
     return [root for name, root in roots.items() if experiment in (None, name)]
-
-
-def _print_removed(items: Sequence[Item], form: str, *, done: bool) -> None:
-    rows = removed_rows(items)
-    print_rows(rows, form, lambda: [removed_sheet(items, done=done)])
-    if rows and not done:
-        print_message("nothing was removed; add --yes to remove it")

@@ -61,23 +61,15 @@ def reading_problems(problems: Iterable[DataError]) -> list[Finding]:
     A table that is empty because its rows were refused is left out.
     """
     different = {str(problem): problem for problem in problems}
-    findings = [_finding(problem) for problem in different.values()]
+    findings = []
+    for text, error in different.items():
+        finding = Finding(ERROR, UNREADABLE, text)
+        if isinstance(error, RowError):
+            message = f"{error.key}: {error.problem}" if error.key else error.problem
+            subject = (error.query_id, error.document_id, error.evidence_id)
+            finding = Finding(ERROR, error.check, message, *subject, str(error.file), error.line)
+        findings.append(finding)
     return [finding for finding in findings if finding.check != EMPTY] or findings
-
-
-def _finding(error: DataError) -> Finding:
-    if not isinstance(error, RowError):
-        return Finding(ERROR, UNREADABLE, str(error))
-    return Finding(
-        ERROR,
-        error.check,
-        f"{error.key}: {error.problem}" if error.key else error.problem,
-        error.query_id,
-        error.document_id,
-        error.evidence_id,
-        str(error.file),
-        error.line,
-    )
 
 
 UNANSWERABLE = "no_relevant_document"

@@ -216,9 +216,14 @@ def add_judgments(
     old = read.table.to_pylist() if read is not None else []
     grades = {key_of(row): row["grade"] for row in old}
     conflicts = [
-        _conflict(judgment, grades[key], sheet)
-        for key, judgment in labels.items()
-        if grades.get(key, judgment.grade) != judgment.grade
+        DataError(
+            f"query {shown(unit.query_id)} and document {shown(unit.document_id)}, characters "
+            f"{unit.start}-{unit.end}: grade {grade}, but the labels have {grades[key]}",
+            file=sheet,
+            line=line,
+        )
+        for key, (unit, grade, _, line) in labels.items()
+        if grades.get(key, grade) != grade
     ]
     refuse(conflicts if sheet is not None else [])
     new = [(key, judgment) for key, judgment in labels.items() if key not in grades]
@@ -251,16 +256,6 @@ def by_key(judgments: Iterable[Judgment], whole: bool) -> dict[Key, Judgment]:
         if key not in by_key or judgment.grade > by_key[key].grade:
             by_key[key] = judgment
     return by_key
-
-
-def _conflict(judgment: Judgment, grade: int, sheet: Path | None) -> DataError:
-    unit = judgment.unit
-    return DataError(
-        f"query {shown(unit.query_id)} and document {shown(unit.document_id)}, characters "
-        f"{unit.start}-{unit.end}: grade {judgment.grade}, but the labels have {grade}",
-        file=sheet,
-        line=judgment.line,
-    )
 
 
 def _line(key: Key, judgment: Judgment, texts: Mapping[str, str]) -> bytes:

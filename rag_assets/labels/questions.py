@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from rag_assets.errors import StoreError, UsageError
 from rag_assets.labels.pool import PLACE, texts_of
 from rag_assets.labels.sheets import Cells, CsvSheet, whole_number
-from rag_assets.llm.client import Template, packaged_template, read_template
+from rag_assets.llm.client import Template, packaged_template
 from rag_assets.options import FileOptions, Number
 from rag_assets.plain_text import CELL_MAY_BE_CUT, fitting, is_shown_as, shortened
 from rag_assets.schemas import COUNT, QRELS, QUERIES, TEXT, Column, TableSchema, column_values
@@ -257,15 +257,9 @@ class QuestionOptions(FileOptions):
             raise ValueError("spread sets which `chunks` are drawn; give their number too")
         return self
 
-    def recipe_options(self) -> Mapping[str, Any]:
-        """Return the options that determine the questions: no names of models or chunkings."""
-        return self.model_dump(mode="json", exclude={*self.file_options, "llm", "chunking"})
-
     def question_prompt(self) -> Template:
         """Return the packaged prompt, or the one of the file."""
-        if self.template is None:
-            return packaged_template("questions", ["text"], _PLACES)
-        return read_template(self.template, ["text"], _PLACES)
+        return packaged_template("questions", ["text"], _PLACES, self.template)
 
     def chosen_chunks(self, chunks: pa.Table) -> pa.Table:
         """Return the chunks that are asked about, in their order; blank ones are not among them.

@@ -276,7 +276,8 @@ class GeneratedQuestionsStage(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _options(context.experiment)
         model = asked_config(context.experiment, options.llm, options.question_prompt())
-        return {**options.recipe_options(), **model}
+        named = {*options.file_options, "llm", "chunking"}  # their names determine nothing
+        return {**options.model_dump(mode="json", exclude=named), **model}
 
     def models(self, experiment: Experiment, key: ArtifactKey) -> Sequence[str | None]:
         return [_options(experiment).llm]

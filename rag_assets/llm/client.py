@@ -204,8 +204,12 @@ class Template:
         return tuple(Message(role, _PLACE.sub(value, text)) for role, text in self.messages)
 
 
-def packaged_template(name: str, needed: Iterable[str], allowed: Iterable[str]) -> Template:
-    """Return a prompt that comes with the package; arguments as in ``read_template``."""
+def packaged_template(
+    name: str, needed: Iterable[str], allowed: Iterable[str], instead: Path | None = None
+) -> Template:
+    """Return a prompt of the package, or that of a file ``instead``, as :func:`read_template`."""
+    if instead is not None:
+        return read_template(instead, needed, allowed)
     with resources.as_file(resources.files("rag_assets.llm") / "prompts" / f"{name}.txt") as file:
         return read_template(file, needed, allowed)
 

@@ -23,9 +23,7 @@ import numpy as np
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.llm.completions import CallLimit
-from rag_assets.models.cache_fill import (
-    Vectors,
-)
+from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.model_files import default_device, loaded, quiet_models
 from rag_assets.models.model_names import resolve_model
 from rag_assets.models.token_counts import in_batches

@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from rag_assets.errors import StoreError
 from rag_assets.llm.client import ChatRequest, Completion
+from rag_assets.store.atomic import remove
 from rag_assets.store.canonical import canonical_json
 from rag_assets.store.content_cache import ContentCache, text_keys
 
@@ -147,10 +148,7 @@ class ReplyStore:
         first = {row["request"]: row for row in reversed(list(read_journal(path)))}
         if first:
             self._cache.put(text_keys([*first]), _columns([*first.values()]))
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot remove {path}: {error.strerror or error}") from error
+        remove(path)
 
 
 class Journal:

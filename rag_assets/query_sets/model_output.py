@@ -152,13 +152,9 @@ def _lines(body: str) -> list[str]:
         lines = [line for line, is_item in zip(lines, listed, strict=True) if is_item]
     elif len(lines) > 1 and lines[0].endswith((":", "\uff1a")):
         lines = lines[1:]
-    cleaned = (_clean(line) for line in lines)
-    return [line for line in cleaned if line]
-
-
-def _clean(line: str) -> str:
-    plain = _BOLD.sub(r"\1", _BULLET.sub("", line)).strip()
-    return _unquoted(plain.rstrip(",") if plain.endswith('",') else plain)
+    plain = [_BOLD.sub(r"\1", _BULLET.sub("", line)).strip() for line in lines]
+    texts = (_unquoted(text.rstrip(",") if text.endswith('",') else text) for text in plain)
+    return [text for text in texts if text]
 
 
 def _unquoted(text: str) -> str:

@@ -24,7 +24,6 @@ from rag_assets.llm.client import (
     Completion,
     Template,
     packaged_template,
-    read_template,
 )
 from rag_assets.llm.completions import Completions
 from rag_assets.options import FileOptions, Number
@@ -147,10 +146,7 @@ class PromptedQuerySet(QuerySet, ABC):
                 f"{samples} samples need a temperature above 0 and a seed, or they are equal"
             )
         filled = {"language": self.language, **(values or {})}
-        if self.template is None:
-            prompt = packaged_template(self.strategy, needed, filled)
-        else:
-            prompt = read_template(self.template, needed, filled)
+        prompt = packaged_template(self.strategy, needed, filled, self.template)
         drawn = self.temperature, self.seed, self.max_tokens
         return Strategy(prompt, parse, filled, *drawn, samples)
 
@@ -217,7 +213,13 @@ class PromptedVariants(NamedTuple):
 def requests_for(queries: pa.Table, strategy: Strategy) -> list[ChatRequest]:
     """Return what would be asked, query by query: for an estimate."""
     return [
-        _request(text, strategy, sample)
+        ChatRequest(
+            strategy.template.filled({**strategy.values, "query": text}),
+            strategy.temperature,
+            None if strategy.seed is None else strategy.seed + sample,
+            strategy.max_tokens,
+            strategy.template.label,
+        )
         for text in queries.column("text").to_pylist()
         for sample in range(strategy.samples)
     ]
@@ -255,16 +257,6 @@ def prompted_variants(
     lost = {query_id: reason for query_id, reason in failures.items() if query_id not in texts}
     table, served = ANSWERS.from_rows(rows), completions.served_models
     return PromptedVariants(variant_table(queries, texts), lost, table, completed, served, rejected)
-
-
-def _request(text: str, strategy: Strategy, sample: int) -> ChatRequest:
-    return ChatRequest(
-        strategy.template.filled({**strategy.values, "query": text}),
-        strategy.temperature,
-        None if strategy.seed is None else strategy.seed + sample,
-        strategy.max_tokens,
-        strategy.template.label,
-    )
 
 
 def _row(request: ChatRequest, answer: Answer) -> dict[str, object]:

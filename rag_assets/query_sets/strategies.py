@@ -248,14 +248,6 @@ class FileQuerySet(ComputedQuerySet):
         return read_variants(self.path, queries)
 
 
-class _Entry(NamedTuple):
-    """The variants of one query, named by its id or by its text."""
-
-    name: str
-    by_text: bool
-    variants: list[str]
-
-
 def read_variants(path: Path, queries: pa.Table) -> Variants:
     """Return the variants in a file; notes count queries and entries without a counterpart."""
     ids = queries.column("query_id").to_pylist()
@@ -265,11 +257,16 @@ def read_variants(path: Path, queries: pa.Table) -> Variants:
     query_ids = set(ids)
     by_query: dict[str, list[str]] = {}
     unknown: list[str] = []
-    for entry in _entries(path):
-        named = by_text.get(folded(entry.name), []) if entry.by_text else [entry.name]
+    seen: dict[str, str] = {}
+    for place, key, name, names_text, variants in _entries(path):
+        folded_name = folded(name) if names_text else name
+        if folded_name in seen:
+            raise place.error(f"is the same query as {seen[folded_name]}", key)
+        seen[folded_name] = key if place.line is None else f"on line {place.line}"
+        named = by_text.get(folded_name, []) if names_text else [name]
         fitting = [query_id for query_id in named if query_id in query_ids]
-        by_query.update(dict.fromkeys(fitting, entry.variants))
-        unknown += [] if fitting else [entry.name]
+        by_query.update(dict.fromkeys(fitting, variants))
+        unknown += [] if fitting else [name]
     if ids and not by_query:
         example = f", such as {shown(unknown[0])}" if unknown else ""
         problem = f"matches no query: it names {len(unknown)}{example}"
@@ -283,35 +280,24 @@ def read_variants(path: Path, queries: pa.Table) -> Variants:
     return Variants(variant_table(queries, by_query), notes)
 
 
-def _entries(path: Path) -> Iterator[_Entry]:
-    """Yield the entries of a file, each of another query."""
-    seen: dict[str, str] = {}
-    for place, key, entry in _read(path):
-        name = folded(entry.name) if entry.by_text else entry.name
-        if name in seen:
-            raise place.error(f"is the same query as {seen[name]}", key)
-        seen[name] = key if place.line is None else f"on line {place.line}"
-        yield entry
-
-
-def _read(path: Path) -> Iterator[tuple[Place, str, _Entry]]:
-    """Yield the place and the key of each entry, and the entry."""
+def _entries(path: Path) -> Iterator[tuple[Place, str, str, bool, list[str]]]:
+    """Yield of each entry place, key, its query, whether that is named by text, and variants."""
     if suffix(path) in LINES_SUFFIXES:
         for place, row in read_objects(path):
             query_id = identifier(row, "query_id", place)
             texts = _texts(row.get("variants"), place, "variants")
-            yield place, "query_id", _Entry(query_id, False, texts)
+            yield place, "query_id", query_id, False, texts
         return
     content, place = read_object(path, _FORMS), Place(path)
     if isinstance(content.get("queries"), dict):
         place = Place(path, path="queries")
         for query_id, text in content["queries"].items():
             checked_id(query_id, place, query_id)
-            yield place, query_id, _Entry(query_id, False, [_text(text, place, query_id)])
+            yield place, query_id, query_id, False, [_text(text, place, query_id)]
         return
     for text, variants in content.items():
         listed = [variants] if isinstance(variants, str) else variants
-        yield place, shown(text), _Entry(text, True, _texts(listed, place, shown(text)))
+        yield place, shown(text), text, True, _texts(listed, place, shown(text))
 
 
 def _texts(value: object, place: Place, key: str) -> list[str]:

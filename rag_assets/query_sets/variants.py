@@ -20,25 +20,19 @@ def variant_table(queries: pa.Table, texts: Mapping[str, Sequence[str]]) -> pa.T
         queries: ``QUERIES``.
         texts: query id -> its texts besides the original; a query without has variant 0 only.
     """
-    return QUERY_VARIANTS.from_rows(
-        [
-            {"query_id": query_id, "variant": number, "text": text}
-            for query_id, original in column_values(queries, "query_id", "text")
-            for number, text in enumerate([original, *_distinct(original, texts.get(query_id, ()))])
-        ]
-    )
+    rows: list[dict[str, object]] = []
+    for query_id, original in column_values(queries, "query_id", "text"):
+        others = {folded(original): ""}
+        for text in texts.get(query_id, ()):
+            others.setdefault(folded(text), text.strip())
+        every = enumerate([original, *filter(None, others.values())])
+        rows += [{"query_id": query_id, "variant": n, "text": text} for n, text in every]
+    return QUERY_VARIANTS.from_rows(rows)
 
 
 def folded(text: str) -> str:
     """Return ``text`` as it is compared: without case, white space as single blanks."""
     return " ".join(text.split()).casefold()
-
-
-def _distinct(original: str, texts: Sequence[str]) -> list[str]:
-    by_folded = {folded(original): ""}
-    for text in texts:
-        by_folded.setdefault(folded(text), text.strip())
-    return [text for text in by_folded.values() if text]
 
 
 Method = Literal["rrf", "max", "sum", "weighted"]

@@ -11,9 +11,6 @@ from typing import Any
 
 from rag_assets.plain_text import json_safe, markdown, shielded
 
-FORMATS = ("table", "json", "csv", "markdown")
-"""What ``--format`` takes; ``table`` is drawn for a terminal."""
-
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
 Row = dict[str, object]

@@ -231,17 +231,13 @@ class Sheet:
         value = column.value(row)
         if column.better is None or value is None:
             return False
-        values = self._values_of(row) if self.best_of_row else self._values_in(column)
+        if self.best_of_row:
+            values = [other.value(row) for other in self.columns if other.better is not None]
+        else:
+            ranked = (other for other in self.rows if other.get("position", 1) is not None)
+            values = [column.value(other) for other in ranked]
         best = max if column.better == "more" else min
-        return is_tied(value, best(values, default=value))
-
-    def _values_of(self, row: Row) -> list[float]:
-        values = (column.value(row) for column in self.columns if column.better is not None)
-        return [value for value in values if value is not None]
-
-    def _values_in(self, column: Column) -> list[float]:
-        ranked = (row for row in self.rows if row.get("position", 1) is not None)
-        return [value for row in ranked if (value := column.value(row)) is not None]
+        return is_tied(value, best((v for v in values if v is not None), default=value))
 
     def markdown(self) -> str:
         """Return the table as Markdown."""

@@ -125,10 +125,8 @@ def calibrated_mean(
     units = calibration(labels, verdicts_of_labelled, verdicts, clusters, weights)
     n_units = len(units.labelled.sums)
     sums, unit_weights = units.labelled.column(0)
-    mean = weighted_mean(sums, unit_weights)
     if n_units < FEWEST_UNITS or len(units.unlabelled.sums) < 2:
-        if mean is None:
-            return NO_LABELS
+        mean = weighted_mean(sums, unit_weights) or 0.0
         # Units that weigh unequally are worth fewer equal ones (Kish, Survey Sampling, 1965).
         n_effective = math.fsum(unit_weights) ** 2 / math.fsum(unit_weights**2)
         return Estimate(mean, *wilson(mean, n_effective, level), labels.size, HUMAN_MEAN, 0.0)

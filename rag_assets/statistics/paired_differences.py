@@ -211,17 +211,13 @@ class PairedDifferences:
             for most in [self._most(number, alternative)]
         ]
 
-    def joint_p_values(
-        self, resampling: Resampling, family: int | None = None
-    ) -> list[float | None]:
+    def joint_p_values(self, resampling: Resampling) -> list[float | None]:
         """Return p of each drop, corrected for the others by their joint distribution.
 
-        What shared evidence adds is corrected by the same factor. ``family`` as in
-        :func:`rag_assets.statistics.paired_tests.joint_p_values`.
+        What shared evidence adds is corrected by the same factor.
         """
         alone = randomisation_p_values(self.units, resampling, "less")
-        joint = joint_p_values(self.units, resampling, family)
-        n_tests = family or len(joint)
+        joint = joint_p_values(self.units, resampling)
         p_values: list[float | None] = []
         for number, (p, corrected) in enumerate(zip(alone, joint, strict=True)):
             if p is None or corrected is None:
@@ -229,7 +225,7 @@ class PairedDifferences:
                 continue
             corrected = max(p, corrected)
             least = min(1.0, self._least(number, "less") * corrected / p)
-            p_values.append(min(max(corrected, least), n_tests * self._most(number, "less")))
+            p_values.append(min(max(corrected, least), len(joint) * self._most(number, "less")))
         return p_values
 
     def _least(self, number: int, alternative: Alternative) -> float:
@@ -273,7 +269,7 @@ def look_level(alpha: float) -> float:
 
 
 def look_p_values(
-    differences: PairedDifferences, resampling: Resampling, alpha: float, n_looks: int = 1
+    differences: PairedDifferences, resampling: Resampling, alpha: float
 ) -> list[float | None]:
     """Return p of the one-sided test against a drop, corrected for all columns of the look.
 
@@ -282,23 +278,17 @@ def look_p_values(
     which no question differs.
 
     Args:
-        differences: new - old, a column a retriever; of several looks, one look after another.
+        differences: new - old, a column a retriever.
         resampling: the number of patterns of the first test, and the seed.
         alpha: level of all looks together.
-        n_looks: how many looks the columns are of.
     """
-    family = differences.values.shape[1] // n_looks
-    p_values = differences.joint_p_values(resampling, family)
+    p_values = differences.joint_p_values(resampling)
     level = look_level(alpha)
     limit = _NEAR * max(level, 1 / (resampling.resamples + 1))
     patterns = min(math.ceil(_EXTREME / level), _FINEST)
-    is_near = np.array([p is not None and p < limit for p in p_values]).reshape(n_looks, family)
-    near = np.flatnonzero(np.repeat(is_near.any(axis=1), family))
-    if near.size and patterns > resampling.resamples:
-        closer = PairedDifferences(differences.counted, differences.values[:, near])
-        finer = closer.joint_p_values(replace(resampling, resamples=patterns), family)
-        for place, p in zip(near, finer, strict=True):
-            p_values[place] = p
+    is_near = any(p is not None and p < limit for p in p_values)
+    if is_near and patterns > resampling.resamples:
+        return differences.joint_p_values(replace(resampling, resamples=patterns))
     return p_values
 
 

@@ -84,9 +84,7 @@ def randomisation_p_values(
     return [p if n else None for p, n in zip(p_values.tolist(), there, strict=True)]
 
 
-def joint_p_values(
-    differences: Units, resampling: Resampling, family: int | None = None
-) -> list[float | None]:
+def joint_p_values(differences: Units, resampling: Resampling) -> list[float | None]:
     """Return p of each column against a drop, corrected for all columns by flipping them together.
 
     p is the share of patterns in which the largest drop of any column, over its root of squares, is
@@ -97,7 +95,6 @@ def joint_p_values(
     Args:
         differences: each unit's sums of weight * difference, a column for each pair.
         resampling: the number of patterns, and the seed.
-        family: so many columns, one after another, are corrected for each other; all when absent.
     """
     sums = _moving(differences)
     sums = sums[sums.any(axis=1)]
@@ -107,22 +104,20 @@ def joint_p_values(
     is_tested = np.asarray(sums.any(axis=0))
     size = np.abs(sums).sum(axis=0)
     exact, norm = on_grid(sums, size), np.where(is_tested, np.sqrt((sums**2).sum(axis=0)), 1.0)
-    shape = (-1, n_columns // (family or n_columns), family or n_columns)
     near = max(SAME, n * 2.0**-51) * size / norm
     seen = np.where(is_tested, -exact.sum(axis=0) / norm, -np.inf)
-    order = np.argsort(-seen.reshape(shape), axis=2, kind="stable")
-    bound = np.take_along_axis((seen - near).reshape(shape), order, axis=2)
-    extreme = np.zeros(shape[1:], dtype=np.int64)
+    order = np.argsort(-seen, kind="stable")
+    bound = (seen - near)[order]
+    extreme = np.zeros(n_columns, dtype=np.int64)
     is_exact = 2**n <= resampling.resamples
     for flips in _all_flips(n) if is_exact else _random_flips(n, resampling):
         drops = np.where(is_tested, (2 * (flips @ exact) - exact.sum(axis=0)) / norm, -np.inf)
-        ordered = np.take_along_axis(drops.reshape(shape), order, axis=2)
-        largest = np.maximum.accumulate(ordered[:, :, ::-1], axis=2)[:, :, ::-1]
+        largest = np.maximum.accumulate(drops[:, order[::-1]], axis=1)[:, ::-1]
         extreme += (largest >= bound).sum(axis=0)
     shares = extreme / 2**n if is_exact else (extreme + 1) / (resampling.resamples + 1)
-    p_values = np.empty(shape[1:])
-    np.put_along_axis(p_values, order[0], np.maximum.accumulate(shares, axis=1), axis=1)
-    tested = zip(p_values.ravel().tolist(), is_tested, strict=True)
+    p_values = np.empty(n_columns)
+    p_values[order] = np.maximum.accumulate(shares)
+    tested = zip(p_values.tolist(), is_tested, strict=True)
     return [p if is_one else None for p, is_one in tested]
 
 
@@ -208,13 +203,17 @@ def spread(sums: Floats, weights: Floats) -> Spread | None:
 
 def detectable_difference(sums: Floats, weights: Floats) -> float | None:
     """Return the minimum detectable difference, in units of the metric; None without a spread."""
+    difference = spread(sums, weights)
+    return difference and detectable(difference.error, difference.n_units, ALPHA / 2)
+
+
+def detectable(error: float | None, n_units: int, level: float) -> float | None:
+    """Return the smallest true change that a one-sided test finds; None without an error."""
     from scipy.special import stdtrit
 
-    difference = spread(sums, weights)
-    if difference is None or difference.error == 0:
-        return None
-    freedom = difference.n_units - 1
-    return float((stdtrit(freedom, 1 - ALPHA / 2) + stdtrit(freedom, POWER)) * difference.error)
+    freedom = n_units - 1
+    reach = stdtrit(freedom, 1 - level) + stdtrit(freedom, POWER)
+    return float(reach * error) if error else None
 
 
 def wilcoxon_p_value(sums: Floats, weights: Floats) -> float | None:

@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterator
 from email.utils import formatdate
 from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from rag_assets.labels.page.server import HOST, LocalServer
+from rag_assets.labels.page.server import HOST, LabelServer
 from rag_assets.servers.client import Retries
 from rag_assets.servers.failures import ServerFailure, refused, retry_after
 from rag_assets.servers.secrets import is_loopback
@@ -65,23 +63,18 @@ def test_no_proxy_sees_what_is_for_this_machine(monkeypatch: pytest.MonkeyPatch)
         assert (len(server.received), len(proxy.received)) == (1, 0)
 
 
-async def _slow(_: Request) -> Response:
-    time.sleep(1)
-    return Response("slow")
-
-
 @pytest.fixture
-def server() -> Iterator[LocalServer]:
-    served = LocalServer()
-    served.serve(Starlette(routes=[Route("/slow", _slow)]))
-    with running(served):
+def server() -> Iterator[LabelServer]:
+    nothing: Any = SimpleNamespace(actions=lambda user: {})
+    with running(LabelServer(nothing, "ada")) as served:
         yield served
 
 
-def exchanged(server: LocalServer, sent: str) -> bytes:
+def exchanged(server: LabelServer, sent: str) -> bytes:
     """Return all that comes until the server ends the connection."""
+    host, path = f"{HOST}:{server.port}\r\nConnection: close", urlsplit(server.address).path
     with socket.create_connection((HOST, server.port), timeout=20) as client:
-        client.sendall(sent.format(host=f"{HOST}:{server.port}\r\nConnection: close").encode())
+        client.sendall(sent.format(host=host, path=path).encode())
         return b"".join(iter(lambda: client.recv(65_536), b""))
 
 
@@ -95,12 +88,12 @@ def exchanged(server: LocalServer, sent: str) -> bytes:
             b" 404 ",
         ),
         ("no HTTP\r\n\r\n", b" 400 "),
-        ("GET /slow HTTP/1.1\r\nHost: {host}\r\n\r\n", b" 200 "),
-        ("GET /slow HTTP/1.1\r\nHost: evil.example\r\n\r\n", b" 404 "),
+        ("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n", b" 200 "),
+        ("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n", b" 404 "),
     ],
 )
 def test_each_request_is_answered_without_a_line(
-    server: LocalServer, capfd: pytest.CaptureFixture[str], sent: str, status: bytes
+    server: LabelServer, capfd: pytest.CaptureFixture[str], sent: str, status: bytes
 ) -> None:
     assert status in exchanged(server, sent).split(b"\r\n")[0]
     assert capfd.readouterr() == ("", "")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib import resources
 from typing import Any
 
@@ -32,6 +32,7 @@ from rag_assets.labels.logs import LogLine
 from rag_assets.labels.page.session import Actions, LabelSession
 
 HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")
 MAX_BYTES = 100_000
 
 HEADERS = {
@@ -51,14 +52,18 @@ _FILES = {
 }
 
 
-class LocalServer:
-    """A server at a free port, or at one that is given; :attr:`port` is known before it runs.
+class LabelServer:
+    """The page at a free port, or at one that is given; its address holds the token.
+
+    Args:
+        session: what is asked, and what becomes of the answers.
+        user: who labels, unless the page says another name.
 
     Raises:
         UsageError: the port is taken.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, session: LabelSession, user: str, port: int = 0) -> None:
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -68,20 +73,10 @@ class LocalServer:
             self._socket.close()
             raise UsageError(f"port {port} of {HOST}: {error.strerror or error}") from error
         self.port: int = self._socket.getsockname()[1]
-        self.address = f"http://{HOST}:{self.port}"
-
-    def serve(self, app: ASGIApp) -> None:
-        """Take what answers; :meth:`run` runs it."""
-        hosts = {f"{name}:{self.port}" for name in (HOST, "localhost")}
-        not_found = Response("not found\n", 404, HEADERS)
-
-        async def for_this_host(scope: Scope, receive: Receive, send: Send) -> None:
-            is_http = scope["type"] == "http"  # the other one is the lifespan of the server
-            is_here = not is_http or Headers(scope=scope).get("host") in hosts
-            await (app if is_here else not_found)(scope, receive, send)
-
+        token, hosts = secrets.token_urlsafe(32), [f"{name}:{self.port}" for name in NAMES]
+        self.address = f"http://{HOST}:{self.port}/{token}/"
         config = uvicorn.Config(
-            for_this_host,
+            _guarded(session.actions(user), token, hosts),
             http="h11",
             ws="none",
             access_log=False,
@@ -98,44 +93,29 @@ class LocalServer:
             self.server.run(sockets=[self._socket])
 
 
-class LabelServer(LocalServer):
-    """The page at a free port, or at one that is given; its address holds the token.
-
-    Args:
-        session: what is asked, and what becomes of the answers.
-        user: who labels, unless the page says another name.
-    """
-
-    def __init__(self, session: LabelSession, user: str, port: int = 0) -> None:
-        super().__init__(port)
-        token = secrets.token_urlsafe(32)
-        self.address = f"{self.address}/{token}/"
-        self.serve(_guarded(session.actions(user), token))
-
-
-def _guarded(actions: Actions, token: str) -> ASGIApp:
+def _guarded(actions: Actions, token: str, hosts: Collection[str]) -> ASGIApp:
     """Return the application; to requests that do not come from the page, nothing is there."""
     routes = [Route(f"/{token}/{name}", _file(*file)) for name, file in _FILES.items()]
     for name, (body, action) in actions.items():
         routes.append(Route(f"/{token}/{name}", _action(body, action), methods=["POST"]))
     page, prefix = Starlette(routes=routes), f"/{token}/".encode()
 
+    def is_allowed(scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        return (
+            host in hosts
+            and hmac.compare_digest(str(scope["path"]).encode()[: len(prefix)], prefix)
+            and headers.get("origin", f"http://{host}") == f"http://{host}"
+            and headers.get("sec-fetch-site", "none") in {"same-origin", "none"}
+        )
+
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        is_allowed = scope["type"] == "lifespan" or _is_allowed(scope, prefix)
-        app = page if is_allowed else Response("not found\n", 404, HEADERS)
+        is_ours = scope["type"] == "lifespan" or is_allowed(scope)
+        app = page if is_ours else Response("not found\n", 404, HEADERS)
         await app(scope, receive, send)
 
     return answer
-
-
-def _is_allowed(scope: Scope, prefix: bytes) -> bool:
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    host = b"http://" + headers.get(b"host", b"")
-    return (
-        hmac.compare_digest(str(scope["path"]).encode()[: len(prefix)], prefix)
-        and headers.get(b"origin", host) == host
-        and headers.get(b"sec-fetch-site", b"none") in {b"same-origin", b"none"}
-    )
 
 
 def _file(name: str, media_type: str) -> Callable[[Request], Response]:

@@ -186,7 +186,9 @@ class LabelSession:
             if number is None:
                 raise UsageError("this passage is not in the sample")
             seconds = round(line.seconds, 1) if line.seconds is not None else None
-            chance = self._probability(number)
+            touched = self._sample.touched & ~self._sample.certain
+            touched[number] = True  # it is the last one asked
+            chance = float(self.design.drawn_probabilities(touched)[number])
             self._write(replace(line, probability=chance, seconds=seconds, source=PERSON))
 
         return self._once(line.by, line.at, write)
@@ -289,12 +291,6 @@ class LabelSession:
                 if before is None or before.status == SKIPPED or line.status != SKIPPED:
                     past[line.item] = line
         return list(past.values())
-
-    def _probability(self, number: int) -> float:
-        """Return the probability of an item to be asked by now, it being the last one asked."""
-        touched = self._sample.touched & ~self._sample.certain
-        touched[number] = True
-        return float(self.design.drawn_probabilities(touched)[number])
 
     def _task(self) -> Reply:
         waiting = self._waiting()

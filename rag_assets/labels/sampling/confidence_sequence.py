@@ -158,6 +158,8 @@ def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str,
 
 def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float) -> _Course:
     """Walk through the items in the order in which they were asked."""
+    from scipy.special import ndtri
+
     earned = gains(metric, sample.grades)
     order = sample.design.order()
     steps = order[(sample.asked & sample.pool.counted)[order]]
@@ -199,7 +201,21 @@ def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float
     unknown = left.copy()
     unknown[steps[~judged]] = True
     is_known = ~(contrasts[:, unknown] != 0).any(axis=1)
-    return _with_bounds(parts, rho, alpha, left, working, past, is_known)
+    # Add up the steps; the first look is before any label.
+    nothing = np.zeros((len(past), 1))
+    z = np.hstack([nothing, *(part[0] for part in parts)])
+    a = np.hstack([nothing, *(1.0 / part[1] for part in parts)])
+    sums = np.cumsum(a, axis=1)  # also of a^2 s2, which is a
+    products = np.cumsum(a * z, axis=1)
+    value = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
+    before = np.hstack([nothing, value[:, :-1]])
+    spread = np.cumsum((a * (z - before)) ** 2, axis=1)
+    missed = np.hstack([nothing, *(part[2] for part in parts)])
+    radius = _radius(spread, sums, rho[:, None], alpha)
+    radius = radius + ndtri(1 - alpha / 2) * np.sqrt(missed)
+    lows, highs = value - radius, value + radius
+    lows[is_known, -1] = highs[is_known, -1] = past[is_known]
+    return _Course(lows, highs, sums, spread, rho, left, working.variances, past, is_known)
 
 
 def _blocks(sample: LabelSample, steps: Integers) -> Iterator[tuple[slice, Floats]]:
@@ -257,35 +273,6 @@ def _precision(squares: Floats, rates: Floats, left: Flags) -> Floats:
     variance = (squares @ per_rate) * rates[can].sum()
     covered = ~(squares[:, left & ~can] > 0).any(axis=1) & (variance > 0)
     return np.asarray(np.divide(1.0, variance, out=np.zeros(len(squares)), where=covered))
-
-
-def _with_bounds(
-    parts: Sequence[tuple[Floats, Floats, Floats]],
-    rho: Floats,
-    alpha: float,
-    left: Flags,
-    working: WorkingValues,
-    exact: Floats,
-    is_known: Flags,
-) -> _Course:
-    """Add up the steps; the first look is before any label."""
-    from scipy.special import ndtri
-
-    nothing = np.zeros((len(exact), 1))
-    z = np.hstack([nothing, *(part[0] for part in parts)])
-    a = np.hstack([nothing, *(1.0 / part[1] for part in parts)])
-    sums = np.cumsum(a, axis=1)  # also of a^2 s2, which is a
-    products = np.cumsum(a * z, axis=1)
-    value = np.divide(products, sums, out=np.zeros_like(sums), where=sums > 0)
-    before = np.hstack([nothing, value[:, :-1]])
-    spread = np.cumsum((a * (z - before)) ** 2, axis=1)
-    absent = np.hstack([nothing, *(part[2] for part in parts)])
-    radius = _radius(spread, sums, rho[:, None], alpha)
-    radius = radius + ndtri(1 - alpha / 2) * np.sqrt(absent)
-    lows, highs = value - radius, value + radius
-    lows[is_known, -1] = highs[is_known, -1] = exact[is_known]
-    rest = (left, working.variances, exact, is_known)
-    return _Course(lows, highs, sums, spread, rho, *rest)
 
 
 def _radius(spread: Floats, sums: Floats, rho: Floats, alpha: float) -> Floats:

@@ -316,6 +316,9 @@ def _more(lines: Sequence[LoggedJudgment], low: int | None, high: int | None) ->
     }
 
 
+_OF_ESTIMATES = ("lowest", "highest", "n_labels", "effective_labels", "n_no_chance")
+
+
 def estimate_rows(
     sample: LabelSample, metric: Metric, clusters: Sequence[str] | None, level: float
 ) -> list[Row]:
@@ -339,11 +342,7 @@ def estimate_rows(
             "items_high": finite(estimate.high),
             "questions_low": finite(of_questions[name].low),
             "questions_high": finite(of_questions[name].high),
-            "lowest": estimate.lowest,
-            "highest": estimate.highest,
-            "n_labels": estimate.n_labels,
-            "effective_labels": estimate.effective_labels,
-            "n_no_chance": estimate.n_no_chance,
+            **{name: getattr(estimate, name) for name in _OF_ESTIMATES},
         }
         for name, estimate in sorted(of_items, key=lambda pair: (-pair[1].value, pair[0]))
     ]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.analysis.attribution import CLASS_NAMES, LOSSES
-from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.analysis.result import EvaluationResult, Row, grouped
 from rag_assets.answers.waterfall_stage import CLASSES
 from rag_assets.evaluation.attributions_stage import PLACES
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
@@ -356,10 +356,8 @@ def _by_query(
     result: EvaluationResult, key: ArtifactKey, query_ids: Sequence[str]
 ) -> dict[str, list[Row]]:
     """Return query -> its rows in a table; empty where the evaluation does not have it."""
-    rows: dict[str, list[Row]] = {}
-    for row in rows_of_queries(result.table(key), query_ids).to_pylist() if result.has(key) else ():
-        rows.setdefault(row["query_id"], []).append(row)
-    return rows
+    table = rows_of_queries(result.table(key), query_ids) if result.has(key) else None
+    return {} if table is None else grouped(table.to_pylist(), "query_id")
 
 
 def _number(numbers: dict[Numbered, int], value: Numbered) -> int:
