@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.measure import OWN, FunctionMeasure
 from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
 from rag_assets.evaluation.trec_measures import OF_RUNS
 
@@ -50,6 +51,8 @@ def needs_size(measure: str) -> bool:
 def highest_value(column: str) -> float:
     """Return what a query can have at most of the metric of a column; the lowest is 0."""
     measure = column.partition("(")[0]
+    if measure.startswith(OWN):
+        return FunctionMeasure.highest
     return MEASURE_TYPES[measure].highest if measure in MEASURE_TYPES else 1.0
 
 
@@ -112,6 +115,23 @@ class Metric(NamedTuple):
         return self.column if self.cutoff is None else f"{self.column}@{self.cutoff}"
 
 
+def is_measure(name: str) -> bool:
+    """Return whether a metric may have this measure; of functions the caller alone knows which."""
+    return name in MEASURES or name.startswith(OWN)
+
+
+def refuse_function(metric: Metric) -> None:
+    """Refuse a metric that is a function of the caller's where none can be given.
+
+    Raises:
+        UsageError: it is one; says where it is given.
+    """
+    if metric.measure.startswith(OWN):
+        function = metric.measure.removeprefix(OWN)
+        where = f"`rag_assets.evaluate(..., metrics=[{function}])`"
+        raise UsageError(f"metric '{metric}' is a function of Python; give it to {where}")
+
+
 def parse_metric(name: str) -> Metric:
     """Return the metric that ``name`` means, in any of the three vocabularies.
 
@@ -127,7 +147,7 @@ def parse_metric(name: str) -> Metric:
     if name in OF_RUNS:
         problem = "a list, a sum, a geometric mean or an estimate over the queries of a run"
         raise UsageError(f"metric '{name}' is {problem}, which a question has not; ask for map")
-    if match is None or measure not in MEASURES:
+    if match is None or not is_measure(measure):
         near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         allowed = f"allowed: {', '.join(MEASURES)}, each with or without @k"
@@ -170,8 +190,10 @@ def metric_columns(names: Iterable[str]) -> list[str]:
 
     ``judged`` is not among them: tables of means have a column of that name for all metrics.
     """
-    columns = [name for name in names if name.partition("(")[0] in MEASURES and name != "judged"]
-    return sorted(columns, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
+    measures = {name: name.partition("(")[0] for name in names if name != "judged"}
+    columns = {name: measure for name, measure in measures.items() if is_measure(measure)}
+    places = {measure: place for place, measure in enumerate(MEASURES)}
+    return sorted(columns, key=lambda name: (places.get(columns[name], len(places)), name))
 
 
 def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, float], ...]:

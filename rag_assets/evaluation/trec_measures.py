@@ -9,21 +9,18 @@ pooled and not judged) and of R.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, fsum, log, log2
 from typing import Annotated
 
 from pydantic import Field
 
-from rag_assets.evaluation.measure import JudgedRanking, RankingMeasure
+from rag_assets.evaluation.measure import JudgedRanking, RankedMetric, RankingMeasure
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 RECALLS = tuple(f"{level / 10:.2f}" for level in range(11))
 LEAST = 0.00001
 """What a geometric mean takes for 0, and infAP for nothing judged."""
-
-RankedMetric = Callable[[list[int | None], int], float]
-"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
 
 
 def _precisions(ranking: JudgedRanking) -> Iterator[tuple[int, float]]:
