@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.measure import OWN, FunctionMeasure
 from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
-from rag_assets.evaluation.trec_measures import OF_RUNS
+from rag_assets.evaluation.trec_measures import what_is_no_metric
 
 RANKING_MEASURES = tuple(MEASURE_TYPES)
 """Computed by :mod:`rag_assets.evaluation.metrics`; those of packages are the last."""
@@ -141,12 +141,12 @@ def parse_metric(name: str) -> Metric:
     Raises:
         UsageError: the measure or a parameter is unknown, or a value is out of range.
     """
-    match = _PATTERN.fullmatch(_LEVEL.sub(r"iprec(recall=\1)", name.strip()))
+    levelled = _LEVEL.sub(r"iprec(recall=\1)", name.strip())
+    match = _PATTERN.fullmatch(levelled)
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
-    if name in OF_RUNS:
-        problem = "a list, a sum, a geometric mean or an estimate over the queries of a run"
-        raise UsageError(f"metric '{name}' is {problem}, which a question has not; ask for map")
+    if (reason := what_is_no_metric(levelled)) is not None:
+        raise UsageError(f"metric '{name}' of trec_eval is {reason}")
     if match is None or not is_measure(measure):
         near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""

@@ -33,7 +33,7 @@ from rag_assets.evaluation.ties import tied_at_cut
 from rag_assets.evaluation.trec_measures import (
     GEOMETRIC,
     LISTS,
-    OF_RUNS,
+    NO_METRICS,
     QUERIES,
     SINGLE,
     geometric_mean,
@@ -175,7 +175,7 @@ def function_measures(metrics: Sequence[Named]) -> dict[str, FunctionMeasure]:
         if not callable(function):
             where = "`metrics` of the settings, or of the experiment.yaml"
             raise UsageError(f"metrics has '{name}', and takes functions; a name goes into {where}")
-        if not re.fullmatch("[a-z_]+", name) or name in {*MEASURES, *ALIASES, *OF_RUNS}:
+        if not re.fullmatch("[a-z_]+", name) or name in {*MEASURES, *ALIASES, *NO_METRICS}:
             expected = "in small letters and underscores, and not as a metric that exists"
             raise UsageError(f"metric '{name}': name the function by `def`, {expected}")
         version = version_of_loaded(function) or token_hex()
