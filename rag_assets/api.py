@@ -148,7 +148,9 @@ def _evaluate_path(
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.html import write_report
 
-    pipeline = Pipeline.open(path, store, functions=function_measures(metrics))
+    opened = Pipeline.open(path, store)
+    experiment = opened.experiment.with_functions(function_measures(metrics))
+    pipeline = Pipeline(experiment, opened.settings)
     selection = Selection.of(pipeline.experiment, retrievers, top_k)
     try:
         with as_in_a_script():

@@ -121,14 +121,9 @@ def is_measure(name: str) -> bool:
 
 
 def refuse_function(metric: Metric) -> None:
-    """Refuse a metric that is a function of the caller's where none can be given.
-
-    Raises:
-        UsageError: it is one; says where it is given.
-    """
+    """Refuse a metric that is a function of the caller's where none can be given."""
     if metric.measure.startswith(OWN):
-        function = metric.measure.removeprefix(OWN)
-        where = f"`rag_assets.evaluate(..., metrics=[{function}])`"
+        where = "`rag_assets.evaluate(..., metrics=[...])`"
         raise UsageError(f"metric '{metric}' is a function of Python; give it to {where}")
 
 

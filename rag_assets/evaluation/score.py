@@ -172,12 +172,11 @@ def function_measures(metrics: Sequence[Named]) -> dict[str, FunctionMeasure]:
         raise UsageError(f"metrics is {metrics!r:.60}; expected a list of functions")
     measures = {}
     for name, function in _names(metrics):
-        if not callable(function):
-            where = "`metrics` of the settings, or of the experiment.yaml"
-            raise UsageError(f"metrics has '{name}', and takes functions; a name goes into {where}")
-        if not re.fullmatch("[a-z_]+", name) or name in {*MEASURES, *ALIASES, *NO_METRICS}:
-            expected = "in small letters and underscores, and not as a metric that exists"
-            raise UsageError(f"metric '{name}': name the function by `def`, {expected}")
+        is_taken = name in {*MEASURES, *ALIASES, *NO_METRICS}
+        if not callable(function) or is_taken or not re.fullmatch("[a-z_]+", name):
+            expected = "functions by `def`, in small letters and underscores"
+            hint = "the name of a metric that exists goes into `settings`, or the experiment.yaml"
+            raise UsageError(f"metrics has '{name}'; expected {expected}; {hint}")
         version = version_of_loaded(function) or token_hex()
         measures[OWN + name] = FunctionMeasure(function=function, version=version)
     return measures

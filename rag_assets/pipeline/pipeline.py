@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from rag_assets.code_versions.closure import Root
@@ -34,7 +33,6 @@ from rag_assets.engine.stage import (
 )
 from rag_assets.engine.stage_context import StoredRankings
 from rag_assets.errors import DataError, MissingArtifact, RagAssetsError, StoreError, UsageError
-from rag_assets.evaluation.measure import FunctionMeasure
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.evaluations import fetch_experiments
@@ -124,12 +122,10 @@ class Pipeline:
         progress: Progress = no_progress,
         *,
         allow_code: bool = False,
-        functions: Mapping[str, FunctionMeasure] = MappingProxyType({}),
     ) -> Self:
         """Bind the experiment at ``path`` to the store in force; raises as `open_experiment`."""
         settings = StoreSettings.resolve(store)
-        experiment = open_experiment(path, settings).with_functions(functions)
-        return cls(experiment, settings, progress, allow_code=allow_code)
+        return cls(open_experiment(path, settings), settings, progress, allow_code=allow_code)
 
     @cached_property
     def source_digests(self) -> Mapping[str, str]:

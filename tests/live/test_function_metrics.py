@@ -148,12 +148,15 @@ def recall(grades: list[int | None], r: int) -> float:
     [
         (
             [lambda grades, r: 1.0],
-            "metric '<lambda>': name the function by `def`",
+            "metrics has '<lambda>'; expected functions by `def`",
         ),
-        ([recall], "metric 'recall': name the function by `def`"),
+        ([recall], "metrics has 'recall'; expected functions by `def`"),
         ([second, second], "two metrics have the name 'second'"),
-        (["mrr"], "metrics has 'mrr', and takes functions; a name goes into `metrics`"),
-        ([5], "metrics has 'int', and takes functions"),
+        (
+            ["mrr"],
+            "metrics has 'mrr'; expected functions by `def`, in small letters and underscores; ",
+        ),
+        ([5], "metrics has 'int'; expected functions"),
         ("mrr", "metrics is 'mrr'; expected a list of functions"),
         (second, "expected a list of functions"),
     ],
@@ -164,7 +167,7 @@ def test_what_is_refused(metrics: Any, problem: str) -> None:
 
 
 def test_where_no_function_can_be_given(tmp_path: Path) -> None:
-    where = "is a function of Python; give it to `rag_assets.evaluate(..., metrics=[second])`"
+    where = "is a function of Python; give it to `rag_assets.evaluate(..., metrics=[...])`"
     for key, value in {"metrics": ["own_second"], "primary": "own_second@3"}.items():
         with pytest.raises(ConfigError, match=re.escape(where)):
             rag_assets.evaluate(**RECORDS, settings={key: value})
