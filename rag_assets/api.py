@@ -33,6 +33,7 @@ def evaluate(
     judgments: object = None,
     name: str = "live",
     settings: Mapping[str, Any] | None = None,
+    metrics: Sequence[Callable[[list[int | None], int], float]] = (),
     **others: object,
 ) -> EvaluationTable:
     """Evaluate the experiment at ``path``, or what is given: no file and no folder is needed.
@@ -71,6 +72,11 @@ def evaluate(
         name: of the experiment, in ``store``.
         settings: any other keys of an ``experiment.yaml``, such as ``metrics``, ``primary`` and
             ``chunking``.
+        metrics: further metrics at each ``top_k``: functions of (grades of the ranked units, None:
+            no label; number of relevant ones) that give a number of at least 0, a higher one where
+            a ranking is better. That of ``def first_rank`` is ``own_first_rank``. A changed
+            function computes its metrics again; one that is made while the program runs does each
+            time. An evaluation without ``metrics``, as of the command line, has none of them.
         **others: none; one is refused, and where it belongs is said.
 
     Returns:
@@ -97,13 +103,14 @@ def evaluate(
             raise UsageError("give a path, or documents, queries and retrievers, not both")
         if isinstance(retrievers, str):
             raise _unexpected("retrievers", retrievers, f"a list, such as [{retrievers!r}]")
-        return _evaluate_path(path, store, retrievers, top_k)
+        return _evaluate_path(path, store, retrievers, top_k, metrics)
     data = {"documents": documents, "queries": queries, "retrievers": retrievers}
     for what, given in data.items():
         if given is None or (isinstance(given, tuple) and not given):
             raise UsageError(f"`{what}` is missing; give documents, queries and retrievers")
     if not isinstance(retrievers, Mapping) or not retrievers:
         raise _unexpected("retrievers", retrievers, "a dict of name to retriever, at least one")
+    from rag_assets.evaluation.score import function_measures
     from rag_assets.live import Records
     from rag_assets.live import evaluate as evaluate_records
 
@@ -111,15 +118,13 @@ def evaluate(
     records = Records.of(documents, queries, judgments)
     chosen = {**(settings or {}), **cutoffs, "name": name}
     try:
-        return evaluate_records(records, retrievers, chosen, store)
+        return evaluate_records(records, retrievers, chosen, store, function_measures(metrics))
     except (DataError, UsageError) as error:
         raise error.with_traceback(None) from None  # the mistake is in what was given
 
 
 def _no_argument(key: str, value: object, path: object) -> UsageError:
     how = f"`settings={{{key!r}: {value!r:.60}}}`" if path is None else "its experiment.yaml"
-    if isinstance(value, list) and any(map(callable, value)):
-        how += ", a metric that is a function into `result.scores([...])`"
     return UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
 
 
@@ -132,16 +137,20 @@ def _evaluate_path(
     store: Path | str | None,
     retrievers: Sequence[str],
     top_k: Sequence[int],
+    metrics: Sequence[Callable[[list[int | None], int], float]],
 ) -> EvaluationTable:
     from rag_assets.assets.evaluate import as_in_a_script
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.compute.compute import release_workers
+    from rag_assets.evaluation.score import function_measures
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.selection import Selection
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.html import write_report
 
-    pipeline = Pipeline.open(path, store)
+    opened = Pipeline.open(path, store)
+    experiment = opened.experiment.with_functions(function_measures(metrics))
+    pipeline = Pipeline(experiment, opened.settings)
     selection = Selection.of(pipeline.experiment, retrievers, top_k)
     try:
         with as_in_a_script():

@@ -23,6 +23,7 @@ from rag_assets.called.code import version_of_loaded
 from rag_assets.code_versions.closure import Root
 from rag_assets.compute.compute import release_workers
 from rag_assets.errors import ConfigError, DataError, UsageError, allowed_names
+from rag_assets.evaluation.measure import FunctionMeasure
 from rag_assets.experiment.load import SOURCE, experiment_in_code
 from rag_assets.experiment.yaml_file import dotted, first_problem
 from rag_assets.pipeline.evaluation_record import record
@@ -87,6 +88,7 @@ def evaluate(
     retrievers: Mapping[str, object],
     settings: Mapping[str, Any],
     store: Path | str | None,
+    functions: Mapping[str, FunctionMeasure],
 ) -> EvaluationTable:
     """Evaluate retrievers; Dagster is not asked.
 
@@ -95,17 +97,19 @@ def evaluate(
         retrievers: each by its name, in any of :data:`FORMS`.
         settings: other keys of an ``experiment.yaml``, with its ``name``.
         store: a folder for artifacts; None: one that is removed with the result.
+        functions: further metrics.
 
     Raises:
         UsageError: a retriever is none, or a setting is wrong.
         DataError: a row breaks the format, or contradicts another.
     """
     if store is not None:
-        return _evaluated(records, retrievers, settings, Pipeline, StoreSettings.resolve(store))
+        place = StoreSettings.resolve(store)
+        return _evaluated(records, retrievers, settings, functions, Pipeline, place)
     folder = Path(tempfile.mkdtemp(prefix="rag_assets_"))
     try:
         place = StoreSettings.resolve(folder)
-        result = _evaluated(records, retrievers, settings, _UsedOnce, place)
+        result = _evaluated(records, retrievers, settings, functions, _UsedOnce, place)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -125,6 +129,7 @@ def _evaluated(
     records: Records,
     retrievers: Mapping[str, object],
     settings: Mapping[str, Any],
+    functions: Mapping[str, FunctionMeasure],
     opened: type[Pipeline],
     place: StoreSettings,
 ) -> EvaluationTable:
@@ -134,7 +139,7 @@ def _evaluated(
     source.mkdir(parents=True, exist_ok=True)
     records.write(source)
     given = {name: _retriever(name, retriever) for name, retriever in retrievers.items()}
-    experiment = experiment_in_code(source, settings, given)
+    experiment = experiment_in_code(source, settings, given).with_functions(functions)
     started = datetime.now(UTC)
     pipeline = opened(experiment, place)
     selection = Selection.of(experiment)

@@ -33,6 +33,7 @@ from rag_assets.evaluation.metric_names import (
     parameters_of,
 )
 from rag_assets.evaluation.metrics import query_metrics
+from rag_assets.evaluation.trec_measures import NO_METRICS
 from rag_assets.experiment import config
 from rag_assets.experiment.config import ChecksConfig, DriftConfig, ScheduleConfig
 from rag_assets.experiment.llm import LlmConfig
@@ -230,6 +231,13 @@ def metrics_page() -> str:
     )
     for name, metric in ANSWER_METRICS.items():
         parts.append(f"| `{name}` | {_cell(metric.formula)} | {_cell(metric.source)} |\n")
+    parts.append(
+        "\n## Of trec_eval, and no metric of an experiment\n\n"
+        "`metrics` refuses these with the reason. `rag-assets score` takes some of them, see "
+        "[semantics.md](../semantics.md#the-other-measures-of-trec_eval).\n\n"
+        "| name | is |\n|---|---|\n"
+    )
+    parts.extend(f"| `{name}` | {_cell(reason)} |\n" for name, reason in NO_METRICS.items())
     return "".join(parts)
 
 

@@ -237,7 +237,7 @@ def kept_checks(result: EvaluationResult) -> list[Row]:
     from rag_assets.judges.verdicts_stage import judge_fingerprint
 
     fingerprints: dict[str, set[str]] = {}
-    for asset in ("relevance_verdicts", "answer_verdicts"):
+    for asset in ("relevance_verdicts", "answer_verdicts", "claim_verdicts"):
         for entry, manifest in result.manifests_of(asset):
             used = fingerprints.setdefault(entry.partition["judge"], set())
             used.add(judge_fingerprint(manifest))

@@ -7,7 +7,9 @@ point of the group ``rag_assets.metrics``, whose name is that of the measure.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from sys import float_info
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 from rag_assets.options import Options
@@ -33,12 +35,16 @@ class JudgedRanking(NamedTuple):
     Attributes:
         grades: of the unit at each rank the highest grade; None: it is not judged.
         evidences: all that have a positive grade, at least one; R is their number.
-        pooled: ranks of units that are not judged, but were pooled: their grade is below 0.
+        pooled: rank -> grade of units that are not judged, but were pooled: it is below 0.
     """
 
     grades: Sequence[int | None]
     evidences: Sequence[Evidence]
-    pooled: Collection[int] = ()
+    pooled: Mapping[int, int] = MappingProxyType({})
+
+    def labels(self) -> list[int | None]:
+        """Return for each rank the highest grade of its labels, also below 0; None: no label."""
+        return [self.pooled.get(rank, grade) for rank, grade in enumerate(self.grades, 1)]
 
     def gains(self) -> list[int]:
         """Return for each rank the highest grade among the evidences first satisfied there."""
@@ -94,3 +100,23 @@ class RankingMeasure(Measure, ABC):
 
         The ranking holds fewer units than the cut-off ``k`` where fewer were retrieved.
         """
+
+
+OWN = "own_"
+"""Begins the name of a metric that is a function of the caller's: it is known by it everywhere."""
+
+RankedMetric = Callable[[list[int | None], int], float]
+"""A metric as a function of the grades of the ranked units (None: no label), and of R."""
+
+
+class FunctionMeasure(RankingMeasure):
+    """A function of the caller's, with the version of its source."""
+
+    highest = float_info.max
+
+    function: RankedMetric
+    version: str
+
+    def value(self, ranking: JudgedRanking, k: int) -> float:
+        """Return what the function gives."""
+        return self.function(ranking.labels(), len(ranking.evidences))

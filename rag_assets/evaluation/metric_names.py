@@ -15,8 +15,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from rag_assets.errors import UsageError, allowed_names
+from rag_assets.evaluation.measure import OWN, FunctionMeasure
 from rag_assets.evaluation.measures import MEASURE_TYPES, OWN_MEASURES
-from rag_assets.evaluation.trec_measures import OF_RUNS
+from rag_assets.evaluation.trec_measures import what_is_no_metric
 
 RANKING_MEASURES = tuple(MEASURE_TYPES)
 """Computed by :mod:`rag_assets.evaluation.metrics`; those of packages are the last."""
@@ -50,6 +51,8 @@ def needs_size(measure: str) -> bool:
 def highest_value(column: str) -> float:
     """Return what a query can have at most of the metric of a column; the lowest is 0."""
     measure = column.partition("(")[0]
+    if measure.startswith(OWN):
+        return FunctionMeasure.highest
     return MEASURE_TYPES[measure].highest if measure in MEASURE_TYPES else 1.0
 
 
@@ -112,6 +115,18 @@ class Metric(NamedTuple):
         return self.column if self.cutoff is None else f"{self.column}@{self.cutoff}"
 
 
+def is_measure(name: str) -> bool:
+    """Return whether a metric may have this measure; of functions the caller alone knows which."""
+    return name in MEASURES or name.startswith(OWN)
+
+
+def refuse_function(metric: Metric) -> None:
+    """Refuse a metric that is a function of the caller's where none can be given."""
+    if metric.measure.startswith(OWN):
+        where = "`rag_assets.evaluate(..., metrics=[...])`"
+        raise UsageError(f"metric '{metric}' is a function of Python; give it to {where}")
+
+
 def parse_metric(name: str) -> Metric:
     """Return the metric that ``name`` means, in any of the three vocabularies.
 
@@ -121,13 +136,13 @@ def parse_metric(name: str) -> Metric:
     Raises:
         UsageError: the measure or a parameter is unknown, or a value is out of range.
     """
-    match = _PATTERN.fullmatch(_LEVEL.sub(r"iprec(recall=\1)", name.strip()))
+    levelled = _LEVEL.sub(r"iprec(recall=\1)", name.strip())
+    match = _PATTERN.fullmatch(levelled)
     measure = match["measure"].lower() if match else name
     measure = ALIASES.get(measure, measure)
-    if name in OF_RUNS:
-        problem = "a list, a sum, a geometric mean or an estimate over the queries of a run"
-        raise UsageError(f"metric '{name}' is {problem}, which a question has not; ask for map")
-    if match is None or measure not in MEASURES:
+    if (reason := what_is_no_metric(levelled)) is not None:
+        raise UsageError(f"metric '{name}' of trec_eval is {reason}")
+    if match is None or not is_measure(measure):
         near = get_close_matches(measure.lower(), [*MEASURES, *ALIASES], n=1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         allowed = f"allowed: {', '.join(MEASURES)}, each with or without @k"
@@ -170,8 +185,10 @@ def metric_columns(names: Iterable[str]) -> list[str]:
 
     ``judged`` is not among them: tables of means have a column of that name for all metrics.
     """
-    columns = [name for name in names if name.partition("(")[0] in MEASURES and name != "judged"]
-    return sorted(columns, key=lambda name: (MEASURES.index(name.partition("(")[0]), name))
+    measures = {name: name.partition("(")[0] for name in names if name != "judged"}
+    columns = {name: measure for name, measure in measures.items() if is_measure(measure)}
+    places = {measure: place for place, measure in enumerate(MEASURES)}
+    return sorted(columns, key=lambda name: (places.get(columns[name], len(places)), name))
 
 
 def _params(name: str, measure: str, texts: dict[str, str]) -> tuple[tuple[str, float], ...]:

@@ -11,12 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from rag_assets.errors import DataError, UsageError
-from rag_assets.evaluation.measure import Evidence, JudgedRanking, RankingMeasure
+from rag_assets.evaluation.measure import (
+    Evidence,
+    FunctionMeasure,
+    JudgedRanking,
+    Measure,
+    RankingMeasure,
+)
 from rag_assets.evaluation.measures import LARGEST_GMAX, MEASURE_TYPES
 from rag_assets.evaluation.metric_names import LARGEST_CUTOFF, Metric, needs_size
 from rag_assets.evaluation.metric_sql import metrics_statement
@@ -53,6 +60,7 @@ def query_metrics(
     cutoffs: Iterable[Cell],
     metrics: Iterable[Metric] = DEFAULT_METRICS,
     sizes: Mapping[str, int] | None = None,
+    functions: Mapping[str, FunctionMeasure] = MappingProxyType({}),
 ) -> dict[Cell, pa.Table]:
     """Compute metrics of every query, run and cut-off; a Parquet file is read by the engine itself.
 
@@ -64,6 +72,7 @@ def query_metrics(
         cutoffs: the (run, k) pairs that are wanted.
         metrics: what to compute; their own cut-offs are not read, and those of texts are left out.
         sizes: run -> how many units it could have returned, for ``tn``.
+        functions: measure -> a function that is one; without it the metric is left out.
 
     Returns:
         (run, k) -> query metrics with one column a metric (:attr:`Metric.column`), sorted by query.
@@ -71,14 +80,16 @@ def query_metrics(
     Raises:
         DataError: a unit occurs twice for a query of a run, or two have one rank; a grade is
             higher than a metric allows.
-        UsageError: a measure of a package fails, or gives what is no number from 0 to 1; ``tn`` of
-            a run without a size.
+        UsageError: a measure in Python fails, or gives what is no number or out of its range;
+            ``tn`` of a run without a size.
     """
     cells = list(dict.fromkeys(cutoffs))
-    uncut = {m.column: m._replace(cutoff=None) for m in metrics if m.measure in MEASURE_TYPES}
+    computed = {*MEASURE_TYPES, *functions}
+    uncut = {m.column: m._replace(cutoff=None) for m in metrics if m.measure in computed}
     if not cells:
         return {}
-    added = [m for m in uncut.values() if issubclass(MEASURE_TYPES[m.measure], RankingMeasure)]
+    measures = {metric: _measure(metric, functions) for metric in uncut.values()}
+    added = {m: measure for m, measure in measures.items() if isinstance(measure, RankingMeasure)}
     in_sql = [metric for metric in uncut.values() if metric not in added]
     with scratch_connection() as connection:
         names, judged = sorted(runs), sorted(relevant_units)
@@ -101,8 +112,8 @@ def query_metrics(
         _check_runs(connection, names)
         _check_grades(connection, in_sql)
         table = connection.sql(metrics_statement(in_sql)).to_arrow_table()
-    measures = [pa.field(metric.column, pa.float64()) for metric in in_sql]
-    schema = pa.schema([*QUERY_METRICS.arrow(), *measures])
+    columns = [pa.field(metric.column, pa.float64()) for metric in in_sql]
+    schema = pa.schema([*QUERY_METRICS.arrow(), *columns])
     # Each cell has a row a query, in order of run and cut-off.
     table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
     n_rows = table.num_rows // len(cells)
@@ -114,8 +125,9 @@ def query_metrics(
         ks = [k for name, k in cells if name == run]
         ids = tables[run, ks[0]]["query_id"].to_pylist()
         rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, ks)
-        for (k, ranked), metric in product(rankings.items(), added):
-            values = [_value(metric, r, k, query) for r, query in zip(ranked, ids, strict=True)]
+        for (k, ranked), (metric, measure) in product(rankings.items(), added.items()):
+            asked = zip(ranked, ids, strict=True)
+            values = [_value(metric, measure, ranking, k, query) for ranking, query in asked]
             column = pa.array(values, pa.float64())
             tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
@@ -214,34 +226,41 @@ def _judged_ranking(
     ranks = {unit: rank for rank, unit in enumerate(units[:k], start=1)}
     grades: list[int | None] = [None] * len(ranks)
     evidences: dict[str, Evidence] = {}
-    pooled = set[int]()
+    pooled: dict[int, int] = {}
     for name, unit, grade in labels:
         rank = None if unit is None else ranks.get(unit)
         if rank is not None and grade >= 0:
             grades[rank - 1] = max(grade, grades[rank - 1] or 0)
         elif rank is not None:
-            pooled.add(rank)
+            pooled[rank] = max(grade, pooled.get(rank, grade))
         if grade > 0:
             evidence = evidences.get(name, Evidence(grade, None, 0))
             is_first = rank is not None and rank < (evidence.rank or math.inf)
             first = (rank, grade) if is_first else evidence[1:]
             evidences[name] = Evidence(max(grade, evidence.grade), *first)
-    open_ranks = {rank for rank in pooled if grades[rank - 1] is None}
+    open_ranks = {rank: grade for rank, grade in pooled.items() if grades[rank - 1] is None}
     return JudgedRanking(grades, list(evidences.values()), open_ranks)
 
 
-def _value(metric: Metric, ranking: JudgedRanking, k: int, query: str) -> float | None:
+def _measure(metric: Metric, functions: Mapping[str, FunctionMeasure]) -> Measure:
+    of_caller = functions.get(metric.measure)
+    return of_caller or MEASURE_TYPES[metric.measure].model_validate(dict(metric.params))
+
+
+def _value(
+    metric: Metric, measure: RankingMeasure, ranking: JudgedRanking, k: int, query: str
+) -> float | None:
     """Return the value of one query; None where nothing is relevant."""
     if not ranking.evidences:
         return None
-    measure = MEASURE_TYPES[metric.measure].model_validate(dict(metric.params))
-    assert isinstance(measure, RankingMeasure)
-    of = f"metric '{metric}' of {MEASURE_TYPES.owner(metric.measure)}"
+    is_named = metric.measure in MEASURE_TYPES
+    of = f"metric '{metric}'" + (f" of {MEASURE_TYPES.owner(metric.measure)}" if is_named else "")
     try:
         value = float(measure.value(ranking, k))
     except Exception as error:  # whatever the package does
         problem = f"failed on query '{query}': {type(error).__name__}: {error}"
         raise UsageError(f"{of} {problem}") from error
-    if not 0 <= value <= 1:
-        raise UsageError(f"{of} must lie from 0 to 1; found {value!r} for query '{query}'")
+    if not 0 <= value <= measure.highest:
+        limits = f"from 0 to {measure.highest:.3g}"
+        raise UsageError(f"{of} must lie {limits}; found {value!r} for query '{query}'")
     return value

@@ -76,9 +76,11 @@ class Metrics(Stage):
         run = context.current(run_key(context.experiment, key["retriever"], key["top_k"]))
         failed = sorted(run.manifest.failures) if run else []
         ties = run.manifest.facts.get(TIES) if run else None
+        functions = context.experiment.function_versions
         return {
             "top_k": int(key["top_k"]),
             "metrics": list(context.experiment.measures_at(int(key["top_k"]))),
+            **({"functions": functions} if functions else {}),
             **({"failed": failed} if failed else {}),
             # A digest: there may be as many as queries.
             **({"ties": fingerprint(ties)} if ties else {}),
@@ -110,6 +112,7 @@ class Metrics(Stage):
                 for run, name in read_by.items()
                 if not experiment.located_of(name)
             },
+            experiment.functions,
         )
         column, answers = context_column(experiment.judge), None
         if any(_measures_answers(experiment, top_k) for _, top_k in cells.values()):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rag_assets.called.code import version_of_loaded
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.leaderboard import mean
-from rag_assets.evaluation.measure import JudgedRanking
+from rag_assets.evaluation.measure import OWN, FunctionMeasure, JudgedRanking, RankedMetric
 from rag_assets.evaluation.measures import Judged, ReciprocalRank
 from rag_assets.evaluation.metric_names import (
+    ALIASES,
     CONTEXT_MEASURES,
+    MEASURES,
     Metric,
     needs_cutoff,
     parse_metric,
+    refuse_function,
     shown_name,
 )
 from rag_assets.evaluation.metrics import WHOLE_RANKING, judged_rankings, query_metrics
@@ -27,9 +33,9 @@ from rag_assets.evaluation.ties import tied_at_cut
 from rag_assets.evaluation.trec_measures import (
     GEOMETRIC,
     LISTS,
+    NO_METRICS,
     QUERIES,
     SINGLE,
-    RankedMetric,
     geometric_mean,
 )
 from rag_assets.plain_text import one_line
@@ -154,6 +160,28 @@ def _names(metrics: Sequence[Named]) -> Iterator[tuple[str, RankedMetric | None]
             yield (shown_name(name) if is_ours else name), None
 
 
+def function_measures(metrics: Sequence[Named]) -> dict[str, FunctionMeasure]:
+    """Return functions as measures of an evaluation, by the names that these have there.
+
+    The source of a function made while a program runs is not known: each evaluation calls it again.
+
+    Raises:
+        UsageError: one is no function, has no name or one that is taken.
+    """
+    if isinstance(metrics, str) or not isinstance(metrics, Sequence):
+        raise UsageError(f"metrics is {metrics!r:.60}; expected a list of functions")
+    measures = {}
+    for name, function in _names(metrics):
+        is_taken = name in {*MEASURES, *ALIASES, *NO_METRICS}
+        if not callable(function) or is_taken or not re.fullmatch("[a-z_]+", name):
+            expected = "functions by `def`, in small letters and underscores"
+            hint = "the name of a metric that exists goes into `settings`, or the experiment.yaml"
+            raise UsageError(f"metrics has '{name}'; expected {expected}; {hint}")
+        version = version_of_loaded(function) or token_hex()
+        measures[OWN + name] = FunctionMeasure(function=function, version=version)
+    return measures
+
+
 def _values(
     name: str, one: RankedMetric | None, rankings: Sequence[JudgedRanking]
 ) -> list[float | None]:
@@ -170,9 +198,7 @@ def _values(
         elif not r and not (one is None and _is_sum(name)):
             values.append(None)
         else:
-            ranks = enumerate(ranking.grades, 1)
-            graded = [-1 if rank in ranking.pooled else grade for rank, grade in ranks]
-            values.append(_called(one or SINGLE[name], name, graded, r))
+            values.append(_called(one or SINGLE[name], name, ranking.labels(), r))
     return values
 
 
@@ -189,6 +215,7 @@ def _called(one: RankedMetric, name: str, ranked: list[int | None], r: int) -> f
 def checked_metric(name: str) -> Metric:
     """Return a metric that a run file can be scored by."""
     metric = parse_metric(name)
+    refuse_function(metric)
     if metric.measure in CONTEXT_MEASURES:
         raise UsageError(f"metric '{name}' needs texts and answers; a run file has neither")
     if needs_cutoff(metric.measure) and metric.cutoff is None:

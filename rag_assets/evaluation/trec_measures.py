@@ -8,22 +8,20 @@ pooled and not judged) and of R.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, fsum, log, log2
 from typing import Annotated
 
 from pydantic import Field
 
-from rag_assets.evaluation.measure import JudgedRanking, RankingMeasure
+from rag_assets.evaluation.measure import JudgedRanking, RankedMetric, RankingMeasure
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 RECALLS = tuple(f"{level / 10:.2f}" for level in range(11))
 LEAST = 0.00001
 """What a geometric mean takes for 0, and infAP for nothing judged."""
-
-RankedMetric = Callable[[list[int | None], int], float]
-"""A metric as a function of the grades of the ranked units (None: not judged), and of R."""
 
 
 def _precisions(ranking: JudgedRanking) -> Iterator[tuple[int, float]]:
@@ -170,8 +168,38 @@ LISTS = {
 }
 """Names that stand for several, as with ``trec_eval -m``."""
 
-OF_RUNS = frozenset({QUERIES, *GEOMETRIC, *LISTS, *SINGLE})
-"""Names that score a run alone: lists, sums, geometric means, and what needs a pool."""
+_PREFERENCES = "computed from preferences between documents, another kind of labels"
+NO_METRICS: Mapping[str, str] = {
+    QUERIES: "how many questions are averaged; `n_queries` stands beside each mean",
+    "num_ret": "how many documents are retrieved, right or not; ask for `fp` and `tp`",
+    "num_rel": "a sum over the labels, the same for each run",
+    "num_nonrel_judged_ret": "a sum over the questions of a run; ask for `judged` and `precision`",
+    "gm_map": "a geometric mean over the questions of a run; ask for `map`",
+    "gm_bpref": "a geometric mean over the questions of a run; ask for `bpref`",
+    "infAP": "an estimate from a pool of which a sample was judged; ask for `map`",
+    "iprec_at_recall": "a list of eleven metrics; name some, as `iprec_at_recall_0.10`",
+    "official": "a list of metrics, some of them sums over a run; name those that you want",
+    "all_trec": "a list of metrics, some of them sums over a run; name those that you want",
+    "set": "a list of metrics; name some, as `set_P`",
+    "runid": "the name of a run, no number",
+    "relstring": "a text, the grades of the first documents; `score` gives them to a function",
+    "relative_P": "the number that `recall_cap@k` is",
+    "set_relative_P": "precision or recall of all that is retrieved, the higher of the two",
+    "Rprec_mult": "precision at several multiples of R; ask for `r_precision`",
+    "utility": "a sum with four weights that only its user knows; write it as a function",
+    "G": "an experiment of 2008 between `map` and `ndcg`; ask for one of these",
+    "binG": "an experiment of 2008 between `map` and `ndcg`; ask for one of these",
+    "prefs": _PREFERENCES,
+    "all_prefs": _PREFERENCES,
+    "qrels_jg": _PREFERENCES,
+}
+"""Name of trec_eval -> what it is, for which reason no experiment has it as a metric."""
+
+
+def what_is_no_metric(name: str) -> str | None:
+    """Return what a name of trec_eval stands for, with or without parameters; None: a metric."""
+    measure = re.sub(r"[._@][-0-9.,]+$", "", name)
+    return NO_METRICS.get("prefs" if measure.startswith("prefs_") else measure)
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:

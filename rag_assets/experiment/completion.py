@@ -20,7 +20,12 @@ from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.chunking.index_texts import IndexText, template_of
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.evaluation.metric_names import Metric, parse_metric, refuse_lower_is_better
+from rag_assets.evaluation.metric_names import (
+    Metric,
+    parse_metric,
+    refuse_function,
+    refuse_lower_is_better,
+)
 from rag_assets.experiment.config import (
     ChunkingConfig,
     ExperimentConfig,
@@ -371,6 +376,7 @@ class Blocks:
 def _metric(name: str, *location: int | str) -> Metric:
     with naming(*location):
         metric = parse_metric(name)
+        refuse_function(metric)
     if metric.measure == "judged":
         raise KeyProblem(location, "judged is always in the leaderboard; remove it")
     return metric

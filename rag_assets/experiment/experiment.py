@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rag_assets.answers.answerers import NONE, AnswerCell, AnswererOptions, answer_cells
 from rag_assets.answers.own_generators import OwnGenerator
+from rag_assets.evaluation.measure import FunctionMeasure
 from rag_assets.evaluation.metric_names import Metric, metric_columns, parse_metric
 from rag_assets.experiment.config import (
     ChunkingConfig,
@@ -91,6 +92,7 @@ class Experiment:
         nuggets: the file of nuggets; None: there is none.
         online: logs of a production search; None: none.
         marks: of questions, in place of those that the file beside the log has now.
+        functions: measure of ``metrics`` -> the function of the caller's that it is.
     """
 
     config: ExperimentConfig
@@ -124,10 +126,20 @@ class Experiment:
     has_graded_pool: bool
     online: OnlineConfig | None = None
     marks: Mapping[str, QuestionMark] | None = None
+    functions: Mapping[str, FunctionMeasure] = field(default_factory=dict)
+
+    def with_functions(self, functions: Mapping[str, FunctionMeasure]) -> Experiment:
+        """Return the experiment with further metrics, which are functions of the caller's."""
+        return replace(self, metrics=(*self.metrics, *functions), functions=functions)
 
     def language_model(self, name: str | None) -> LlmConfig | None:
         """Return one of ``llms`` by its name; None: the experiment's ``llm``, if it has one."""
         return self.config.llm if name is None else self.config.llms[name]
+
+    @property
+    def function_versions(self) -> dict[str, str]:
+        """Metric that is a function -> the version of its source."""
+        return {name: function.version for name, function in self.functions.items()}
 
     @property
     def question_marks_file(self) -> Path:

@@ -11,6 +11,7 @@ from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     parse_metric,
+    refuse_function,
     refuse_lower_is_better,
 )
 from rag_assets.experiment.config import RetrieverConfig
@@ -178,6 +179,7 @@ def check_tuning(
 def _check_metric(name: str, cutoffs: Collection[int], location: Location) -> None:
     try:
         metric = parse_metric(name)
+        refuse_function(metric)
         refuse_lower_is_better(name, "tuning needs a metric that is better when higher")
     except UsageError as error:
         raise KeyProblem(location, str(error)) from error

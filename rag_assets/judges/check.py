@@ -25,12 +25,17 @@ import pyarrow.compute as pc
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment.hosts import circular_uses
-from rag_assets.judges.answer_labels import needs_person
+from rag_assets.judges.answer_labels import claim_id, needs_person, read_claim_labels
 from rag_assets.judges.base import (
+    CORRECTNESS,
     HIGHEST,
+    OF_CLAIMS,
     RELEVANCE,
+    VERDICTS,
+    ClaimItem,
     CorrectnessItem,
     Item,
+    Kind,
     RelevanceItem,
     item_digest,
 )
@@ -56,7 +61,6 @@ from rag_assets.judges.trials import (
     wrong_passages,
 )
 from rag_assets.judges.verdicts_stage import (
-    KINDS,
     asked_model,
     current_verdicts,
     judge_fingerprint,
@@ -70,7 +74,7 @@ from rag_assets.labels.pool import units_in
 from rag_assets.llm.completions import ModelSession
 from rag_assets.llm.replies import reply_key
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.schemas import ANSWER_VERDICTS, RELEVANCE_VERDICTS, column_values
+from rag_assets.schemas import ANSWER_VERDICTS, CLAIM_VERDICTS, RELEVANCE_VERDICTS, column_values
 from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
 from rag_assets.statistics.agreement import agreement
 from rag_assets.store.artifacts import ArtifactKey
@@ -78,7 +82,9 @@ from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import read_sealed, sealed_json
 
 JUDGE_CHECKS_DIR = "judge_checks"
-_PLACES = {schema.name: schema.key for schema in (RELEVANCE_VERDICTS, ANSWER_VERDICTS)}
+_SCHEMAS = (RELEVANCE_VERDICTS, ANSWER_VERDICTS, CLAIM_VERDICTS)
+_PLACES = {schema.name: schema.key for schema in _SCHEMAS}
+_UNTRIED = result_row("changed texts", (0, 0, 0), None, "claims are compared with people alone")
 
 Row = dict[str, Any]
 
@@ -131,7 +137,12 @@ def check_judge(pipeline: Pipeline, judge: str, rules: Rules) -> Row:
     """
     queries = pipeline.artifact(QUERIES_KEY).table()
     keys = list(current_verdicts(pipeline, judge))
-    kinds = [_check_kind(pipeline, key, rules) for key in keys]
+    kinds = [
+        _check_kind(pipeline, key, kind, rules)
+        for key in keys
+        for kind in VERDICTS[key.asset]
+        if judge in pipeline.experiment.judges_of(kind)
+    ]
     uses_of_keys = (circular_uses(pipeline.experiment, key, queries) for key in keys)
     circles = list(dict.fromkeys(circle for uses in uses_of_keys for circle in uses))
     was_tried = (
@@ -165,7 +176,7 @@ def _file(root: Path, judge: str) -> Path:
     return root / JUDGE_CHECKS_DIR / f"{judge}.json"
 
 
-def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> Row:
+def _check_kind(pipeline: Pipeline, key: ArtifactKey, kind: Kind, rules: Rules) -> Row:
     """Return what came of a judge in one kind of verdicts.
 
     Returns:
@@ -174,14 +185,13 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> Row:
         (the mutation score is the share of both), ``agreement`` with people (None: they said
         nothing), ``youden`` (sensitivity + specificity - 1), and the names of what ``failed``.
     """
-    results = _results(pipeline, key, rules)
-    labelled = _labelled_passages if KINDS[key.asset] == RELEVANCE else _labelled_answers
+    results = [_UNTRIED] if kind in OF_CLAIMS else _results(pipeline, key, kind, rules)
     level = pipeline.experiment.statistics.confidence
-    agreement, youden = _agreement(labelled(pipeline, key), level)
+    agreement, youden = _agreement(_labelled(pipeline, key, kind), level)
     changes = [row for row in results if row["name"] not in UNCHANGED]
     failed = [row["name"] for row in results if row["passed"] is False]
     return {
-        "kind": KINDS[key.asset],
+        "kind": kind,
         "fingerprint": judge_fingerprint(pipeline.artifact(key).manifest),
         "trials": results,
         "noticed": sum(row["noticed"] for row in changes),
@@ -195,8 +205,8 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> Row:
     }
 
 
-def _results(pipeline: Pipeline, key: ArtifactKey, rules: Rules) -> list[Row]:
-    kind, judge = KINDS[key.asset], pipeline.experiment.judges[key["judge"]]
+def _results(pipeline: Pipeline, key: ArtifactKey, kind: Kind, rules: Rules) -> list[Row]:
+    judge = pipeline.experiment.judges[key["judge"]]
     texts = _passages(pipeline, key) if kind == RELEVANCE else _answers(pipeline)
     planned = trials(kind, Texts(*(drawn(items, rules.seed) for items in texts)), rules.items)
     if isinstance(judge, RecordedJudge):
@@ -248,6 +258,25 @@ def _answers(pipeline: Pipeline) -> Texts:
 
 Labelled = tuple[Sequence[tuple[float, float | None]], int, int]
 """People's grades with those of a judge, how many grades there are, and the lowest positive one."""
+
+
+def _labelled(pipeline: Pipeline, key: ArtifactKey, kind: Kind) -> Labelled:
+    if kind in OF_CLAIMS:
+        return _labelled_claims(pipeline, key, kind)
+    return (_labelled_passages if kind == RELEVANCE else _labelled_answers)(pipeline, key)
+
+
+def _labelled_claims(pipeline: Pipeline, key: ArtifactKey, kind: Kind) -> Labelled:
+    labels = read_claim_labels(pipeline.experiment.claim_labels)
+    rows, names = pipeline.artifact(key).table().to_pylist(), CLAIM_VERDICTS.key
+    verdicts = {tuple(map(row.get, names)): row["grade"] for row in rows}
+    pairs = [
+        (label.grade, verdicts[item.place])
+        for item in judged_items(pipeline, key)
+        if isinstance(item, ClaimItem) and item.kind == kind
+        if (label := labels.get(claim_id(item))) is not None and label.grade is not None
+    ]
+    return pairs, HIGHEST[kind] + 1, HIGHEST[kind]
 
 
 def _labelled_answers(pipeline: Pipeline, key: ArtifactKey) -> Labelled:
@@ -369,10 +398,10 @@ def _rows(pipeline: Pipeline, key: ArtifactKey) -> Iterator[Mapping[str, Any]]:
     verdicts = {tuple(map(row.get, names)): row for row in rows}
     for item in items:
         row = verdicts[item.place]
-        if item.kind == RELEVANCE:
-            verdict = {"grade": row["grade"]}
-        else:
+        if item.kind == CORRECTNESS:
             verdict = {"correct": None if row["correct"] is None else bool(row["correct"])}
+        else:
+            verdict = {name: row[name] for name in ("text", "grade") if name in row}
         problem = {"problem": row["problem"]} if row["problem"] is not None else {}
         reply = {"reply": replies[row["reply"]]} if row["reply"] in replies else {}
         place = dict(zip(names, item.place, strict=True))

@@ -7,8 +7,9 @@ of the comparison. Two sizes or generations are two models.
 
 ``recorded`` reads verdicts from a file, with the replies that they were read in: one JSON object a
 line. Of a passage: ``query_id``, ``document_id``, ``start``, ``end``; of an answer: ``query_id``,
-``answer``. Then ``reply``, what the judge wrote, which is read as that of a language model is, so
-that anybody can check the verdict; or, where there is none, ``grade`` (of a passage, 0 to 3) or
+``answer``; of a claim besides these ``kind``, ``claim`` and ``context``, the keys of the table of
+verdicts. Then ``reply``, what the judge wrote, which is read as that of a language model is, so
+that anybody can check the verdict; or, where there is none, ``grade`` (of a passage or a claim) or
 ``correct`` (of an answer, true or false); null is missing. ``digest`` stands for the texts that
 were judged: where they are others now, the verdict is missing. Other keys are ignored.
 ``rag-assets judge export`` writes such a file.
@@ -35,9 +36,11 @@ from rag_assets.judges.base import (
     CORRECTNESS,
     GROUNDEDNESS,
     HIGHEST,
+    OF_CLAIMS,
     RELEVANCE,
     UNPARSED,
     ClaimItem,
+    ClaimKind,
     CorrectnessItem,
     Item,
     Judge,
@@ -45,7 +48,6 @@ from rag_assets.judges.base import (
     RelevanceItem,
     Verdict,
     item_digest,
-    parse,
     score_of,
 )
 from rag_assets.llm.client import (
@@ -70,10 +72,11 @@ EDITED = "recorded of another text"
 
 
 class RecordedVerdict(NamedTuple):
-    """One line of a file: its number, what it says, and the digest of what was judged, if known."""
+    """One line of a file: its number, the verdict or the reply that it is read in, and a digest."""
 
     line: int
     verdict: Verdict
+    reply: str | None
     digest: str | None
 
 
@@ -99,6 +102,8 @@ class RecordedJudge(Judge):
                 yield Verdict(None, ABSENT)
             elif record.digest not in (None, item_digest(item)):
                 yield Verdict(None, EDITED)
+            elif record.reply is not None:
+                yield _scored(item, record.reply, f"line {record.line}")
             else:
                 yield record.verdict
 
@@ -116,6 +121,9 @@ class _Line(msgspec.Struct):
     reply: Text | None = None
     grade: _Grade | UnsetType | None = UNSET
     correct: Annotated[bool | UnsetType | None, Meta(description="true, false or null")] = UNSET
+    kind: Annotated[ClaimKind | UnsetType, Meta(description=" or ".join(OF_CLAIMS))] = UNSET
+    context: Text = ""
+    claim: Position | UnsetType = UNSET
     digest: Text | None = None
     problem: Text | None = None
 
@@ -139,7 +147,11 @@ def read_recorded(path: Path) -> dict[tuple[str | int, ...], RecordedVerdict]:
 def _key_of(line: _Line, place: Place) -> tuple[str | int, ...]:
     query_id = checked_id(line.query_id, place, "query_id")
     if line.answer is not UNSET:
-        return query_id, line.answer
+        if line.claim is UNSET:
+            return query_id, line.answer
+        if line.kind is UNSET:
+            raise place.error(f"is missing; must be {' or '.join(OF_CLAIMS)}", "kind")
+        return query_id, line.kind, line.answer, line.context, line.claim
     if line.document_id is UNSET:
         raise place.error("is missing, and so is `answer`; give one of the two", "document_id")
     if line.start is UNSET or line.end is UNSET:
@@ -152,18 +164,20 @@ def _key_of(line: _Line, place: Place) -> tuple[str | int, ...]:
 
 def _record(line: _Line, place: Place) -> RecordedVerdict:
     number = place.line or 0
-    kind, name = (RELEVANCE, "grade") if line.answer is UNSET else (CORRECTNESS, "correct")
-    given = line.grade if line.answer is UNSET else line.correct
+    of_answer = line.answer is not UNSET and line.claim is UNSET
+    name, given = ("correct", line.correct) if of_answer else ("grade", line.grade)
+    highest = HIGHEST[RELEVANCE if line.kind is UNSET else line.kind]
     if line.reply is not None:
-        grade = parse(line.reply, HIGHEST[kind])
-        verdict = Verdict(grade, UNPARSED if grade is None else None, f"line {number}")
+        verdict = Verdict(None)  # of a claim, which of the reply's lines it is says the item
     elif given is UNSET:
         raise place.error(f"is missing, and so is `{name}`: the verdict", "reply")
     elif given is None:
         verdict = Verdict(None, line.problem or "recorded as missing")
+    elif given > highest:
+        raise place.error(f"is {given}; must be at most {highest} for {line.kind}", name)
     else:
         verdict = Verdict(int(given))
-    return RecordedVerdict(number, verdict, line.digest)
+    return RecordedVerdict(number, verdict, line.reply, line.digest)
 
 
 class WordsJudge(Judge):
@@ -318,8 +332,12 @@ def _values(item: Item) -> Mapping[str, str]:
 def _read(item: Item, reply: Answer, key: str) -> Verdict:
     if isinstance(reply, Failed):
         return Verdict(None, reply.reason, unanswered=True)
-    grade = score_of(reply.text, item)
-    return Verdict(grade, UNPARSED if grade is None else None, key)
+    return _scored(item, reply.text, key)
+
+
+def _scored(item: Item, reply: str, source: str) -> Verdict:
+    grade = score_of(reply, item)
+    return Verdict(grade, UNPARSED if grade is None else None, source)
 
 
 def model_name(name: str) -> str:

@@ -227,19 +227,15 @@ class ClaimVerdicts(_VerdictsStage):
         return n_kinds * len(context.experiment.answer_cells)
 
 
-KINDS: Mapping[str, Kind] = {name: kinds[0] for name, kinds in VERDICTS.items() if len(kinds) == 1}
-"""Asset of verdicts -> what is judged, where it is one thing."""
-
-
 def current_verdicts(context: StageContext, judge: str) -> Iterator[ArtifactKey]:
-    """Yield the partitions of a judge that can be tried and exported: of passages, then of answers.
+    """Yield the partitions of a judge: of passages, of answers, of claims.
 
     Raises:
         NotEvaluated: one is not up to date.
     """
-    for kind in KINDS.values():
-        key = verdicts_key(kind, judge)
-        if judge in context.experiment.judges_of(kind):
+    for asset, kinds in VERDICTS.items():
+        key = ArtifactKey.of(asset, judge=judge)
+        if judge in context.experiment.judges_of(*kinds):
             if context.current(key) is None:
                 raise NotEvaluated(f"{key} is out of date; run `rag-assets evaluate` first")
             yield key

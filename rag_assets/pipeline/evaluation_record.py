@@ -124,6 +124,8 @@ def configuration_of(experiment: Experiment) -> Mapping[str, Any]:
     }
     if config.dataset.sample is not None:
         blocks["sample"] = _dumped(config.dataset.sample)
+    if experiment.functions:
+        blocks["functions"] = experiment.function_versions
     if experiment.questions is not None:
         blocks["questions"] = _without_files(experiment.questions)
     if experiment.answerers:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import pytrec_eval
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import (
@@ -14,6 +15,7 @@ from rag_assets.evaluation.metric_names import (
     parse_metric,
     split_metrics,
 )
+from rag_assets.evaluation.trec_measures import NO_METRICS
 from rag_assets.testing import MetricContract, metrics
 
 
@@ -73,11 +75,31 @@ def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_what_has_no_value_of_a_question() -> None:
+def test_each_name_of_trec_eval_is_a_metric_or_has_its_reason() -> None:
     assert str(parse_metric("iprec_at_recall_0.10")) == "iprec(recall=0.1)"
-    for name in ("gm_map", "num_ret", "infAP", "official"):
-        with pytest.raises(UsageError, match=f"metric '{name}' is a list, a sum, a geometric mean"):
+    names = {*pytrec_eval.supported_measures, *pytrec_eval.supported_nicknames}
+    assert len(names & NO_METRICS.keys()) >= 15
+    for name in names - NO_METRICS.keys():
+        parse_metric(name)
+    for name, reason in NO_METRICS.items():
+        with pytest.raises(UsageError) as caught:
             parse_metric(name)
+        assert str(caught.value) == f"metric '{name}' of trec_eval is {reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "measure"),
+    {
+        "utility_1,-1,0,0": "utility",
+        "relstring.20": "relstring",
+        "num_ret@10": "num_ret",
+        "prefs_simp_ret": "prefs",
+    }.items(),
+)
+def test_the_reason_of_a_name_with_parameters(name: str, measure: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_metric(name)
+    assert str(caught.value) == f"metric '{name}' of trec_eval is {NO_METRICS[measure]}"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rag_assets.analysis.judged import kept_checks
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.predictions import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.experiment.hosts import circle_warnings
@@ -313,6 +316,57 @@ def test_from_a_sheet_of_claims_to_a_calibrated_mean(claimed: Tiny, server: Serv
     refused = claimed.command("evaluate", ".")
     assert refused.exit_code != 0
     assert "claim_labels.csv:2: `grade`: is '7'; must be 0 to " in refused.stderr
+
+
+def test_exported_verdicts_are_read_again_without_a_model(claimed: Tiny, server: Server) -> None:
+    claimed.command("evaluate", ".")
+    before = claimed.rows(CLAIMS_OF)
+    file = claimed.folder / "verdicts.jsonl"
+    words = ("judge", "export", ".", "--judge", "strict", "--out", str(file))
+    assert claimed.command(*words).stdout == f"{file}: 6 verdicts of strict\n"
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [row["grade"] for row in rows] == [row["grade"] for row in before]
+    assert [row["text"] for row in rows] == [row["text"] for row in before]
+    assert all("##claim 1: " in row["reply"] for row in rows)
+    kinds = claimed.config["judges"]["strict"]["judges"]
+    recorded = {"type": "recorded", "path": "verdicts.jsonl", "judges": kinds}
+    claimed.config["judges"] = {"theirs": recorded}
+    claimed.write_config()
+    assert asked(claimed, server) == 0
+    again = claimed.rows(verdicts_key("groundedness", "theirs"))
+    for old, new in zip(before, again, strict=True):
+        assert old | {"reply": None} == new | {"reply": None}
+        assert str(new["reply"]).startswith("line ")
+
+
+def test_a_check_compares_claims_with_people(claimed: Tiny, server: Server) -> None:
+    claimed.command("evaluate", ".")
+    untested = claimed.command("judge", "check", ".")
+    assert untested.exit_code == 3
+    assert "no labels of people" in untested.stderr
+    sheet = claimed.folder / "claim_labels.csv"
+    claimed.command("judge", "sheet", ".", "--claims", "--out", str(sheet))
+    rows = list(csv.DictReader(sheet.open(encoding="utf-8-sig")))
+    for row in rows:
+        row["grade"] = "?" if "wind" in row["claim"] else "0" if "Cats" in row["claim"] else "1"
+    write(sheet, rows)
+    claimed.command("evaluate", ".")
+    checked = claimed.command("judge", "check", ".", "--format", "json")
+    assert checked.exit_code in (0, 1), checked.output
+    (check,) = json.loads(checked.stdout)
+    tables = {kind["kind"]: kind["agreement"]["table"] for kind in check["kinds"]}
+    # One of two says a number, which the judge takes for full support and people for partial.
+    assert tables == {
+        "groundedness": [[0, 1, 0], [0, 0, 1], [0, 0, 0]],
+        "answer_relevance": [[1, 0], [0, 1]],
+    }
+    assert [kind["youden"] for kind in check["kinds"]] == [None, 1.0]
+    assert check["passed"]
+    shown = claimed.command("judge", "check", ".").stdout
+    assert "agreement: pass, 1.00 above chance" in shown
+    assert "claims are compared with" in shown
+    names = [kept["judge"] for kept in kept_checks(EvaluationResult.current(claimed.artifacts))]
+    assert names == ["strict"]
 
 
 def write(sheet: Path, rows: list[dict[str, str]]) -> None:

@@ -14,8 +14,10 @@ from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.judges.base import (
     CORRECTNESS,
+    GROUNDEDNESS,
     RELEVANCE,
     UNPARSED,
+    ClaimItem,
     CorrectnessItem,
     Item,
     RelevanceItem,
@@ -25,6 +27,7 @@ from rag_assets.judges.base import (
 from rag_assets.judges.registry import ABSENT, EDITED, RecordedJudge, WordsJudge
 from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.llm.completions import ModelSession
+from rag_assets.schemas import CLAIM_VERDICTS
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.llm.server import Server, says, serving
@@ -33,6 +36,13 @@ from tests.tiny_experiment import Tiny
 DOG = RelevanceItem("q1", "what does a dog cost", "fares.md", 0, 20, "A dog costs 10 crowns.")
 FOAM = RelevanceItem("q1", "what does a dog cost", "fire.md", 5, 9, "Foam.")
 RIGHT = CorrectnessItem("q1", "what does a dog cost", "10 crowns", ("10 crowns", "ten crowns"))
+
+OF_ANSWER = (
+    "A dog costs 10. Cats pay.",
+    ("A dog costs 10 crowns.",),
+    ("A dog costs 10.", "Cats pay."),
+)
+CLAIMS = [ClaimItem(GROUNDEDNESS, "q1", "what does a dog cost", *OF_ANSWER, n) for n in (1, 2)]
 
 
 def no_model(n: int, name: object) -> Any:
@@ -72,6 +82,25 @@ def test_replies_and_grades_that_are_read_again(tmp_path: Path) -> None:
     assert judged(recorded(tmp_path, scale), RIGHT) == [Verdict(None, UNPARSED, "line 1")]
 
 
+def of_claim(number: int, **row: Any) -> dict[str, Any]:
+    names = CLAIM_VERDICTS.key
+    return dict(zip(names, CLAIMS[number - 1].place, strict=True)) | row
+
+
+def test_claims_that_are_read_again(tmp_path: Path) -> None:
+    """A reply holds the verdicts on all claims of an answer; none where it lacks a line."""
+    reply = "##claim 1: 2\n##claim 2: 1"
+    rows = [of_claim(number, reply=reply, digest=item_digest(CLAIMS[0])) for number in (1, 2)]
+    judge = recorded(tmp_path, *rows)
+    assert judged(judge, *CLAIMS) == [Verdict(2, None, "line 1"), Verdict(1, None, "line 2")]
+    edited = CLAIMS[0]._replace(question="and a cat?")
+    assert judged(judge, edited) == [Verdict(None, EDITED)]
+    other = CLAIMS[0]._replace(contexts=("Another.",))
+    assert judged(judge, other) == [Verdict(None, ABSENT)]
+    judge = recorded(tmp_path, of_claim(1, reply="##claim 1: 2"), of_claim(2, grade=0))
+    assert judged(judge, *CLAIMS) == [Verdict(None, UNPARSED, "line 1"), Verdict(0)]
+
+
 def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
     judge = recorded(tmp_path, of_dog(grade=3, digest=item_digest(DOG)))
     edited = DOG._replace(text="A dog costs 12 crowns.")
@@ -95,6 +124,10 @@ def test_edited_texts_and_items_that_stand_twice(tmp_path: Path) -> None:
         (of_dog(grade=0, start=21), "`end`: is 20, before its start 21"),
         ({"query_id": "q1", "answer": "x", "correct": 1}, "must be true, false or null"),
         ({"query_id": "q1", "answer": 3, "correct": True}, "`answer`: is 3; must be a string"),
+        (of_claim(1), "`reply`: is missing, and so is `grade`"),
+        (of_claim(1, grade=3), "`grade`: is 3; must be at most 2 for groundedness"),
+        (of_claim(1, grade=1, kind="relevance"), "must be groundedness or answer_relevance"),
+        ({"query_id": "q1", "answer": "x", "claim": 1, "grade": 1}, "`kind`: is missing; must be"),
     ],
 )
 def test_what_breaks_the_format_is_named(tmp_path: Path, row: dict[str, Any], problem: str) -> None:

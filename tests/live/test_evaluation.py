@@ -234,15 +234,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         "`retrievers.a.retuns`: unknown key 'retuns' (did you mean 'returns'?)",
     ),
     "a setting as an argument": (
-        {"metrics": ["mrr"]},
+        {"split": {"dev": 0.5}},
         UsageError,
-        "evaluate has no argument 'metrics'; a setting goes into `settings={'metrics': ['mrr']}`",
-    ),
-    "a function as a metric": (
-        {"metrics": [len]},
-        UsageError,
-        "evaluate has no argument 'metrics'; a setting goes into `settings={'metrics': [<built-in "
-        "function len>]}`, a metric that is a function into `result.scores([...])`",
+        "evaluate has no argument 'split'; a setting goes into `settings={'split': {'dev': 0.5}}`",
     ),
     "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
     "retrievers twice": (
