@@ -5,9 +5,8 @@ Numbers are tables; of every other asset that has rows there is a view over the 
 the snapshots name, and so of what indexes hold; the history and the measurements are views over all
 of their own files. What a column means stands in the file, as its comment.
 
-It is always built anew, as a whole. Its time is that of its newest source: the pointers to the
-current evaluations and the code that lays out the tables. Whatever else writes into it, or damages
-it, gives it another time.
+It is always built anew, as a whole. Its time says whether it is current and undamaged:
+:mod:`rag_assets.pipeline.warehouse_time`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_sql
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
-from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
+from rag_assets.pipeline.warehouse_time import newest_source, time_of, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.schemas import HISTORY, POSTINGS, TERMS, VECTORS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
@@ -136,21 +135,21 @@ def rebuild(settings: StoreSettings) -> Path:
         with _warned("its history may lack evaluations"):
             fill_in(root, settings.locks)
     with locked(settings.locks / "warehouse.lock"):
-        time = newest_source(settings)  # a pointer that moves meanwhile is newer
+        newest = newest_source(settings)  # a pointer that moves meanwhile is newer
         current = []
         for root in all_experiments(settings.store):
             with _warned("left out of the warehouse"):  # it does not hide the others
                 current.append(StoredEvaluation(root, read_current(root)))
         try:
-            with atomic_file(settings.warehouse) as temporary:
-                # Made elsewhere: DuckDB opens no file below a path with a question mark.
-                with TemporaryDirectory() as place:
-                    made = Path(place) / "made"
-                    with duckdb.connect(str(made)) as connection:
-                        connection.begin()  # one transaction: else each comment on a column is one
-                        _Builder(settings.store, current, connection).fill()
-                        connection.commit()
-                    shutil.copyfile(made, temporary)
+            # Made elsewhere: DuckDB opens no file below a path with a question mark.
+            with atomic_file(settings.warehouse) as temporary, TemporaryDirectory() as place:
+                made = Path(place) / "made"
+                with duckdb.connect(str(made)) as connection:
+                    connection.begin()  # one transaction: else each comment on a column is one
+                    _Builder(settings.store, current, connection).fill()
+                    connection.commit()
+                shutil.copyfile(made, temporary)
+                time = time_of(settings, temporary, newest)
                 os.utime(temporary, ns=(time, time))
         except duckdb.Error as error:
             problem = " ".join(str(error).split())
@@ -255,9 +254,7 @@ class _Builder:
         pattern = f"*/{HISTORY_DIR}/*.parquet"
         if not any(self._store.glob(pattern)):
             for name, schema in schemas.items():
-                self._connection.register("empty", schema.empty())
-                self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
-                self._connection.unregister("empty")
+                self._connection.from_arrow(schema.empty()).create(name)
             return
         files = quoted_files(self._store, pattern)
         rows = f"read_parquet({files}, union_by_name = true, hive_partitioning = false)"
