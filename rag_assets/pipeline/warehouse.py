@@ -17,6 +17,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -167,16 +168,13 @@ def _warned(what: str) -> Iterator[None]:
         _logger.warning("%s: %s", what, error)
 
 
+@dataclass(frozen=True)
 class _Builder:
     """Fills a new file."""
 
-    def __init__(
-        self,
-        store: Path,
-        current: list[StoredEvaluation],
-        connection: duckdb.DuckDBPyConnection,
-    ) -> None:
-        self._store, self._current, self._connection = store, current, connection
+    store: Path
+    current: list[StoredEvaluation]
+    connection: duckdb.DuckDBPyConnection
 
     def fill(self) -> None:
         """Create all tables and views."""
@@ -201,17 +199,17 @@ class _Builder:
         if not selects:
             return
         rows = " UNION ALL BY NAME ".join(selects)
-        self._connection.execute(f"CREATE {kind} {name} AS {rows}")
+        self.connection.execute(f"CREATE {kind} {name} AS {rows}")
         if schema is None:
             return
-        columns = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+        columns = {row[0] for row in self.connection.execute(f"DESCRIBE {name}").fetchall()}
         comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"]
         for declared in schema.columns:
             column = f"{declared.name}_1" if declared.name in labels else declared.name
             if column in columns:
                 meaning = quoted(declared.meaning)
                 comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {meaning}')
-        self._connection.execute("; ".join(comments))
+        self.connection.execute("; ".join(comments))
 
     def _tables(self, assets: tuple[str, ...]) -> Iterator[str]:
         """Yield what selects the rows of each partition of assets, every byte of them checked."""
@@ -221,14 +219,14 @@ class _Builder:
                 rows = parquet_rows(stored.file_of(entry))
                 yield _select(labels, rows, STAGES[entry.asset].schema)
             else:
-                _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
+                _logger.warning("left out of the warehouse: %s is gone", self.store / entry.path)
 
     def _held(
         self, view: str, schema: TableSchema | None, select: str, names: tuple[str, ...]
     ) -> Iterator[str]:
         """Yield what selects from indexes that have these tables; a remote one may be elsewhere."""
         for stored, entry in self._entries(_INDEXES):
-            folder, experiment = self._store / entry.path, stored.evaluation.experiment
+            folder, experiment = self.store / entry.path, stored.evaluation.experiment
             labels = {"experiment": experiment, **entry.partition, "asset": entry.asset}
             firsts = sorted(folder.glob(f"{names[0]}*.parquet"))
             segments = [
@@ -240,7 +238,7 @@ class _Builder:
                 yield _select(labels, f"({_SUMMED.get(view, '{0}').format(rows)})", schema)
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
-        for stored in self._current:
+        for stored in self.current:
             for entry in stored.evaluation.entries:
                 if entry.asset in assets:
                     yield stored, entry
@@ -252,13 +250,13 @@ class _Builder:
             **{view: LISTS[column] for view, column in _HISTORY_VIEWS.items()},
         }
         pattern = f"*/{HISTORY_DIR}/*.parquet"
-        if not any(self._store.glob(pattern)):
+        if not any(self.store.glob(pattern)):
             for name, schema in schemas.items():
-                self._connection.from_arrow(schema.empty()).create(name)
+                self.connection.from_arrow(schema.empty()).create(name)
             return
-        files = quoted_files(self._store, pattern)
+        files = quoted_files(self.store, pattern)
         rows = f"read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-        pointers = f"SELECT content FROM read_blob({quoted_files(self._store, f'*/{CURRENT}')})"
+        pointers = f"SELECT content FROM read_blob({quoted_files(self.store, f'*/{CURRENT}')})"
         statements = {
             "evaluations": f"SELECT *, encode(evaluation_id) IN ({pointers}) AS is_current "
             f"FROM ({evaluations_sql(rows)})",
@@ -272,13 +270,13 @@ class _Builder:
 
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
-        if not any(self._store.glob(MEASURED_FILES)):
+        if not any(self.store.glob(MEASURED_FILES)):
             kinds = {"experiment": "VARCHAR", **_MEASURED, "evaluation_id": "VARCHAR"}
             columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-            self._connection.execute(f"CREATE TABLE measurements ({columns})")
+            self.connection.execute(f"CREATE TABLE measurements ({columns})")
             return
         fields = quoted(json.dumps({"experiment": "VARCHAR", **_MEASURED}))
-        files = quoted_files(self._store, MEASURED_FILES)
+        files = quoted_files(self.store, MEASURED_FILES)
         rows = (
             f"SELECT unnest(try(from_json(text, {fields}))) FROM "
             f"(SELECT try(decode(content)) AS text FROM read_blob({files})) WHERE {_UNDAMAGED}"
