@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rag_assets.schemas import column_values
 
@@ -110,8 +109,8 @@ def counted_by_split(counting: Counting, cells: Iterable[pa.Table]) -> Iterator[
     """Yield the answerable queries of every split; query metrics (``cells``) say which are."""
     answerable: set[str] = set()
     for table in cells:
-        has_labels = pc.greater(table["n_relevant"], 0)
-        answerable.update(table.filter(has_labels)["query_id"].to_pylist())
+        # Without pyarrow.compute, which imports pandas to compare with a number.
+        answerable.update(q for q, n in column_values(table, "query_id", "n_relevant") if n)
     return splits_counted(counting, answerable)
 
 
