@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import rag_assets
+from rag_assets import extend
 from rag_assets.errors import DataError, NotEvaluated, UsageError
 from tests.beir_folder import write_beir
 
@@ -148,3 +149,5 @@ def test_what_is_of_another_kind_is_named(call: Callable[[], object], message: s
 def test_only_what_is_offered_is_listed() -> None:
     listed = {name for name in dir(rag_assets) if not name.startswith("__")}
     assert listed == set(rag_assets.__all__)
+    handed_on = {name for name in vars(extend) if not name.startswith("__")}
+    assert sorted(handed_on) == sorted(extend.__all__)

@@ -29,8 +29,8 @@ UP_TO_DATE = "up to date"
 MADE_IN_PYTHON = "made in Python, and evaluated there"
 
 
-def status_rows(settings: StoreSettings) -> list[Row]:
-    """Return one mapping an experiment of the store, by name.
+def status_rows(settings: StoreSettings) -> tuple[list[Row], list[StoreError]]:
+    """Return one mapping an experiment, sorted by name, and an error an unreadable evaluation.
 
     Keys: ``experiment``, ``source``, ``evaluated`` (when, ISO 8601; None: never), ``complete``,
     ``primary``, ``best`` (the retrievers in the first place; more than one where they are equal),
@@ -41,8 +41,9 @@ def status_rows(settings: StoreSettings) -> list[Row]:
     """
     fetch_experiments(settings)
     sources = registered(settings)
-    roots = {root.name: root for root in all_experiments(settings.store)}
-    return [_row(settings, name, sources.get(name)) for name in sorted({*sources, *roots})]
+    names = sorted({*sources, *(root.name for root in all_experiments(settings.store))})
+    damage: list[StoreError] = []
+    return [_row(settings, name, sources.get(name), damage) for name in names], damage
 
 
 _KEYS = (
@@ -51,7 +52,7 @@ _KEYS = (
 )
 
 
-def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
+def _row(settings: StoreSettings, name: str, source: str | None, damage: list[StoreError]) -> Row:
     root = settings.store / name
     row: Row = {**dict.fromkeys(_KEYS), "best": []}
     row |= {"experiment": name, "source": source or source_of_current(root)}
@@ -67,6 +68,7 @@ def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
     except NotEvaluated:
         pass
     except StoreError as error:
+        damage.append(error)
         row["problem"] = str(error)
     if row["source"] == str((root / SOURCE).absolute()):
         # Its retrievers are objects of a program: no file says what it would do now.
@@ -77,10 +79,8 @@ def _row(settings: StoreSettings, name: str, source: str | None) -> Row:
 def _best(root: Path, evaluation: Evaluation) -> Row:
     result = EvaluationResult(root, evaluation)
     first = [cell for cell in result.at_cutoff if cell["position"] == 1]
-    if not first:
-        return {}
-    names = [cell["retriever"] for cell in first]
-    return {"best": names, "value": first[0].get(result.primary.column)}
+    value = first[0].get(result.primary.column) if first else None
+    return {"best": [cell["retriever"] for cell in first], "value": value}
 
 
 def _now(settings: StoreSettings, source: object) -> Row:

@@ -24,7 +24,7 @@ from rag_assets.evaluation.query_facts import NONE
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.hosts import circle_warnings
+from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.labels.duplicates import (
     duplicate_documents,
     duplicate_queries,
@@ -85,7 +85,7 @@ class Validation:
         self._check_labels()
         self._check_files()
         self._check_drift()
-        self.notes += circle_warnings(pipeline.experiment)
+        self.notes += judge_and_question_warnings(pipeline.experiment)
         self.rows = {name: table.num_rows for name, table in self._sources.items()}
         self.findings = self._sorted()
 

@@ -37,7 +37,7 @@ from rag_assets.cli.terminal import (
 )
 from rag_assets.errors import Incomplete
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.hosts import circle_warnings, clients, host_notes
+from rag_assets.experiment.hosts import clients, host_notes, judge_and_question_warnings
 from rag_assets.pipeline.failed_queries import (
     left_open,
     try_again,
@@ -113,7 +113,7 @@ def _print_warnings(experiment: Experiment, more: Iterable[str] = ()) -> None:
         *more,
         *narrow_search_warnings(experiment),
         *prompt_warnings(experiment),
-        *circle_warnings(experiment),
+        *judge_and_question_warnings(experiment),
         *host_notes(clients(experiment)),
     )
     for line in warnings:

@@ -401,6 +401,8 @@ STATUS = Command(
     The column `now` shows what `evaluate` would compute or check; `rag-assets plan` shows why.
     Nothing is computed.
 
+    Exit code 3: an evaluation cannot be read. The last line says which command helps.
+
     Example: rag-assets status
     """,
     STORE,

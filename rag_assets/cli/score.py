@@ -21,11 +21,7 @@ from rag_assets.evaluation.dialects.tools import (
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.metric_names import split_metrics
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows
-from rag_assets.evaluation.score import (
-    Scores,
-    nothing_shared,
-    score,
-)
+from rag_assets.evaluation.score import Scores, nothing_shared, score
 from rag_assets.sheets.formats import Rows, as_json, columns_of, formatted
 from rag_assets.sheets.sheet import MEAN, TEXT, Column, Sheet, sheets_latex
 

@@ -32,10 +32,12 @@ from rag_assets.store.settings import StoreSettings
 def print_status(store: Path | None, form: str) -> None:
     """List the experiments of a store: last evaluation, best retriever, and what is out of date."""
     settings = StoreSettings.resolve(store)
-    rows = status_rows(settings)
+    rows, damage = status_rows(settings)
     if form in ("csv", "markdown"):
         rows = [{**row, "best": best_names(row)} for row in rows]
     print_rows(rows, form, lambda: [status_sheet(rows, shown_path(settings.store))])
+    if damage:
+        raise damage[0]
 
 
 def clean(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -93,9 +92,8 @@ def query_metrics(
     in_sql = [metric for metric in uncut.values() if metric not in added]
     with scratch_connection() as connection:
         names, judged = sorted(runs), sorted(relevant_units)
-        _stack(connection, "runs", "run", [runs[name] for name in names], _RUN_COLUMNS)
-        labels = [relevant_units[name] for name in judged]
-        _stack(connection, "relevant_units", "judged", labels, _LABEL_COLUMNS)
+        _stack(connection, "runs", "run", runs, _RUN_COLUMNS)
+        _stack(connection, "relevant_units", "judged", relevant_units, _LABEL_COLUMNS)
         pairs = [
             (names.index(run), judged.index(by)) for run, by in judged_by.items() if run in runs
         ]
@@ -117,19 +115,16 @@ def query_metrics(
     # Each cell has a row a query, in order of run and cut-off.
     table = table.drop_columns(["run", "top_k"]).cast(schema).combine_chunks()
     n_rows = table.num_rows // len(cells)
-    tables = {
-        cell: table.slice(place * n_rows, n_rows)
-        for place, cell in enumerate(sorted(cells, key=lambda c: (names.index(c[0]), c[1])))
-    }
-    for run in dict.fromkeys(run for run, _ in cells) if added else ():
-        ks = [k for name, k in cells if name == run]
-        ids = tables[run, ks[0]]["query_id"].to_pylist()
-        rankings = judged_rankings(runs[run], relevant_units[judged_by[run]], ids, ks)
-        for (k, ranked), (metric, measure) in product(rankings.items(), added.items()):
-            asked = zip(ranked, ids, strict=True)
-            values = [_value(metric, measure, ranking, k, query) for ranking, query in asked]
-            column = pa.array(values, pa.float64())
-            tables[run, k] = tables[run, k].append_column(metric.column, column)
+    tables = {cell: table.slice(place * n_rows, n_rows) for place, cell in enumerate(sorted(cells))}
+    for name in judged if added else ():
+        ids = tables[cells[0]]["query_id"].to_pylist()
+        of_labels = [cell for cell in cells if judged_by[cell[0]] == name]
+        for (run, k), ranked in judged_rankings(runs, relevant_units[name], ids, of_labels):
+            for metric, measure in added.items():
+                asked = zip(ranked, ids, strict=True)
+                values = [_value(metric, measure, ranking, k, query) for ranking, query in asked]
+                column = pa.array(values, pa.float64())
+                tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}
 
 
@@ -137,12 +132,12 @@ def _stack(
     connection: duckdb.DuckDBPyConnection,
     name: str,
     label: str,
-    sources: Sequence[Source],
+    sources: Mapping[str, Source],
     columns: Sequence[str],
 ) -> None:
-    """Make a view of all sources, with their numbers in the column ``label``."""
+    """Make a view of all sources; the column ``label`` has numbers, in order of their names."""
     parts = []
-    for number, source in enumerate(sources):
+    for number, source in enumerate(sources[key] for key in sorted(sources)):
         part = f"{name}_{number}"
         if isinstance(source, Path) and not _GLOB & set(str(source)):
             connection.execute(f"CREATE TEMP VIEW {part} AS FROM {parquet_rows(source)}")
@@ -200,20 +195,22 @@ def _check_grades(connection: duckdb.DuckDBPyConnection, metrics: Sequence[Metri
 
 
 def judged_rankings(
-    run: Source, labels: Source, queries: Sequence[str], cutoffs: Iterable[int]
-) -> dict[int, list[JudgedRanking]]:
-    """Return, for each cut, the ranking of each query up to it, as the labels see it."""
-    units = _rows_by_query(run, ("rank", "unit_id"))
-    judged = _rows_by_query(labels, ("evidence_id", "unit_id", "grade"))
-    rankings = [([unit for _, unit in units[query]], judged[query]) for query in queries]
-    return {k: [_judged_ranking(*ranking, k) for ranking in rankings] for k in cutoffs}
+    runs: Mapping[str, Source], labels: Source, queries: Sequence[str], cells: Collection[Cell]
+) -> Iterator[tuple[Cell, list[JudgedRanking]]]:
+    """Yield, for each cell, the ranking of each query up to the cut, as the labels see it."""
+    judged = _rows_by_query(labels, _LABEL_COLUMNS)
+    for run in dict.fromkeys(name for name, _ in cells):
+        units = _rows_by_query(runs[run], _RUN_COLUMNS)
+        rankings = [([unit for _, unit in units[query]], judged[query]) for query in queries]
+        for k in (k for name, k in cells if name == run):
+            yield (run, k), [_judged_ranking(*ranking, k) for ranking in rankings]
 
 
-def _rows_by_query(source: Source, names: Sequence[str]) -> defaultdict[str, list[Any]]:
-    """Return query -> its rows, sorted; a null unit sorts as an empty one."""
-    table = source if isinstance(source, pa.Table) else read_parquet(source)
+def _rows_by_query(source: Source, columns: Sequence[str]) -> defaultdict[str, list[Any]]:
+    """Return query -> its values in the other columns, sorted; a null sorts as an empty text."""
+    table = source if isinstance(source, pa.Table) else read_parquet(source, columns)
     by_query: defaultdict[str, list[Any]] = defaultdict(list)
-    rows = column_values(table, "query_id", *names)
+    rows = column_values(table, *columns)
     for query, *row in sorted(rows, key=lambda row: ["" if x is None else x for x in row]):
         by_query[query].append(tuple(row))
     return by_query

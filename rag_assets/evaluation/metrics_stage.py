@@ -100,10 +100,11 @@ class Metrics(Stage):
         retrievers = dict.fromkeys(read_by.values())
         queries = context.artifact(QUERIES_KEY).table()
         contexts = {name: context.artifact(retriever_contexts_key(name)) for name in retrievers}
+        labels = {name: context.artifact(relevant_units_key(name)).file for name in retrievers}
         tables = query_metrics(
             {name: run.file for name, run in artifacts.items()},
-            {name: context.artifact(relevant_units_key(name)).file for name in retrievers},
-            read_by,
+            {str(file): file for file in labels.values()},  # retrievers may share them
+            {name: str(labels[retriever]) for name, retriever in read_by.items()},
             queries,
             cells.values(),
             _asked_metrics(experiment, keys),
@@ -136,8 +137,7 @@ class Metrics(Stage):
 
 def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:
     """Return the metrics of these cells."""
-    cutoffs = {int(key["top_k"]) for key in keys}
-    columns = {column for top_k in cutoffs for column in experiment.measures_at(top_k)}
+    columns = {column for key in keys for column in experiment.measures_at(int(key["top_k"]))}
     return [parse_metric(column) for column in sorted(columns)]
 
 

@@ -106,9 +106,10 @@ def score(
     counts = next(iter(tables.values()))
     answerable = counts.filter(pc.greater(counts["n_relevant"], 0))["query_id"]
     queries = counts["query_id"].to_pylist()
-    rankings = []
+    rankings: Sequence[JudgedRanking] = []
     if any(name not in by_name for name, _ in named):
-        (rankings,) = judged_rankings(run, judgments, queries, [WHOLE_RANKING]).values()
+        whole = [("run", WHOLE_RANKING)]
+        ((_, rankings),) = judged_rankings({"run": run}, judgments, queries, whole)
     columns = {
         name: tables[_depth(by_name[name])][by_name[name].column].to_pylist()
         if name in by_name

@@ -186,11 +186,11 @@ def question_circles(experiment: Experiment) -> list[str]:
     ]
 
 
-def circle_warnings(experiment: Experiment) -> list[str]:
-    """Return what the YAML tells of judges and questions: all that the two functions above say.
+def judge_and_question_warnings(experiment: Experiment) -> list[str]:
+    """Return what the YAML tells: all that the two functions above say, of every judge.
 
-    And that no answer has contexts in which a judge could find its claims. Who wrote the
-    questions, where these are not generated, is known when they were read.
+    And that a judge of groundedness has nothing to judge, since no answer has contexts. Who wrote
+    questions that are not generated is not known before they are read.
     """
     keys = [
         ArtifactKey.of(asset, judge=judge)

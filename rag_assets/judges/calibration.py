@@ -349,7 +349,7 @@ def _grades(
     return Grades(values, is_open)
 
 
-def judged_rankings(
+def judged_metrics(
     pool: LabelPool, verdicts: Grades, labels: Grades, metrics: Sequence[Metric]
 ) -> dict[tuple[str, Metric], pa.Table]:
     """Return each question's metrics by a judge's grades and by people's.

@@ -45,8 +45,8 @@ from rag_assets.judges.calibration import (
     difference_row,
     judged_answers,
     judged_claims,
+    judged_metrics,
     judged_precisions,
-    judged_rankings,
     label_grades,
     labels_with_verdicts,
     mean_row,
@@ -241,7 +241,7 @@ class CalibratedRankings(_Calibrated):
         lines = [line for line in judgments if not line.is_hint]
         labels = label_grades(pool, lines)
         *ratios, metric = _metrics(experiment, key["judge"])
-        tables = judged_rankings(pool, verdict_grades(pool, verdicts), labels, ratios)
+        tables = judged_metrics(pool, verdict_grades(pool, verdicts), labels, ratios)
         precisions = judged_precisions(pool, passages, verdicts, labels)
         tables |= {(name, metric): table for name, table in precisions.items()}
         labelled = {line.item.query_id for line in lines if line.probability is not None}

@@ -76,8 +76,11 @@ def items(settings: StoreSettings) -> list[Item]:
     """Return all that is stored of results and in caches, here or in the remote store."""
     store = settings.store
     roots = [*stored_experiments(store), *(store / name for name in SHARED)]
+    paths = [path for root in roots for path in root.rglob("*")]
+    for folders in ("", "*/", "*/*/"):  # and what a killed process left beside them
+        paths += settings.state_dir.glob(f"{folders}*{TEMPORARY_MARK}*")
     files: dict[Path, tuple[int, int]] = {}
-    for path in (path for root in roots for path in root.rglob("*")):
+    for path in paths:
         with suppress(FileNotFoundError):  # gone since it was listed
             status = path.stat()
             if path.is_file() or not any(path.iterdir()):
@@ -88,10 +91,10 @@ def items(settings: StoreSettings) -> list[Item]:
             files[store / name] = (listed.size, listed.modified)
     by_path: dict[Path, Item] = {}
     for path, (n_bytes, written) in files.items():
-        parts = path.relative_to(store).parts
+        parts = (path.relative_to(store) if path.is_relative_to(store) else path).parts
         kind, depth = _kind_of(parts)
         owner = store.joinpath(*parts[:depth])
-        experiment = parts[0] if parts[0] not in SHARED else ""
+        experiment = parts[0] if parts[0] in names.difference(SHARED) else ""
         item = by_path.get(owner) or Item(owner, kind, 0, 0, experiment)
         size, modified = item.size + n_bytes, max(item.modified, written)
         by_path[owner] = replace(item, size=size, modified=modified)
@@ -183,7 +186,6 @@ def removable(
             by = ", ".join(sorted(owners))
             garbage.append(replace(item, experiment=by, reason="only older name it"))
         elif orphans and experiment in (None, item.experiment) and written < now - SPARED:
-            is_unfinished = item.kind == TEMPORARY
-            reason = "never finished" if is_unfinished else "no snapshot names it"
+            reason = "never finished" if item.kind == TEMPORARY else "no snapshot names it"
             garbage.append(replace(item, reason=reason))
     return garbage

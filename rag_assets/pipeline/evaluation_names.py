@@ -36,6 +36,7 @@ from rag_assets.pipeline.evaluations import (
     source_of_current,
 )
 from rag_assets.pipeline.history import History
+from rag_assets.pipeline.warehouse_time import is_current
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import fingerprint, read_sealed, sealed_json
 from rag_assets.store.locks import locked, shared_lease
@@ -69,15 +70,12 @@ def open_to_read(path: Path | str, settings: StoreSettings) -> Experiment:
     """
     experiment = open_experiment(path, settings)
     fetch_experiments(settings, experiment.name)
-    if settings.warehouse.exists():
-        from rag_assets.pipeline.warehouse_time import is_current
+    if settings.warehouse.exists() and not is_current(settings):
+        # It reads all stages, which nothing else that is shown needs.
+        from rag_assets.pipeline.warehouse import rebuild
 
         try:
-            if not is_current(settings):
-                # It reads all stages, which nothing else that is shown needs.
-                from rag_assets.pipeline.warehouse import rebuild
-
-                rebuild(settings)
+            rebuild(settings)
         except StoreError as error:  # what is shown does not come from it
             _log.info("the warehouse is not up to date: %s", error)
     return experiment

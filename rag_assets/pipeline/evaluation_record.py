@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from rag_assets.errors import DataError, StoreError
 from rag_assets.experiment.config import ChunkingConfig
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.experiment.hosts import circle_warnings
+from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.options import FileOptions
 from rag_assets.package_versions import version
 from rag_assets.pipeline.evaluations import (
@@ -225,7 +225,7 @@ def snapshot(
         entries=entries,
         rankings=tuple(_rankings(pipeline, entries)),
         origin=origin_of(experiment, code_versions, named_files(pipeline)),
-        remarks=(*experiment.unread_files, *circle_warnings(experiment)),
+        remarks=(*experiment.unread_files, *judge_and_question_warnings(experiment)),
     )
 
 

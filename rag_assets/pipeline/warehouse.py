@@ -5,9 +5,8 @@ Numbers are tables; of every other asset that has rows there is a view over the 
 the snapshots name, and so of what indexes hold; the history and the measurements are views over all
 of their own files. What a column means stands in the file, as its comment.
 
-It is always built anew, as a whole. Its time is that of its newest source: the pointers to the
-current evaluations and the code that lays out the tables. Whatever else writes into it, or damages
-it, gives it another time.
+It is always built anew, as a whole. Its time says whether it is current and undamaged:
+:mod:`rag_assets.pipeline.warehouse_time`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,7 +35,7 @@ from rag_assets.pipeline.evaluations import (
 from rag_assets.pipeline.history import LISTS, evaluations_sql, fill_in, items_sql
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
-from rag_assets.pipeline.warehouse_time import newest_source, write_ahead_log
+from rag_assets.pipeline.warehouse_time import newest_source, time_of, write_ahead_log
 from rag_assets.retrieval.base_runs_stage import UNITS
 from rag_assets.schemas import HISTORY, POSTINGS, TERMS, VECTORS, TableSchema
 from rag_assets.store.atomic import atomic_file, remove
@@ -136,21 +136,21 @@ def rebuild(settings: StoreSettings) -> Path:
         with _warned("its history may lack evaluations"):
             fill_in(root, settings.locks)
     with locked(settings.locks / "warehouse.lock"):
-        time = newest_source(settings)  # a pointer that moves meanwhile is newer
+        newest = newest_source(settings)  # a pointer that moves meanwhile is newer
         current = []
         for root in all_experiments(settings.store):
             with _warned("left out of the warehouse"):  # it does not hide the others
                 current.append(StoredEvaluation(root, read_current(root)))
         try:
-            with atomic_file(settings.warehouse) as temporary:
-                # Made elsewhere: DuckDB opens no file below a path with a question mark.
-                with TemporaryDirectory() as place:
-                    made = Path(place) / "made"
-                    with duckdb.connect(str(made)) as connection:
-                        connection.begin()  # one transaction: else each comment on a column is one
-                        _Builder(settings.store, current, connection).fill()
-                        connection.commit()
-                    shutil.copyfile(made, temporary)
+            # Made elsewhere: DuckDB opens no file below a path with a question mark.
+            with atomic_file(settings.warehouse) as temporary, TemporaryDirectory() as place:
+                made = Path(place) / "made"
+                with duckdb.connect(str(made)) as connection:
+                    connection.begin()  # one transaction: else each comment on a column is one
+                    _Builder(settings.store, current, connection).fill()
+                    connection.commit()
+                shutil.copyfile(made, temporary)
+                time = time_of(settings, temporary, newest)
                 os.utime(temporary, ns=(time, time))
         except duckdb.Error as error:
             problem = " ".join(str(error).split())
@@ -168,16 +168,13 @@ def _warned(what: str) -> Iterator[None]:
         _logger.warning("%s: %s", what, error)
 
 
+@dataclass(frozen=True)
 class _Builder:
     """Fills a new file."""
 
-    def __init__(
-        self,
-        store: Path,
-        current: list[StoredEvaluation],
-        connection: duckdb.DuckDBPyConnection,
-    ) -> None:
-        self._store, self._current, self._connection = store, current, connection
+    store: Path
+    current: list[StoredEvaluation]
+    connection: duckdb.DuckDBPyConnection
 
     def fill(self) -> None:
         """Create all tables and views."""
@@ -202,17 +199,17 @@ class _Builder:
         if not selects:
             return
         rows = " UNION ALL BY NAME ".join(selects)
-        self._connection.execute(f"CREATE {kind} {name} AS {rows}")
+        self.connection.execute(f"CREATE {kind} {name} AS {rows}")
         if schema is None:
             return
-        columns = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+        columns = {row[0] for row in self.connection.execute(f"DESCRIBE {name}").fetchall()}
         comments = [f"COMMENT ON {kind} {name} IS {quoted(schema.row)}"]
         for declared in schema.columns:
             column = f"{declared.name}_1" if declared.name in labels else declared.name
             if column in columns:
                 meaning = quoted(declared.meaning)
                 comments.append(f'COMMENT ON COLUMN {name}."{column}" IS {meaning}')
-        self._connection.execute("; ".join(comments))
+        self.connection.execute("; ".join(comments))
 
     def _tables(self, assets: tuple[str, ...]) -> Iterator[str]:
         """Yield what selects the rows of each partition of assets, every byte of them checked."""
@@ -222,14 +219,14 @@ class _Builder:
                 rows = parquet_rows(stored.file_of(entry))
                 yield _select(labels, rows, STAGES[entry.asset].schema)
             else:
-                _logger.warning("left out of the warehouse: %s is gone", self._store / entry.path)
+                _logger.warning("left out of the warehouse: %s is gone", self.store / entry.path)
 
     def _held(
         self, view: str, schema: TableSchema | None, select: str, names: tuple[str, ...]
     ) -> Iterator[str]:
         """Yield what selects from indexes that have these tables; a remote one may be elsewhere."""
         for stored, entry in self._entries(_INDEXES):
-            folder, experiment = self._store / entry.path, stored.evaluation.experiment
+            folder, experiment = self.store / entry.path, stored.evaluation.experiment
             labels = {"experiment": experiment, **entry.partition, "asset": entry.asset}
             firsts = sorted(folder.glob(f"{names[0]}*.parquet"))
             segments = [
@@ -241,7 +238,7 @@ class _Builder:
                 yield _select(labels, f"({_SUMMED.get(view, '{0}').format(rows)})", schema)
 
     def _entries(self, assets: tuple[str, ...]) -> Iterator[tuple[StoredEvaluation, SnapshotEntry]]:
-        for stored in self._current:
+        for stored in self.current:
             for entry in stored.evaluation.entries:
                 if entry.asset in assets:
                     yield stored, entry
@@ -253,15 +250,13 @@ class _Builder:
             **{view: LISTS[column] for view, column in _HISTORY_VIEWS.items()},
         }
         pattern = f"*/{HISTORY_DIR}/*.parquet"
-        if not any(self._store.glob(pattern)):
+        if not any(self.store.glob(pattern)):
             for name, schema in schemas.items():
-                self._connection.register("empty", schema.empty())
-                self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
-                self._connection.unregister("empty")
+                self.connection.from_arrow(schema.empty()).create(name)
             return
-        files = quoted_files(self._store, pattern)
+        files = quoted_files(self.store, pattern)
         rows = f"read_parquet({files}, union_by_name = true, hive_partitioning = false)"
-        pointers = f"SELECT content FROM read_blob({quoted_files(self._store, f'*/{CURRENT}')})"
+        pointers = f"SELECT content FROM read_blob({quoted_files(self.store, f'*/{CURRENT}')})"
         statements = {
             "evaluations": f"SELECT *, encode(evaluation_id) IN ({pointers}) AS is_current "
             f"FROM ({evaluations_sql(rows)})",
@@ -275,13 +270,13 @@ class _Builder:
 
         A thing belongs to the evaluation that ended next: a measurement is made before its id is.
         """
-        if not any(self._store.glob(MEASURED_FILES)):
+        if not any(self.store.glob(MEASURED_FILES)):
             kinds = {"experiment": "VARCHAR", **_MEASURED, "evaluation_id": "VARCHAR"}
             columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-            self._connection.execute(f"CREATE TABLE measurements ({columns})")
+            self.connection.execute(f"CREATE TABLE measurements ({columns})")
             return
         fields = quoted(json.dumps({"experiment": "VARCHAR", **_MEASURED}))
-        files = quoted_files(self._store, MEASURED_FILES)
+        files = quoted_files(self.store, MEASURED_FILES)
         rows = (
             f"SELECT unnest(try(from_json(text, {fields}))) FROM "
             f"(SELECT try(decode(content)) AS text FROM read_blob({files})) WHERE {_UNDAMAGED}"

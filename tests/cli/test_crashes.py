@@ -301,10 +301,13 @@ def restored(tiny: Tiny, whole: bool, flipped: Path) -> Iterator[None]:
 
 
 def flip(file: Path, chance: random.Random) -> str:
+    """Flip a bit, as a disk does: the file's time of modification stays."""
+    before = file.stat()
     content = bytearray(file.read_bytes())
     place, bit = chance.randrange(len(content)), chance.randrange(8)
     content[place] ^= 1 << bit
     file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     return f"{file}: bit {bit} of byte {place} of {len(content)}"
 
 

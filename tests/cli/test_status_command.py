@@ -72,6 +72,28 @@ def test_a_source_that_cannot_be_read_hides_no_other(invoke: Invoke, tmp_path: P
     assert (rows[1]["problem"], rows[1]["compute"]) == (None, 0)
 
 
+def test_damage_is_in_the_list_and_ends_with_what_repairs_it(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    store = ("--store", tmp_path / "store")
+    folders = [write_beir(tmp_path / name, {"experiment.yaml": YAML}) for name in ("a", "b")]
+    for folder in folders:
+        assert invoke("evaluate", folder, *store).exit_code == 0
+    undamaged = json.loads(status(invoke, store, "json"))
+    root = tmp_path / "store" / "a"
+    for file in (root / "current", root / "evaluations" / "{}.json"):
+        latest = (root / "current").read_text()
+        Path(str(file).format(latest)).write_text("{}")
+        result = invoke("status", *store, "--format", "json")
+        damaged, other = json.loads(result.stdout)
+        assert (result.exit_code, other) == (3, undamaged[1])
+        assert "rag-assets evaluate" in damaged["problem"]
+        assert result.stderr.splitlines()[-1] == f"error: {damaged['problem']}"
+        assert invoke("evaluate", folders[0], *store).exit_code == 0
+        repaired = json.loads(status(invoke, store, "json"))
+        assert [row["problem"] for row in repaired] == [None, None]
+
+
 def test_what_was_made_in_python_is_listed_and_not_planned(invoke: Invoke, tmp_path: Path) -> None:
     rag_assets.evaluate(
         documents={"d1": "Dogs pay a fee.", "d2": "Bicycles are free."},

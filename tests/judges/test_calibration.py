@@ -34,8 +34,8 @@ from rag_assets.judges.calibration import (
     context_precision,
     difference_row,
     judged_answers,
+    judged_metrics,
     judged_precisions,
-    judged_rankings,
     label_grades,
     labels_with_verdicts,
     mean_row,
@@ -291,7 +291,7 @@ JUDGE = {
 def test_metrics_by_grades_are_those_of_the_definition() -> None:
     pool = label_pool(FOUND, QUESTIONS, 3)
     people = {**JUDGE, ("q1", "x"): 3}
-    tables = judged_rankings(
+    tables = judged_metrics(
         pool,
         verdict_grades(pool, verdicts(JUDGE)),
         label_grades(pool, labels(people)),
@@ -364,7 +364,7 @@ def test_a_question_that_counts_no_more_changes_nothing_of_the_others() -> None:
     assert pool.items == whole.items
     rows = []
     for one in (whole, pool):
-        tables = judged_rankings(
+        tables = judged_metrics(
             one,
             verdict_grades(one, verdicts({**JUDGE, ("q2", "x"): 3})),
             label_grades(one, labels(JUDGE)),
@@ -381,7 +381,7 @@ def test_a_passage_without_a_label_opens_its_question_and_without_a_verdict_empt
         key: grade for key, grade in JUDGE.items() if key != ("q2", "w")
     }
     people[("q1", "y")] = None
-    tables = judged_rankings(
+    tables = judged_metrics(
         pool,
         verdict_grades(pool, verdicts({**JUDGE, ("q1", "z"): None})),
         label_grades(pool, labels(people)),
@@ -414,7 +414,7 @@ def test_whole_questions_calibrate_a_ratio() -> None:
     said = {key: grade or int(random.random() < 0.5) for key, grade in truth.items()}
     drawn = set(random.choice(pool.question_ids, 60, replace=False))
     every, few = (
-        judged_rankings(
+        judged_metrics(
             pool,
             verdict_grades(pool, verdicts(said)),
             label_grades(pool, labels({k: g for k, g in truth.items() if k[0] in chosen})),

@@ -16,7 +16,7 @@ from rag_assets.analysis.judged import kept_checks
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.predictions import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
-from rag_assets.experiment.hosts import circle_warnings
+from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.judges.answer_labels import CLAIMS, read_claim_labels
 from rag_assets.judges.base import (
     ANSWER_RELEVANCE,
@@ -280,7 +280,7 @@ def test_a_context_that_is_not_known_is_not_judged(claimed: Tiny, server: Server
     claimed.write_config()
     assert asked(claimed, server) == 2
     assert {row["kind"] for row in claimed.rows(CLAIMS_OF)} == {"answer_relevance"}
-    (line,) = circle_warnings(claimed.pipeline().experiment)
+    (line,) = judge_and_question_warnings(claimed.pipeline().experiment)
     assert line.startswith("judge strict judges no groundedness: no answerer has contexts that")
 
 

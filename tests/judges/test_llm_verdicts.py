@@ -17,7 +17,7 @@ from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
 from rag_assets.experiment.config import ExperimentConfig
-from rag_assets.experiment.hosts import circle_warnings
+from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.judges import registry as llm_judge
 from rag_assets.judges.base import (
     CORRECTNESS,
@@ -257,12 +257,12 @@ def test_no_column_of_the_leaderboard_depends_on_a_judge(judged: Tiny) -> None:
 
 
 def test_a_judge_of_its_own_model_is_told_before_anything_is_computed(judged: Tiny) -> None:
-    assert circle_warnings(judged.pipeline().experiment) == []
+    assert judge_and_question_warnings(judged.pipeline().experiment) == []
     judged.config["generators"]["w"] = {"type": "llm", "llm": "small"}
     judged.config["answers"]["read"] = {"generator": "w", "retriever": "bm25"}
     judged.write_config()
     told = "judge strict uses small, which also writes the answers of read"
-    (line,) = circle_warnings(judged.pipeline().experiment)
+    (line,) = judge_and_question_warnings(judged.pipeline().experiment)
     assert line.startswith(told)
     assert told in " ".join(Validation(judged.pipeline()).notes)
     made = snapshot(judged.pipeline(), started=datetime.now(UTC), trigger="cli", computed=0)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.forked import Forks, Place
 from tests.tiny_experiment import Tiny
 
 LATER = timedelta(hours=2)
+STAMPS = Path("locks", "objects", "verified.json")
 
 
 def clean(
@@ -112,6 +114,23 @@ def test_unfinished_files_go(tiny: Tiny) -> None:
     folder.mkdir()
     (folder / "postings").write_bytes(b"half")
     assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
+
+
+def test_unfinished_files_of_the_state_go_too(tiny: Tiny, tmp_path: Path) -> None:
+    later = datetime.now(UTC) + LATER
+    for state in (tiny.settings.store, tmp_path / "state"):
+        settings = replace(tiny.settings, state_dir=state)
+        files = {path.with_suffix(".tmp-0123456789ab") for path in (settings.warehouse, STAMPS)}
+        unfinished = {state / file for file in files}
+        for file in unfinished:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"half")
+        assert removable(settings, None, orphans=True) == []  # they may still be written
+        assert removable(settings, None, orphans=True, experiment="tiny", now=later) == []
+        garbage = removable(settings, None, orphans=True, now=later)
+        assert {item.path for item in garbage} == unfinished
+        settings.remove(unfinished)
+        assert not any(file.exists() for file in unfinished)
 
 
 def test_a_snapshot_that_cannot_be_read_stops_it(edited: Tiny) -> None:

@@ -70,6 +70,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     store_replies(store / "cache" / "completions", MODEL, answers)
     (tiny.artifacts / "report.html").write_text(f"<p>{SECRET[2]}</p>")
     (tiny.objects("chunks") / "0.parquet.tmp-0123").write_bytes(SECRET[0].encode())
+    (store / "warehouse.duckdb.tmp-0123").write_bytes(SECRET[0].encode())
     return tiny
 
 

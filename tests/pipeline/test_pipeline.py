@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rag_assets.errors import DataError, MissingArtifact, UsageError
@@ -24,6 +26,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.parquet_files import read_parquet
 from tests.llm.server import Server, error, refuses
 from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching, materialize, short
@@ -210,6 +213,25 @@ def failing(one: Tiny, *query_ids: str) -> Pipeline:
     manifest = replace(run.manifest, failures=dict.fromkeys(query_ids, "timed out"))
     pipeline.assume(key, replace(run, manifest=manifest))
     return pipeline
+
+
+def test_labels_that_retrievers_share_are_read_once_for_measures_in_python(
+    one: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.config |= {"metrics": ["ndcg", "rndcg"], "top_k": [1, 3], "primary": "ndcg@1"}
+    one.config["retrievers"]["same"] = {**one.config["retrievers"]["bm25"], "k1": 0.9}
+    one.write_config()
+    read: list[Path] = []
+
+    def noting(path: Path, *columns: Sequence[str]) -> pa.Table:
+        read.append(path)
+        return read_parquet(path, *columns)
+
+    monkeypatch.setattr("rag_assets.evaluation.metrics.read_parquet", noting)
+    materialize(one.pipeline())
+    labels = [path for path in read if "relevant_units" in path.parts]
+    chunkings = {options["chunking"] for options in one.config["retrievers"].values()}
+    assert len(set(labels)) == len(labels) == len(chunkings) == 2
 
 
 def test_a_failed_query_is_no_zero_and_the_evaluation_is_not_complete(one: Tiny) -> None:

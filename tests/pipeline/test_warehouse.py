@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -277,6 +278,12 @@ def flip(warehouse: Path) -> None:
     warehouse.write_bytes(content)
 
 
+def flip_below_the_file_system(warehouse: Path) -> None:
+    before = warehouse.stat()
+    flip(warehouse)
+    os.utime(warehouse, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def fill_with_text(warehouse: Path) -> None:
     warehouse.write_text("no database")
 
@@ -285,7 +292,10 @@ def leave_a_log(warehouse: Path) -> None:
     warehouse.with_name("warehouse.duckdb.wal").write_bytes(b"of another file")
 
 
-@pytest.mark.parametrize("damage", [truncate, flip, fill_with_text, leave_a_log])
+DAMAGES = [truncate, flip, flip_below_the_file_system, fill_with_text, leave_a_log]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_what_damages_it_is_noticed_by_who_reads(
     tiny: Tiny, damage: Callable[[Path], object]
 ) -> None:
@@ -314,7 +324,7 @@ def test_a_pointer_that_moved_without_it_is_noticed(tiny: Tiny) -> None:
     assert found == tiny.rows(key)
 
 
-def test_an_evaluation_without_a_change_keeps_it(fresh: Tiny) -> None:
+def test_an_evaluation_without_a_change_keeps_it_unless_it_is_damaged(fresh: Tiny) -> None:
     assert fresh.command("evaluate", ".").exit_code == 0
     built = fresh.settings.warehouse.stat()
     assert fresh.command("evaluate", ".").exit_code == 0
@@ -324,6 +334,12 @@ def test_an_evaluation_without_a_change_keeps_it(fresh: Tiny) -> None:
     assert is_current(fresh.settings)
     counted = "SELECT count(*) AS n, count(*) FILTER (is_current) AS now FROM evaluations"
     assert ask(fresh.settings.warehouse, counted) == [{"n": 2, "now": 1}]
+    numbers = kept(fresh.settings.warehouse)
+    flip_below_the_file_system(fresh.settings.warehouse)
+    assert fresh.command("evaluate", ".").exit_code == 0
+    assert fresh.settings.warehouse.stat().st_ino != built.st_ino
+    assert is_current(fresh.settings)
+    assert kept(fresh.settings.warehouse) == numbers
 
 
 def test_a_damaged_measurement_is_in_no_row(tiny: Tiny) -> None:
