@@ -125,7 +125,8 @@ def evaluate(
 
 def _no_argument(key: str, value: object, path: object) -> UsageError:
     how = f"`settings={{{key!r}: {value!r:.60}}}`" if path is None else "its experiment.yaml"
-    return UsageError(f"evaluate has no argument '{key}'; a setting goes into {how}")
+    what = "labels go into `judgments`" if key == "qrels" else f"a setting goes into {how}"
+    return UsageError(f"evaluate has no argument '{key}'; {what}")
 
 
 def _unexpected(name: str, given: object, expected: str) -> UsageError:

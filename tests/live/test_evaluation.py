@@ -238,6 +238,11 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         UsageError,
         "evaluate has no argument 'split'; a setting goes into `settings={'split': {'dev': 0.5}}`",
     ),
+    "labels": (
+        {"qrels": {"q1": ["d1"]}},
+        UsageError,
+        "evaluate has no argument 'qrels'; labels go into `judgments`",
+    ),
     "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
     "retrievers twice": (
         {"settings": {"retrievers": {}}},
