@@ -231,10 +231,18 @@ def checked(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions, and yield the results."""
     floors = floor_check(pipeline.experiment, stage.name)
-    for result in results_of(pipeline, stage, outcomes, floors):
+    asset = asset_key(pipeline.experiment.name, stage.name)
+    yield from evaluations(asset, results_of(pipeline, stage, outcomes, floors))
+
+
+def evaluations(
+    asset: dg.AssetKey, results: Sequence[CheckResult]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield results of any number of partitions and checks of an asset as events."""
+    for result in results:
         warns = result.severity == WARNING
         yield dg.AssetCheckEvaluation(
-            asset_key=asset_key(pipeline.experiment.name, stage.name),
+            asset_key=asset,
             check_name=result.check.name,
             passed=result.passed,
             severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
