@@ -20,8 +20,4 @@ Progress = Callable[[str, int], AbstractContextManager[Advance]]
 
 def no_progress(label: str, total: int) -> AbstractContextManager[Advance]:
     """Show nothing."""
-    return nullcontext(_ignore)
-
-
-def _ignore(done: int, total: int | None = None, note: str = "", /) -> None:
-    """Take no notice."""
+    return nullcontext(lambda done, total=None, note="", /: None)

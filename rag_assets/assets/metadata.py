@@ -56,12 +56,10 @@ def numbers_of(stage: Stage, outcome: Outcome, pipeline: Pipeline) -> Numbers:
         case "answer_metrics":
             return _of_answers(outcome, pipeline)
         case "calibrated_means" | "calibrated_rankings":
-            return _calibrated(outcome)
+            rows, split = _rows_to_show(outcome.artifact.table())
+            return {**_by_labels(rows, "name", "calibrated"), **split}
         case "sampled_estimates":
-            rows = outcome.artifact.table().to_pylist()
-            labels = max((int(str(row["n_labels"])) for row in rows), default=0)
-            means = {f"{row['retriever']}: {row['metric']}": row["value"] for row in rows}
-            return {**_floats(means), "labels": dg.MetadataValue.int(labels)}
+            return _by_labels(outcome.artifact.table().to_pylist(), "retriever", "value")
         case "leaderboard":
             return _rows_to_show(outcome.artifact.table())[1]
         case _:
@@ -92,12 +90,11 @@ def _of_answers(outcome: Outcome, pipeline: Pipeline) -> Numbers:
     return {**_floats(means), **split}
 
 
-def _calibrated(outcome: Outcome) -> Numbers:
-    """Return every calibrated mean, and how many labels there are."""
-    rows, split = _rows_to_show(outcome.artifact.table())
+def _by_labels(rows: Sequence[Mapping[str, object]], subject: str, value: str) -> Numbers:
+    """Return every mean that labels gave, and how many there are."""
     labels = max((int(str(row["n_labels"])) for row in rows), default=0)
-    means = _floats({f"{row['name']}: {row['metric']}": row["calibrated"] for row in rows})
-    return {**means, "labels": dg.MetadataValue.int(labels), **split}
+    means = _floats({f"{row[subject]}: {row['metric']}": row[value] for row in rows})
+    return {**means, "labels": dg.MetadataValue.int(labels)}
 
 
 def _rows_to_show(table: pa.Table) -> tuple[list[dict[str, object]], Numbers]:

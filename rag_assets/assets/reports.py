@@ -230,9 +230,26 @@ def checked(
     pipeline: Pipeline, stage: Stage, outcomes: Sequence[Outcome]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions, and yield the results."""
-    asset = asset_key(pipeline.experiment.name, stage.name)
     floors = floor_check(pipeline.experiment, stage.name)
+    asset = asset_key(pipeline.experiment.name, stage.name)
     yield from evaluations(asset, results_of(pipeline, stage, outcomes, floors))
+
+
+def evaluations(
+    asset: dg.AssetKey, results: Sequence[CheckResult]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield results of any number of partitions and checks of an asset as events."""
+    for result in results:
+        warns = result.severity == WARNING
+        yield dg.AssetCheckEvaluation(
+            asset_key=asset,
+            check_name=result.check.name,
+            passed=result.passed,
+            severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
+            description=_description(result),
+            metadata=_numbers_and_problems(result),
+            partition=partition_key(result.key),
+        )
 
 
 MAX_LISTED = 5
@@ -254,30 +271,6 @@ def check_specs(
     ]
 
 
-def check_outputs(specs: Sequence[dg.AssetCheckSpec]) -> Iterator[dg.Output[Any]]:
-    """Yield what Dagster waits for of a declared check: children in the same run depend on it."""
-    for spec in specs:
-        yield dg.Output(None, output_name=spec.get_python_identifier())
-
-
-def evaluations(
-    asset: dg.AssetKey, results: Sequence[CheckResult]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield results of any number of partitions and checks of an asset as events."""
-    for result in results:
-        finding = result.outcome
-        warns = result.severity == WARNING
-        yield dg.AssetCheckEvaluation(
-            asset_key=asset,
-            check_name=result.check.name,
-            passed=result.passed,
-            severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-            description=_description(result),
-            metadata={**_numbers(result), **_problems(finding.problems)},
-            partition=partition_key(result.key),
-        )
-
-
 def _description(result: CheckResult) -> str:
     """Return what the page shows at once: the first problems, as a list where there are several."""
     problems = result.outcome.problems
@@ -286,22 +279,14 @@ def _description(result: CheckResult) -> str:
     return _list(problems, MAX_LISTED)
 
 
-def _numbers(result: CheckResult) -> dict[str, dg.MetadataValue]:
-    numbers = dict(result.outcome.numbers)
+def _numbers_and_problems(result: CheckResult) -> dict[str, Any]:
+    problems = result.outcome.problems
+    metadata: dict[str, Any] = {k: round(v, DIGITS) for k, v in result.outcome.numbers.items()}
     if result.outcome.not_checked is None:
-        numbers["problems"] = len(result.outcome.problems)
-    return {
-        name: dg.MetadataValue.int(value)
-        if isinstance(value, int)
-        else dg.MetadataValue.float(round(float(value), DIGITS))
-        for name, value in numbers.items()
-    }
-
-
-def _problems(problems: Sequence[str]) -> dict[str, dg.MetadataValue]:
-    if not problems:
-        return {}
-    return {"found": dg.MetadataValue.md(_list(problems, MAX_EXAMPLES))}
+        metadata["problems"] = len(problems)
+    if problems:
+        metadata["found"] = dg.MetadataValue.md(_list(problems, MAX_EXAMPLES))
+    return metadata
 
 
 def _list(problems: Sequence[str], most: int) -> str:

@@ -134,10 +134,6 @@ def _one_model(at: Partition) -> CheckOutcome | None:
     return CheckOutcome(problems, WARNING)
 
 
-def _unbiased(at: Partition) -> CheckOutcome:
-    return CheckOutcome(question_circles(at.experiment), WARNING)
-
-
 def _independent(at: Partition) -> CheckOutcome | None:
     if not isinstance(at.experiment.judges[at.key["judge"]], LlmJudge):
         return None  # there is no model, or nobody knows which
@@ -190,7 +186,7 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         Check(
             "questions_are_independent",
             "No retriever uses the model that wrote the questions.",
-            _unbiased,
+            lambda at: CheckOutcome(question_circles(at.experiment), WARNING),
         ),
     ),
     "query_set_answers": (_SERVED,),

@@ -28,10 +28,10 @@ from rag_assets.checks.check import (
 from rag_assets.checks.score_drift import (
     FEWEST,
     BestScores,
-    Limits,
     ScoreDrift,
     stability,
 )
+from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.pipeline.evaluations import Evaluation
@@ -43,7 +43,6 @@ from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.statistics.units import Floats
 from rag_assets.store.artifacts import Artifact, ArtifactKey
-from rag_assets.store.parquet_files import read_parquet
 
 NAME = "drift"
 FAR = "far_query"
@@ -96,22 +95,16 @@ def _score_drift(inputs: CheckInputs, retriever: str, top_k: int) -> ScoreDrift 
         return f"the anchor has no cell {retriever} at {top_k} that can be read"
     if changed := _difference(experiment, key, old, new):
         return changed
-    if min(len(before.query_ids), len(after.query_ids)) < FEWEST:
-        fewest = min(len(before.query_ids), len(after.query_ids))
+    if (fewest := min(len(before.query_ids), len(after.query_ids))) < FEWEST:
         return f"{fewest} queries are too few, {FEWEST} are needed"
     config = experiment.config.checks.drift
-    below = config.far_below.get(retriever)
-    limits = Limits(config.psi, config.far_share, config.far_quantile, below)
-    return ScoreDrift(before, after, limits)
+    return ScoreDrift(before, after, config, config.far_below.get(retriever))
 
 
 def _best_scores(artifacts: Artifacts, key: ArtifactKey) -> BestScores | None:
     run, queries = artifacts(key), artifacts(QUERIES_KEY)
-    if run is None or queries is None:
-        return None
-    try:
-        ranking = read_parquet(run.file, ["query_id", "rank", "score"])
-    except (OSError, pa.ArrowException):
+    ranking = _rows(run, ["query_id", "rank", "score"])
+    if run is None or queries is None or ranking is None:
         return None
     first = ranking.filter(pc.equal(ranking["rank"], 1))
     scores = dict(zip(first["query_id"].to_pylist(), first["score"].to_pylist(), strict=True))
@@ -212,20 +205,23 @@ def _answers(at: Partition) -> CheckOutcome | None:
     return CheckOutcome(problems, config.severity, numbers)
 
 
+def _rows(artifact: Artifact | None, columns: list[str]) -> pa.Table | None:
+    """Return columns of an artifact; None: there is none, or its file cannot be read."""
+    try:
+        return artifact.table(columns) if artifact else None
+    except StoreError:
+        return None
+
+
 def _answer_lengths(artifacts: Artifacts, key: ArtifactKey, language: Language) -> Floats | None:
     """Return the words of each answer that did not fail, NaN where it refuses."""
-    artifact = artifacts(key)
-    if artifact is None:
-        return None
-    try:
-        answers = artifact.table().select(["answer", "abstained"]).to_pylist()
-    except (OSError, pa.ArrowException):
+    if (answers := _rows(artifacts(key), ["answer", "abstained"])) is None:
         return None
     lengths = [
         np.nan
         if row["abstained"] or is_refusal(row["answer"])
         else len(words(row["answer"], language))
-        for row in answers
+        for row in answers.to_pylist()
         if row["answer"] is not None
     ]
     return np.array(lengths, dtype=np.float64)

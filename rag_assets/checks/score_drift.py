@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rag_assets.experiment.config import DriftConfig
 from rag_assets.statistics.paired_tests import ALPHA
 from rag_assets.statistics.units import Floats
 
@@ -47,26 +48,16 @@ class BestScores:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What is still no drift: of the index, and of the share of queries that are far.
-
-    A query is far below ``far_below``, or, without it, below what the share ``far_quantile`` of the
-    older queries lies below.
-    """
-
-    psi: float
-    far_share: float
-    far_quantile: float
-    far_below: float | None = None
-
-
-@dataclass(frozen=True)
 class ScoreDrift:
-    """The best scores of the same retriever, before and now."""
+    """The best scores of the same retriever, before and now.
+
+    ``far_below`` is the threshold that the limits have for the retriever.
+    """
 
     old: BestScores
     new: BestScores
-    limits: Limits
+    limits: DriftConfig
+    far_below: float | None
 
     @cached_property
     def stability(self) -> Stability:
@@ -76,8 +67,8 @@ class ScoreDrift:
     @cached_property
     def threshold(self) -> float:
         """Below it a query is far; minus infinity where nothing was retrieved before."""
-        if self.limits.far_below is not None:
-            return self.limits.far_below
+        if self.far_below is not None:
+            return self.far_below
         present = self.old.scores[~np.isnan(self.old.scores)]
         if not present.size:
             return float("-inf")

@@ -54,13 +54,7 @@ class NoneChunking(Chunker):
     strategy: Literal["none"]
 
     def cutter(self, embed_by: EmbedBy) -> Cutter:
-        return whole_texts
-
-
-def whole_texts(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
-    """Give each text as one piece, however long it is."""
-    for text in texts:
-        yield [Piece(0, len(text))]
+        return lambda texts: ([Piece(0, len(text))] for text in texts)
 
 
 class FixedChunking(SizedChunking):

@@ -92,28 +92,22 @@ class GoldAnswers:
             for query_id, answers in column_values(facts, "query_id", "answers")
         }
         self._normalised = cache(lambda text: bounded(normalised(text)))
-        self._hits: dict[tuple[str, Span], bool] = {}
+        self._is_hit = cache(self._stands_in)
 
     def hits(self, texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
         """Return ``answer_hit`` (0 or 1) of each query; null for one without an answer."""
         hits = set[str]()
         rows = column_values(texts, "query_id", "document_id", "start", "end")
         for query_id, document_id, start, end in rows:
-            if query_id not in hits and self._stands_in(query_id, (document_id, start, end)):
+            if query_id not in hits and self._is_hit(query_id, (document_id, start, end)):
                 hits.add(query_id)
         values = [float(q in hits) if self._answers.get(q) else None for q in query_ids]
         return pa.array(values, pa.float64())
 
     def _stands_in(self, query_id: str, span: Span) -> bool:
         answers = self._answers.get(query_id)
-        if not answers:
-            return False
-        is_hit = self._hits.get((query_id, span))
-        if is_hit is None:
-            text = self._normalised(text_of(self._documents, span))
-            is_hit = any(answer in text for answer in answers)
-            self._hits[query_id, span] = is_hit
-        return is_hit
+        text = self._normalised(text_of(self._documents, span)) if answers else ""
+        return any(answer in text for answer in answers or ())
 
 
 def normalised(text: str) -> str:

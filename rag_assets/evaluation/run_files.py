@@ -33,7 +33,7 @@ from rag_assets.errors import DataError
 from rag_assets.input_files import suffix
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
-from rag_assets.sources.fields import Place, Row, identifier, missing_key, shown
+from rag_assets.sources.fields import Place, Row, identifier, present, shown
 from rag_assets.sources.row_files import (
     COMMENT,
     PARQUET,
@@ -301,9 +301,7 @@ def _list_units(path: Path, failures: dict[str, str]) -> _Units:
         if HITS_KEY in row and IDS_KEY not in row:
             problem = "are texts or spans, which need a retriever with `chunking: own`"
             raise place.error(problem, HITS_KEY)
-        if IDS_KEY not in row:
-            raise place.error(missing_key(row), IDS_KEY)
-        ids = row[IDS_KEY]
+        ids = present(row, IDS_KEY, place)
         if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
             raise place.error("must be a list of texts", IDS_KEY)
         key = next((key for key in SCORES_KEYS if row.get(key) is not None), None)

@@ -6,8 +6,7 @@ together raises a :class:`KeyProblem` at the key.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,6 @@ from rag_assets.answers.metrics import METRICS
 from rag_assets.answers.own_generators import OwnGenerator
 from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.chunking.index_texts import IndexText, template_of
-from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import (
     Metric,
     parse_metric,
@@ -34,7 +32,7 @@ from rag_assets.experiment.config import (
     QuerySetConfig,
     RetrieverConfig,
 )
-from rag_assets.experiment.retriever_rules import check_retrievers
+from rag_assets.experiment.retriever_rules import check_known, check_retrievers, naming
 from rag_assets.input_files import missing_file
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, Kind
 from rag_assets.judges.registry import PLACES, LlmJudge
@@ -76,21 +74,6 @@ def default_retrievers() -> dict[str, RetrieverConfig]:
 
 WithFiles = TypeVar("WithFiles", bound=FileOptions)
 Keys = tuple[int | str, ...]
-
-
-@contextmanager
-def naming(*location: int | str) -> Iterator[None]:
-    """Say of a wrong value which key holds it."""
-    try:
-        yield
-    except UsageError as error:
-        raise KeyProblem(location, str(error)) from error
-
-
-def check_known(what: str, name: str, names: Collection[str], *location: int | str) -> None:
-    """Refuse a name that nothing has; ``what`` it is the name of."""
-    if name not in names:
-        raise KeyProblem(location, f"unknown {what} {allowed_names(name, names)}")
 
 
 def _check_places(

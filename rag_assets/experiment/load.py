@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import needs_size, parse_metric
-from rag_assets.experiment.completion import Blocks, check_known, naming
+from rag_assets.experiment.completion import Blocks
 from rag_assets.experiment.config import (
     DatasetConfig,
     ExperimentConfig,
@@ -24,7 +25,9 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.grids import expand_grids
 from rag_assets.experiment.names import name_from
 from rag_assets.experiment.retriever_rules import (
+    check_known,
     check_tuning,
+    naming,
     tuned_retrievers,
 )
 from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, read_yaml
@@ -281,12 +284,8 @@ def _open(source: Path, config: DatasetConfig, *, has_file: bool) -> Dataset:
     if has_file:
         path = (source.parent / path).resolve()
     key = "subset" if config.subset is not None and path.exists() else "path"
-    try:
+    with naming("dataset", key) if has_file else nullcontext():
         dataset = open_dataset(path, format=config.format, subset=config.subset)
-    except UsageError as error:
-        if not has_file:
-            raise
-        raise KeyProblem(("dataset", key), str(error)) from error
     if not config.columns:
         return dataset
     with naming("dataset", "columns"):

@@ -5,7 +5,8 @@ What an experiment must have where weights of a fusion are chosen on dev.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from rag_assets.errors import UsageError, allowed_names
 from rag_assets.evaluation.metric_names import (
@@ -27,6 +28,21 @@ LEVEL_RULE = (
 )
 
 
+@contextmanager
+def naming(*location: int | str) -> Iterator[None]:
+    """Say of a wrong value which key holds it."""
+    try:
+        yield
+    except UsageError as error:
+        raise KeyProblem(location, str(error)) from error
+
+
+def check_known(what: str, name: str, names: Collection[str], *location: int | str) -> None:
+    """Refuse a name that nothing has; ``what`` it is the name of."""
+    if name not in names:
+        raise KeyProblem(location, f"unknown {what} {allowed_names(name, names)}")
+
+
 def check_retrievers(retrievers: Mapping[str, RetrieverConfig]) -> None:
     """Check what fused and reranked retrievers read.
 
@@ -42,8 +58,7 @@ def _check_names(name: str, retrievers: Mapping[str, RetrieverConfig]) -> None:
     names = retrievers[name].input_names
     for number, item in enumerate(names):
         location = _location(name, number, retrievers)
-        if item not in retrievers:
-            raise KeyProblem(location, f"unknown retriever {allowed_names(item, retrievers)}")
+        check_known("retriever", item, retrievers, *location)
         if item in names[:number]:
             raise KeyProblem(location, f"'{item}' appears twice; each input is fused once")
 
@@ -177,12 +192,10 @@ def check_tuning(
 
 
 def _check_metric(name: str, cutoffs: Collection[int], location: Location) -> None:
-    try:
+    with naming(*location):
         metric = parse_metric(name)
         refuse_function(metric)
         refuse_lower_is_better(name, "tuning needs a metric that is better when higher")
-    except UsageError as error:
-        raise KeyProblem(location, str(error)) from error
     if metric.measure in {"judged", *CONTEXT_MEASURES}:
         problem = f"{metric.measure} is not a measure of a ranking and its labels"
         raise KeyProblem(location, problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -24,7 +25,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.models.model_files import ModelFiles
 from rag_assets.options import Depth, FileOptions, Number, Options, options_of
 from rag_assets.options import Role as Role
-from rag_assets.ordering import Hits, Positions
+from rag_assets.ordering import Hits, Positions, byte_order_ranks
 from rag_assets.package_versions import version
 from rag_assets.query_sets.variants import Method
 from rag_assets.retrieval.recency import Recency
@@ -52,6 +53,11 @@ class Searcher(ABC, Generic[Queries]):
     """
 
     chunk_ids: Sequence[str]
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """``byte_order_ranks`` of the chunk ids."""
+        return byte_order_ranks(self.chunk_ids)
 
     @abstractmethod
     def search(

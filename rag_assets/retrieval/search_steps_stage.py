@@ -38,7 +38,7 @@ from rag_assets.query_sets.strategies import SelfQuerySet
 from rag_assets.retrieval.base import BaseRetriever
 from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.recency import Dates, Recency, ages, dates_of
-from rag_assets.schemas import FLOAT, TEXT, Column, TableSchema
+from rag_assets.schemas import FLOAT, TEXT, Column, TableSchema, column_values
 from rag_assets.sources.fields import note, shown
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -240,8 +240,7 @@ def factors_of(context: StageContext, retriever: str) -> dict[str, float] | None
         return None
     table = context.artifact(RECENCY_FACTORS_KEY).table(["recency", "document_id", "factor"])
     rows = table.filter(pc.field("recency") == _text(recency))
-    columns = (rows.column(name).to_pylist() for name in ("document_id", "factor"))
-    return dict(zip(*columns, strict=True))
+    return dict(column_values(rows, "document_id", "factor"))
 
 
 def step_inputs(experiment: Experiment, family: str) -> list[Input]:

@@ -21,8 +21,8 @@ from rag_assets.sources.fields import (
     checked_id,
     identifier,
     metadata_json,
-    missing_key,
     note,
+    present,
     string,
 )
 from rag_assets.sources.row_files import RowFile
@@ -160,10 +160,8 @@ def _present(row: Row) -> Row:
 
 def _ground_truth(row: Row, place: Place) -> list[list[str]]:
     """Return the groups of a query; an empty or missing id is an empty text."""
-    if GROUND_TRUTH not in row:
-        raise place.error(missing_key(row), GROUND_TRUTH)
-    groups = []
-    for number, group in enumerate(_listed(row[GROUND_TRUTH], place, GROUND_TRUTH, "lists of ids")):
+    groups, given = [], present(row, GROUND_TRUTH, place)
+    for number, group in enumerate(_listed(given, place, GROUND_TRUTH, "lists of ids")):
         key = f"{GROUND_TRUTH}[{number}]"
         ids = enumerate(_listed(group, place, key, "ids"))
         groups.append([checked_id(i, place, f"{key}[{n}]") if i or i == 0 else "" for n, i in ids])

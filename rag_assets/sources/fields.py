@@ -140,7 +140,8 @@ def _converted(value: object, kind: Any, place: Place, key: str, *, strict: bool
         raise place.wrong(value, _allowed(kind), key) from error
 
 
-def _present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
+def present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever JSON can hold)
+    """Return what is under ``key``."""
     if key not in row:
         raise place.error(missing_key(row), key)
     return row[key]
@@ -148,7 +149,7 @@ def _present(row: Row, key: str, place: Place) -> Any:  # noqa: ANN401 (whatever
 
 def identifier(row: Row, key: str, place: Place) -> str:
     """Return the id under ``key``."""
-    return checked_id(_present(row, key, place), place, key)
+    return checked_id(present(row, key, place), place, key)
 
 
 def joined_id(row: Row, keys: Sequence[str], place: Place) -> str:
@@ -161,7 +162,7 @@ def string(row: Row, key: str, place: Place) -> str:
     value = row.get(key)
     if isinstance(value, str):
         return value
-    raise place.wrong(_present(row, key, place), "a string", key)
+    raise place.wrong(present(row, key, place), "a string", key)
 
 
 def optional_tags(row: Row, key: str, place: Place) -> list[str]:
@@ -174,7 +175,7 @@ def optional_tags(row: Row, key: str, place: Place) -> list[str]:
 
 def items(row: Row, key: str, place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
     """Yield every object of the list under ``key`` with its place."""
-    values = _present(row, key, place)
+    values = present(row, key, place)
     if not isinstance(values, list):
         raise place.wrong(values, "a list of objects", key)
     for index, item in enumerate(values):

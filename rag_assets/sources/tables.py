@@ -14,7 +14,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema
+from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES, TableSchema, column_values
 from rag_assets.sources.dataset import (
     DUPLICATE_ID,
     DUPLICATE_JUDGMENT,
@@ -190,7 +190,7 @@ class DocumentRows(_Rows):
             # Most have a character that no alphabet takes for white space; others are looked at.
             has_letter = pc.match_substring_regex(suspects.column(name), "[!-~]")
             suspects = suspects.filter(pc.invert(has_letter))
-        rows = zip(*(column.to_pylist() for column in suspects.columns), strict=True)
+        rows = column_values(suspects, "document_id", "title", "text")
         empty = [name for name, title, text in rows if not title.strip() and not text.strip()]
         return note("empty document", "empty documents", empty)
 

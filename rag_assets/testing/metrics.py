@@ -11,7 +11,7 @@ import pytest
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import highest_value, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
-from rag_assets.schemas import RELEVANT_UNITS, RUNS
+from rag_assets.schemas import RELEVANT_UNITS, RUNS, column_values
 
 Labels = Sequence[tuple[str, str | None, int]]
 """(evidence, unit, grade) of one query."""
@@ -122,5 +122,4 @@ def values_of(
         ]
     )
     tables = query_metrics({"r": run}, {"j": units}, {"r": "j"}, queries, [("r", k)], [metric])
-    table = tables["r", k].select(["query_id", metric.column])
-    return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return dict(column_values(tables["r", k], "query_id", metric.column))

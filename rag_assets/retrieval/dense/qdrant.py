@@ -25,7 +25,7 @@ from rag_assets.errors import DataError, NotServed, UsageError
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.encoder import Kind
 from rag_assets.options import Number
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.ordering import Hits, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
 from rag_assets.retrieval.base import Role, Searcher
@@ -183,7 +183,7 @@ class PointIndex(Searcher[pa.Table]):
                 depth = min(4 * depth, self.facts["points"])
                 (points,) = self._points(query[None], depth)
                 ranked = self._chunks(points)
-            best = top_k(ranked.scores, self._ids_rank[ranked.positions], k)
+            best = top_k(ranked.scores, self.ids_rank[ranked.positions], k)
             hits.append(Hits(ranked.positions[best], ranked.scores[best]))
         return hits
 
@@ -243,10 +243,6 @@ class PointIndex(Searcher[pa.Table]):
     @cached_property
     def _positions(self) -> Mapping[str, int]:
         return {name: position for position, name in enumerate(self.chunk_ids)}
-
-    @cached_property
-    def _ids_rank(self) -> Positions:
-        return byte_order_ranks(self.chunk_ids)
 
 
 def connected(server: Server) -> Any:  # noqa: ANN401 (their client)

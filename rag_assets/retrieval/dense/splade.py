@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from rag_assets.models.cache_fill import SparseVector
 from rag_assets.models.encoder import SparseTextEncoder
 from rag_assets.models.model_files import tokenizer_file
 from rag_assets.models.model_names import open_tokenizer
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.ordering import Hits, top_k
 from rag_assets.retrieval.array_folder import (
     POSTINGS,
     ArrayFolder,
@@ -95,11 +95,6 @@ class ComponentIndex(QuerySearcher[pa.Table]):
         segments = [Segment.load(files, end) for end in files.ends()]
         ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
         return cls(ids, segments)
-
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
 
     def read(self, queries: pa.Table) -> list[SparseVector]:
         return sparse_vectors(queries)

@@ -51,7 +51,7 @@ from rag_assets.models.cache_fill import (
     check_unit_rows,
     checked_lengths,
 )
-from rag_assets.ordering import Hits, Positions, byte_order_ranks, top_k
+from rag_assets.ordering import Hits, Positions, top_k
 from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, new_segments, table_of
 from rag_assets.retrieval.base import Searcher
 from rag_assets.schemas import QUERY_VECTORS
@@ -120,11 +120,6 @@ class VectorIndex(Searcher[pa.Table]):
             chunk_ids += names.column("chunk_id").to_pylist()
             segments.append(vectors)
         return cls(tuple(chunk_ids), tuple(segments), similarity)
-
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
 
     @cached_property
     def _starts(self) -> Positions:

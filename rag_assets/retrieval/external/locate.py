@@ -13,6 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -144,7 +145,7 @@ class _Corpus:
         heads: Mapping[str, str] = {},
     ) -> None:
         self._documents, self._normalises, self._heads = documents, normalises, heads
-        self._texts: dict[str, str] = {}
+        self.of = cache(self._text_of)
 
     def wanted(self, hit: Hit) -> str:
         """Return the text that is looked for; empty: none can be."""
@@ -155,12 +156,10 @@ class _Corpus:
             return normalised(text).strip()
         return text if text.strip() else ""
 
-    def of(self, document_id: str) -> str:
+    def _text_of(self, document_id: str) -> str:
         """Return the text in which it is looked for."""
-        if document_id not in self._texts:
-            text = self._heads.get(document_id, "") + self._documents[document_id]
-            self._texts[document_id] = normalised(text) if self._normalises else text
-        return self._texts[document_id]
+        text = self._heads.get(document_id, "") + self._documents[document_id]
+        return normalised(text) if self._normalises else text
 
     def span(self, document_id: str, start: int, end: int) -> Span:
         """Return a span of that text as one of the document."""

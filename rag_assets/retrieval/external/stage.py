@@ -199,8 +199,7 @@ def _answered_before(
         return {}
     failures = stored.manifest.failures
     hits: dict[str, list[Hit]] = {name: [] for name in query_ids if name not in failures}
-    columns = (stored.table()[name].to_pylist() for name in ("query_id", *Hit._fields))
-    for query_id, *values in zip(*columns, strict=True):
+    for query_id, *values in column_values(stored.table(), "query_id", *Hit._fields):
         hits[query_id].append(Hit(*values))
     return {query_id: QueryResult(of_query) for query_id, of_query in hits.items()}
 

@@ -25,7 +25,7 @@ from rag_assets.retrieval.external.locate import (
     Place,
     locate,
 )
-from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, RUNS
+from rag_assets.schemas import CHUNKS, EXTERNAL_HITS, RUNS, column_values
 from rag_assets.store.artifacts import Artifact
 
 ID, SPAN = "id", "span"
@@ -69,10 +69,11 @@ def located(
     Returns:
         ``EXTERNAL_HITS`` without the failed queries, and query id -> why its hits are no ranking.
     """
-    texts, titles = (dict(_rows(documents, "document_id", name)) for name in ("text", "title"))
+    texts = dict(column_values(documents, "document_id", "text"))
+    titles = dict(column_values(documents, "document_id", "title"))
     by_id = _units_by_id(chunks, texts if has_own else None, judge)
     cut = set(chunks.column("chunk_id").to_pylist()) if chunks is not None else set()
-    hits = [Hit(*values) for values in _rows(rankings, *Hit._fields)]
+    hits = [Hit(*values) for values in column_values(rankings, *Hit._fields)]
     quoted = [hit for hit in hits if hit.text is not None]
     places = dict(zip(quoted, locate(quoted, texts, titles), strict=True))
     rows: list[dict[str, object]] = []
@@ -96,16 +97,12 @@ def located(
     return EXTERNAL_HITS.from_rows(rows), failures
 
 
-def _rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
-
-
 def _units_by_id(
     chunks: pa.Table | None, texts: Mapping[str, str] | None, judge: str
 ) -> dict[str, _Unit]:
     """Return id -> unit; an id of a chunk goes before that of a parent, and that of a document."""
     columns = ("chunk_id", "document_id", "start", "end", PARENT_ID)
-    rows = [] if chunks is None else _rows(chunks, *columns)
+    rows = [] if chunks is None else list(column_values(chunks, *columns))
     if texts is None:
         rows.sort(key=lambda row: row[1:3])
     units: dict[str, _Unit] = {}
@@ -148,7 +145,7 @@ def _unit(
 def own_units(hits: pa.Table) -> pa.Table:
     """Return the units that are no chunks of a chunking, each once, as ``CHUNKS`` sorted by id."""
     names = ("chunk_id", "document_id", "start", "end", "title", "text")
-    rows = set(_rows(hits.filter(pc.is_valid(hits.column("text"))), *names))
+    rows = set(column_values(hits.filter(pc.is_valid(hits.column("text"))), *names))
     return CHUNKS.from_rows(
         [{**dict(zip(names, row, strict=True)), "heading_path": ""} for row in sorted(rows)]
     )
@@ -181,7 +178,7 @@ def returned_spans(units: pa.Table) -> pa.Table:
 
 def texts_not_located(units: pa.Table) -> dict[str, str]:
     """Return id -> text of the units that are no span of a document."""
-    return dict(_rows(units.filter(pc.invert(_is_located(units))), "chunk_id", "text"))
+    return dict(column_values(units.filter(pc.invert(_is_located(units))), "chunk_id", "text"))
 
 
 def unit_run(hits: pa.Table, judge: str) -> pa.Table:
@@ -192,7 +189,7 @@ def unit_run(hits: pa.Table, judge: str) -> pa.Table:
     """
     column = "document_id" if judge == "document" else "unit_id"
     names = ("unit_id", "score", "chunk_id", "document_id")
-    rows = _rows(hits, "query_id", column, *names[1:])
+    rows = list(column_values(hits, "query_id", column, *names[1:]))
     is_scored = all(row[2] is not None for row in rows) and all(
         above[0] != row[0] or row[2] <= above[2] for above, row in pairwise(rows)
     )

@@ -23,7 +23,7 @@ from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.ordering import Hits, Positions, best_above_zero, byte_order_ranks
+from rag_assets.ordering import Hits, best_above_zero
 from rag_assets.retrieval.array_folder import (
     COUNTED,
     ArrayFolder,
@@ -97,11 +97,6 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         none = np.empty(0, np.int64)
         lengths = np.concatenate([none, *(numbers_of(s.chunks, "length") for s in segments)])
         return cls(ids, lengths, segments, analyzer, options)
-
-    @cached_property
-    def ids_rank(self) -> Positions:
-        """``byte_order_ranks`` of the chunk ids."""
-        return byte_order_ranks(self.chunk_ids)
 
     @cached_property
     def _starts(self) -> list[int]:

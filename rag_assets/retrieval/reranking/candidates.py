@@ -20,7 +20,7 @@ from rag_assets.options import Depth
 from rag_assets.retrieval.base import ALL, RERANKED, DerivedRetriever, Role
 from rag_assets.retrieval.unit_ranking import Scores, ranked_by_score
 from rag_assets.retrieval.workspace import Usage, Workspace
-from rag_assets.schemas import RUNS
+from rag_assets.schemas import RUNS, column_values
 from rag_assets.store.content_cache import KEY
 
 PAIR_SCORES = numbers("score", np.float64)
@@ -155,7 +155,7 @@ def candidate_lists(
         queries: with the columns ``query_id`` and ``text``.
         texts: chunk id -> text.
     """
-    text_of = dict(zip(*(queries[name].to_pylist() for name in ("query_id", "text")), strict=True))
+    text_of = dict(column_values(queries, "query_id", "text"))
     ordered = ranking.sort_by(_BY_RANK)
     names, units, chunks = (
         ordered[name].to_pylist() for name in ("query_id", "unit_id", "chunk_id")

@@ -221,14 +221,8 @@ _ICU_WORDS = of_each(_by_runs(_DICTIONARY_RUNS, _icu_words_of_run))
 ICU = Analyzer("icu", _ICU_WORDS, distributions=("icu4py",), extra="icu")
 
 
-def _cut(word: str) -> Tokens:
-    if len(split_cjk(word)) == 1:  # one character, or a word of another script
-        return [word]
-    return [token for run in _CJK_RUNS.findall(word) for token in _cut_run(run)]
-
-
 def _cut_run(run: str) -> Tokens:
-    if re.match(f"[{CJK}]", run) is None:
+    if len(run) == 1 or not _is_cjk(run):
         return [run]
     return _cutter()(run)
 
@@ -245,7 +239,7 @@ def _cutter() -> Callable[[str], Tokens]:
     return cut
 
 
-_JIEBA_WORDS = of_each(_by_runs(_WHOLE, _cut))
+_JIEBA_WORDS = of_each(_by_runs(_CJK_RUNS, _cut_run))
 JIEBA = Analyzer("jieba", _JIEBA_WORDS, distributions=("jieba",), extra="chinese")
 
 
