@@ -27,6 +27,7 @@ from rag_assets.analysis.online import interleaved, online_tables, sheets_of
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.sampled import decisive_sheets
 from rag_assets.analysis.slices import TAG, slices_of, slices_sheet
+from rag_assets.answers.waterfall_stage import NEEDED
 from rag_assets.api import history
 from rag_assets.cli.options import cell_names, refuse_given
 from rag_assets.cli.terminal import print_line, print_note, print_rows, shown_path
@@ -201,8 +202,8 @@ def print_attribution(
             result.check_labels()
         lines = waterfall_rows(result)
         if not lines:
-            needs = "that needs `answers` in experiment.yaml, and labels"
-            raise result.lacks(f"cannot show where questions went wrong; {needs}")
+            needs = f"`answers` in experiment.yaml, labels, and the metrics {', '.join(NEEDED)}"
+            raise result.lacks(f"cannot show where questions went wrong; that needs {needs}")
         sheet = waterfall_sheet(f"{experiment.name}: from corpus to answer", lines)
         print_rows(lines, form, lambda: [sheet, *evidence_sheets(result)], result.evaluation)
         return

@@ -241,6 +241,10 @@ def test_answers_without_labels_of_retrieval(tiny: Tiny, tmp_path: Path, invoke:
     board = invoke("leaderboard", bare.folder, "--answers", "--format", "json", *arguments)
     assert len(parsed(board)) == 2
     assert invoke("gate", bare.folder, "--against", "latest", *arguments).exit_code == 2
+    classes = invoke("attribution", bare.folder, "--answers", *arguments)
+    assert classes.exit_code == 1
+    needed = "labels, and the metrics answer_em, answer_f1, abstained"
+    assert f"`answers` in experiment.yaml, {needed}" in classes.stderr
 
 
 def test_the_warehouse_has_answers(tiny: Tiny) -> None:
