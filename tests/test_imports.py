@@ -19,6 +19,7 @@ import pytest
 
 from rag_assets.code_versions.source_modules import imported
 from rag_assets.retrieval.registry import OWN_TYPES
+from tests.answers.answering import with_answers
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -89,6 +90,7 @@ def test_where_nothing_changed_nothing_is_loaded_that_computes(
     evaluated: Tiny, command: str
 ) -> None:
     if command == "evaluate":
+        with_answers(evaluated)  # what they took is in the history
         assert evaluated.command("evaluate", ".").exit_code == 0  # Dagster is told what there is
     place = (str(evaluated.folder), "--store", str(evaluated.settings.store))
     loaded = modules_after(COMMAND, command, *place)

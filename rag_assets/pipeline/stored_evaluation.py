@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
-from rag_assets.schemas import TableSchema
+from rag_assets.schemas import TableSchema, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest, read_intact, read_manifest
 
@@ -211,8 +211,9 @@ class StoredEvaluation:
 
     def weights(self, split: str) -> dict[str, float]:
         """Return query id -> weight, for the queries of a split."""
-        facts = self.table_of("query_facts")
-        return pairs_of(facts.filter(pc.equal(facts["split"], split)), "query_id", "weight")
+        # Row by row: pyarrow imports pandas when it compares a column with a text.
+        rows = column_values(self.table_of("query_facts"), "query_id", "split", "weight")
+        return {query_id: weight for query_id, of, weight in rows if of == split}
 
 
 def concatenated(partitions: Iterable[tuple[Mapping[str, str], pa.Table]]) -> pa.Table:
