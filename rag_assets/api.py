@@ -144,15 +144,17 @@ def _evaluate_path(
     from rag_assets.assets.evaluate import evaluate as bring_up_to_date
     from rag_assets.compute.compute import release_workers
     from rag_assets.evaluation.score import function_measures
+    from rag_assets.pipeline.evaluation_names import open_experiment
     from rag_assets.pipeline.pipeline import Pipeline
     from rag_assets.pipeline.selection import Selection
     from rag_assets.report.evaluation_table import EvaluationTable
     from rag_assets.report.html import write_report
+    from rag_assets.store.settings import StoreSettings
 
-    opened = Pipeline.open(path, store)
-    experiment = opened.experiment.with_functions(function_measures(metrics))
-    pipeline = Pipeline(experiment, opened.settings)
-    selection = Selection.of(pipeline.experiment, retrievers, top_k)
+    settings = StoreSettings.resolve(store)
+    experiment = open_experiment(path, settings).with_functions(function_measures(metrics))
+    pipeline = Pipeline(experiment, settings)
+    selection = Selection.of(experiment, retrievers, top_k)
     try:
         with as_in_a_script():
             work = bring_up_to_date(pipeline, selection, trigger="Python")

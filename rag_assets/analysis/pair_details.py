@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rag_assets.analysis.comparisons import Comparison, least_shown
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.stage import answers_key
-from rag_assets.evaluation.metric_names import lower_is_better
+from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
@@ -96,10 +96,9 @@ def most_changed(compared: Comparison, n: int) -> tuple[list[Row], list[Row]]:
     values_a, values_b = map(compared.values, compared.names)
     gained = {q: values_b[q] - values_a[q] for q in values_a.keys() & values_b.keys()}
     ordered = sorted(gained, key=lambda query: (-abs(gained[query]), query))
-    rises, falls = (
-        [query for query in ordered if sign * gained[query] > SAME][:n] for sign in (1, -1)
-    )
-    won, lost = (falls, rises) if lower_is_better(str(compared.source.metric)) else (rises, falls)
+    metric, changed = str(compared.source.metric), [q for q in ordered if abs(gained[q]) > SAME]
+    won = [query for query in changed if is_gain(metric, gained[query])][:n]
+    lost = [query for query in changed if not is_gain(metric, gained[query])][:n]
     texts = pairs_of(compared.new.queries, "query_id", "text")
     details = _answers if compared.source.is_of_answers else _moves
     of_query = details(compared, [*won, *lost])

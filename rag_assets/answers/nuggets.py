@@ -73,9 +73,9 @@ def read_nuggets(
         kind: type[_Verdict | _Nugget] = _Verdict if "support" in row else _Nugget
         line = declared(row, kind, place)
         query_id, name = str(line.query_id), str(line.nugget_id)
-        if query_id not in nuggets and query_id in others:
-            continue
         if query_id not in nuggets:
+            if query_id in others:
+                continue
             raise place.error(f"unknown query {shown(query_id)}", "query_id")
         before = nuggets[query_id].get(name)
         if (before is None) is isinstance(line, _Verdict):

@@ -49,6 +49,7 @@ from rag_assets.pipeline.stages import STAGES
 from rag_assets.query_sets.query_set import ComputedQuerySet
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.external.base import ImportedRetriever
+from rag_assets.retrieval.external.stage import rankings_key
 from rag_assets.retrieval.search_steps_stage import filter_set
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources.dataset import Problems, Read, RowError
@@ -247,17 +248,18 @@ class Validation:
         return FINDINGS.from_rows([finding._asdict() for finding in findings])
 
 
+OF_FILES = ("answer_labels", "online_log")
+"""Assets that are nothing but a file beside the data."""
+
+
 def _made_of_files(experiment: Experiment) -> list[ArtifactKey]:
     """Return the partitions that are read from files beside the data."""
     keys = [key for name in OF_FILES for key in STAGES[name].keys(experiment)]
     sets, retrievers = experiment.query_sets.items(), experiment.retrievers.items()
     keys += [query_set_key(name) for name, of in sets if isinstance(of, ComputedQuerySet)]
     runs = [name for name, of in retrievers if isinstance(of, ImportedRetriever)]
-    return keys + [ArtifactKey.of("external_rankings", retriever=name) for name in runs]
+    return [*keys, *map(rankings_key, runs)]
 
-
-OF_FILES = ("answer_labels", "online_log")
-"""Assets that are nothing but a file beside the data."""
 
 ANSWERS, MISSING = "answers", "missing_prediction"
 

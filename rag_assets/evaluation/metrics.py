@@ -121,8 +121,8 @@ def query_metrics(
         of_labels = [cell for cell in cells if judged_by[cell[0]] == name]
         for (run, k), ranked in judged_rankings(runs, relevant_units[name], ids, of_labels):
             for metric, measure in added.items():
-                asked = zip(ranked, ids, strict=True)
-                values = [_value(metric, measure, ranking, k, query) for ranking, query in asked]
+                pairs_of = zip(ranked, ids, strict=True)
+                values = [_value(metric, measure, ranking, k, query) for ranking, query in pairs_of]
                 column = pa.array(values, pa.float64())
                 tables[run, k] = tables[run, k].append_column(metric.column, column)
     return {cell: QUERY_METRICS.check(table) for cell, table in tables.items()}

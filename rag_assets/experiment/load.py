@@ -34,7 +34,7 @@ from rag_assets.experiment.yaml_file import YamlFile, dotted, first_problem, rea
 from rag_assets.input_files import unusable
 from rag_assets.labels.questions import SOURCE_DOCUMENT
 from rag_assets.labels.sampling.label_sample import is_wholly_graded
-from rag_assets.options import KeyProblem
+from rag_assets.options import KeyProblem, Location
 from rag_assets.plain_text import shortened
 from rag_assets.plugins import Members
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
@@ -260,10 +260,11 @@ def _complete(source: Path, config: ExperimentConfig, *, has_file: bool) -> Expe
 def _check_sizes(experiment: Experiment) -> None:
     """Refuse a metric over all units where a search does not say how many it has."""
     without = [name for name in experiment.judged_retrievers if experiment.located_of(name)]
-    for name in (*experiment.config.metrics, str(experiment.primary)):
+    listed: list[tuple[Location, str]] = [(("metrics",), n) for n in experiment.config.metrics]
+    for location, name in [*listed, (("primary",), str(experiment.primary))]:
         if without and needs_size(parse_metric(name).measure):
             problem = f"{name} needs the number of units that a retriever can return"
-            raise KeyProblem(("metrics",), f"{problem}, which is not known of '{without[0]}'")
+            raise KeyProblem(location, f"{problem}, which is not known of '{without[0]}'")
 
 
 def _log(source: Path, base: Path, named: Path | None) -> Path:

@@ -268,8 +268,8 @@ def _labelled(pipeline: Pipeline, key: ArtifactKey, kind: Kind) -> Labelled:
 
 def _labelled_claims(pipeline: Pipeline, key: ArtifactKey, kind: Kind) -> Labelled:
     labels = read_claim_labels(pipeline.experiment.claim_labels)
-    rows, names = pipeline.artifact(key).table().to_pylist(), CLAIM_VERDICTS.key
-    verdicts = {tuple(map(row.get, names)): row["grade"] for row in rows}
+    rows = column_values(pipeline.artifact(key).table(), *CLAIM_VERDICTS.key, "grade")
+    verdicts = {row[:-1]: row[-1] for row in rows}
     pairs = [
         (label.grade, verdicts[item.place])
         for item in judged_items(pipeline, key)

@@ -52,7 +52,8 @@ def test_all_units_are_counted_only_where_they_are_known(tiny: Tiny, names: dict
     tiny.config["retrievers"]["search"] = {**search, "id": "id", "revision": "1"}
     tiny.config["retrievers"]["both"] = {"type": "rrf", "inputs": ["bm25", "search"]}
     tiny.write_config()
-    problem = r"`metrics`: tn(@5)? needs the number of units that a retriever can return"
+    (key, name) = ("primary", "tn@5") if "primary" in names else ("metrics", "tn")
+    problem = f"`{key}`: {name} needs the number of units that a retriever can return"
     with pytest.raises(ConfigError, match=rf"{problem}, which is not known of 'search'"):
         load_experiment(tiny.folder)
 
