@@ -47,6 +47,13 @@ _DEPS = dg.Resolver.default(
     ),
     examples=[["raw_pages"]],
 )
+_RAY = dg.Resolver.default(
+    description=(
+        "Key of a resource of the project, a `RayResource` of `dagster-ray`. It starts or joins "
+        "the Ray cluster that `compute: ray` uses."
+    ),
+    examples=["ray"],
+)
 _STRICT = dg.Resolver.default(
     description=(
         "Whether an experiment that cannot be loaded stops the whole project from loading. "
@@ -90,6 +97,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     path: Annotated[str, _PATH]
     store: Annotated[str | None, _STORE] = None
     deps: Annotated[list[str], _DEPS] = Field(default_factory=list)
+    ray: Annotated[str | None, _RAY] = None
     strict: Annotated[bool, _STRICT] = False
 
     @classmethod
@@ -122,7 +130,7 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
                 raise dg.DagsterInvalidDefinitionError(str(error)) from None
             _logger.warning("experiment left out: %s", error)
             return unloadable([*_place(context), "experiment"], load, str(error))
-        return definitions_of(experiment, settings, self.deps)
+        return definitions_of(experiment, settings, self.deps, self.ray)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:

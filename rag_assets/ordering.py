@@ -74,21 +74,27 @@ def top_k(
         return np.empty(0, dtype=np.int64)
     if np.isnan(scores.min()):  # min() hands a NaN on, and needs no array of its own
         raise DataError(f"score of item {int(np.argmax(np.isnan(scores)))} is NaN")
-    candidates = _candidates(scores, k, above)
+    return _best(scores, _candidates(scores, k, above), ids_rank, k)
+
+
+def best_above_zero(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int) -> Hits:
+    """Return the best ``k`` items of those that score above 0, as :func:`top_k`; none is NaN."""
+    if k < 1:
+        raise UsageError(f"k is {k}; it must be at least 1")
+    best = _best(scores, _candidates(scores, k, 0.0), ids_rank, k)
+    return Hits(best, scores[best])
+
+
+def _best(
+    scores: npt.NDArray[np.floating], candidates: Positions, ids_rank: Positions, k: int
+) -> Positions:
     values = scores[candidates]
     if values.size > k:
-        kth_best = kth_highest(values, k)
-        reaches_cut = values >= kth_best
+        reaches_cut = (values >= kth_highest(values, k)).nonzero()[0]
         candidates, values = candidates[reaches_cut], values[reaches_cut]
     ascending = np.lexsort((ids_rank[candidates], values))
     best: Positions = candidates[ascending[::-1][:k]]
     return best
-
-
-def best_above_zero(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int) -> Hits:
-    """Return the best ``k`` items of those that score above 0; see :func:`top_k`."""
-    best = top_k(scores, ids_rank, k, above=0.0)
-    return Hits(best, scores[best])
 
 
 def kth_highest(values: npt.NDArray[np.floating], k: int) -> float:
@@ -97,7 +103,13 @@ def kth_highest(values: npt.NDArray[np.floating], k: int) -> float:
     They are negated first: numpy's partition of values of which most are the lowest takes some 20
     times as long for a high place as for a low one.
     """
-    return -float(np.partition(-values, k - 1)[k - 1])
+    negated = -values
+    negated.partition(k - 1)
+    return -float(negated[k - 1])
+
+
+_SAMPLED_FROM = 4_096
+"""Of fewer scores, looking at a part first takes longer."""
 
 
 def _candidates(
@@ -109,9 +121,9 @@ def _candidates(
     n-th item, n = sqrt(items / k), so that both it and what reaches its k-th best are small.
     """
     step = isqrt(scores.size // k)
-    if step > 1:
+    if step > 1 and scores.size > _SAMPLED_FROM:
         part = scores[::step]
         at_least = kth_highest(part, k)
         if above is None or at_least > above:
-            return np.flatnonzero(scores >= at_least)
-    return np.arange(scores.size) if above is None else np.flatnonzero(scores > above)
+            return (scores >= at_least).nonzero()[0]
+    return np.arange(scores.size) if above is None else (scores > above).nonzero()[0]

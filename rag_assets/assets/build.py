@@ -122,6 +122,7 @@ def build_assets(
     settings: StoreSettings,
     versions: CodeVersions | None = None,
     deps: Sequence[str] = (),
+    ray: str | None = None,
 ) -> list[dg.AssetsDefinition]:
     """Return one asset for each stage that the experiment uses.
 
@@ -131,6 +132,7 @@ def build_assets(
         versions: of the code of each stage; None finds them anew.
         deps: other assets of the project that bring the files of the experiment, besides those that
             its YAML names.
+        ray: key of a resource that every asset needs: a Ray cluster.
     """
     tables = ParquetIOManager(store=settings.place, state_dir=str(settings.state_dir))
     open_pipeline = partial(Pipeline, experiment, settings)
@@ -140,7 +142,7 @@ def build_assets(
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return [
-            _build(stage, experiment, open_pipeline, versions or code_versions(), tables, deps)
+            _build(stage, experiment, open_pipeline, versions or code_versions(), tables, deps, ray)
             for stage in STAGES.values()
             if stage.keys(experiment)
         ]
@@ -153,6 +155,7 @@ def _build(
     versions: CodeVersions,
     tables: ParquetIOManager,
     deps: Sequence[str],
+    ray: str | None,
 ) -> dg.AssetsDefinition:
     partitions = partitions_of(stage, experiment)
     checks = check_specs(stage, experiment, partitions)
@@ -182,6 +185,7 @@ def _build(
         check_specs=checks,
         freshness_policy=freshness_policy(stage, experiment),
         resource_defs={f"{name}_tables": tables},
+        required_resource_keys={ray} if ray else None,
         io_manager_key=f"{name}_tables",
     )
     def body(context: dg.AssetExecutionContext) -> Iterator[Report]:

@@ -116,19 +116,22 @@ def sources_sensor(
 
 
 def definitions_of(
-    experiment: Experiment, settings: StoreSettings, deps: Sequence[str] = ()
+    experiment: Experiment,
+    settings: StoreSettings,
+    deps: Sequence[str] = (),
+    ray: str | None = None,
 ) -> dg.Definitions:
     """Return the definitions of one experiment, whose results are kept as ``settings`` say.
 
-    ``deps`` are assets of the project that bring its files.
+    ``deps`` and ``ray`` are those of :func:`build_defs`.
 
     Raises:
         UsageError: ``RAG_ASSETS_SENSOR_SECONDS`` is no number of seconds.
     """
     versions = code_versions(settings.code_versions)
-    job = evaluation_job(experiment, settings)
+    job = evaluation_job(experiment, settings, ray)
     return dg.Definitions(
-        assets=build_assets(experiment, settings, versions, deps),
+        assets=build_assets(experiment, settings, versions, deps, ray),
         jobs=[job],
         schedules=schedules_of(experiment, job),
         sensors=[sources_sensor(experiment, settings, job)],
@@ -140,6 +143,7 @@ def build_defs(
     *,
     store: RagAssets | Path | str | None = None,
     deps: Sequence[str] = (),
+    ray: str | None = None,
 ) -> dg.Definitions:
     """Return all that Dagster shows of an experiment: assets, checks, job, schedule and sensors.
 
@@ -159,10 +163,12 @@ def build_defs(
         deps: assets of the project that bring the files of the experiment, such as
             ``["raw_pages"]``: its documents, queries and qrels depend on them. ``deps`` in its YAML
             says it for each.
+        ray: key of a resource of the project, a ``RayResource`` of the package ``dagster-ray``. It
+            starts or joins the cluster that ``compute: ray`` uses, before each step.
 
     Raises:
         UsageError: another experiment has its name in the store.
         RagAssetsError: invalid configuration, or a store that cannot be used.
     """
     settings = store.settings() if isinstance(store, RagAssets) else StoreSettings.resolve(store)
-    return definitions_of(open_experiment(path, settings), settings, deps)
+    return definitions_of(open_experiment(path, settings), settings, deps, ray)

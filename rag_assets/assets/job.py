@@ -77,8 +77,12 @@ def one_step_job(
     experiment: Experiment,
     body: Body,
     retry_policy: dg.RetryPolicy | None = None,
+    ray: str | None = None,
 ) -> dg.JobDefinition:
-    """Return the job with the work that it is to do, and when that is tried again."""
+    """Return the job with the work that it is to do, and when that is tried again.
+
+    ``ray`` is the key of a resource that it needs.
+    """
     source = markdown(str(experiment.source))
 
     @dg.op(
@@ -86,6 +90,7 @@ def one_step_job(
         description="Compute what is out of date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
+        required_resource_keys={ray} if ray else None,
     )
     def evaluate_experiment(
         context: dg.OpExecutionContext, config: EvaluateConfig
@@ -103,14 +108,16 @@ def one_step_job(
     return job
 
 
-def evaluation_job(experiment: Experiment, settings: StoreSettings) -> dg.JobDefinition:
-    """Return the job that a code location has.
+def evaluation_job(
+    experiment: Experiment, settings: StoreSettings, ray: str | None = None
+) -> dg.JobDefinition:
+    """Return the job that a code location has; ``ray`` is the key of a resource that it needs.
 
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
     body = partial(_evaluate, experiment=experiment, settings=settings)
     stages = (stage for stage in STAGES.values() if stage.keys(experiment))
-    return one_step_job(experiment, body, retry_policy(stages, experiment))
+    return one_step_job(experiment, body, retry_policy(stages, experiment), ray)
 
 
 def stages_brought_up_to_date(

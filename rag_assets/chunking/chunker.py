@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from rag_assets.chunking.index_texts import HEADING_SEPARATOR, IndexTexts
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
+from rag_assets.errors import UsageError
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.model_names import DEFAULT_MODEL, tokenizer_versions
 from rag_assets.options import Options
@@ -284,6 +287,36 @@ def cut_documents(
         pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)
     ]
     return CHUNKS.check(pa.table(arrays, schema=schema))
+
+
+@dataclass
+class DocumentCut:
+    """Cuts documents as one strategy says; it can be sent to another process.
+
+    Attributes:
+        config: the strategy.
+        embed_by: gives the vectors of a model. It stays in this process: what embeds is cut here.
+    """
+
+    config: Chunker
+    embed_by: EmbedBy | None
+
+    def __call__(self, documents: pa.Table) -> pa.Table:
+        """Return the chunks of some documents; both as :func:`cut_documents` has them."""
+        whole, whole_parents = self.config.whole_documents, self.config.whole_parents
+        return cut_documents(documents, self._cutter, whole=whole, whole_parents=whole_parents)
+
+    @cached_property
+    def _cutter(self) -> Cutter:
+        return self.config.cutter(self.embed_by or _embeds_nothing)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs, which makes its own cutter."""
+        return {"config": self.config, "embed_by": None}
+
+
+def _embeds_nothing(model: str) -> Embed:
+    raise UsageError(f"chunks by the vectors of {model} are not cut block by block")
 
 
 def _id(document_id: str, span: Span, whole: bool) -> str:

@@ -6,14 +6,14 @@ its own chunks alone, and every other reply is in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rag_assets.chunking.chunker import WITH_HEADINGS, Embed, cut_documents
+from rag_assets.chunking.chunker import WITH_HEADINGS, DocumentCut, Embed
 from rag_assets.chunking.index_texts import (
     CONTEXT,
     INDEX_TEXTS,
@@ -91,22 +91,12 @@ class Chunks(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY)
         name = key["chunking"]
-        config = context.experiment.chunkings[name]
-        cut = partial(
-            cut_documents,
-            cut=config.cutter(partial(_embed, context, name)),
-            whole=config.whole_documents,
-            whole_parents=config.whole_parents,
-        )
-        if not config.by_blocks:
+        cut = DocumentCut(context.experiment.chunkings[name], partial(_embed, context, name))
+        if not cut.config.by_blocks:
             return TableProduct(cut(documents.table()))
-
-        def chunks(rows: Callable[[], pa.Table]) -> pa.Table:
-            return cut(rows())
-
         built = BlockedTable(KnownBlocks(self.similar_artifacts(context, key)))
-        for digest, rows in stored_blocks(documents, "document_id", "text"):
-            built.add(digest, partial(chunks, rows))
+        blocks = stored_blocks(documents, "document_id", "text")
+        built.add(blocks, cut, context.compute.for_rows(documents.manifest.rows))
         return TableProduct(built.table(), blocks=built.blocks)
 
 

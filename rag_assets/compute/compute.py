@@ -44,6 +44,11 @@ PACKAGES = (
     "transformers",
     "tokenizers",
     "sentence-transformers",
+    "semantic-text-splitter",
+    "sentencex",
+    "PyStemmer",
+    "jieba",
+    "icu4py",
 )
 """Their versions decide results, so they are the same everywhere."""
 
@@ -72,6 +77,15 @@ class Compute:
 
     def n_parts(self, n_rows: int) -> int:
         """Return into how many parts, of rows that can be worked on alone, a whole is cut."""
+        return 1
+
+    def for_rows(self, n_rows: int) -> Compute:
+        """Return where so many rows are worked on: few of them are in this process."""
+        return self
+
+    @property
+    def n_workers(self) -> int:
+        """How many blocks are worked on at the same time."""
         return 1
 
 
@@ -104,7 +118,7 @@ class RayCluster(Compute):
         )(_run)
         pickled, versions = ray.put(pickle.dumps(work)), package_versions()
         waiting, pending = enumerate(blocks), dict[Any, int]()
-        n_workers = self._n_workers()
+        n_workers = self.n_workers
         while True:
             while len(pending) < n_workers and (block := next(waiting, None)) is not None:
                 pending[run.remote(pickled, versions, *block[1])] = block[0]
@@ -127,11 +141,16 @@ class RayCluster(Compute):
         """Return 1 for what is small; else as many as there are workers, or more, smaller ones."""
         if n_rows <= self.options.shard_rows:
             return 1
-        connect(self.options.address)
-        return max(-(-n_rows // self.options.shard_rows), min(self._n_workers(), n_rows))
+        return max(-(-n_rows // self.options.shard_rows), min(self.n_workers, n_rows))
 
-    def _n_workers(self) -> int:
-        """Return how many workers are wanted, or fit into the cluster as it is now."""
+    def for_rows(self, n_rows: int) -> Compute:
+        """Return this process for what is small."""
+        return self if n_rows > self.options.shard_rows else LOCAL
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers are wanted, or fit into the cluster as it is now."""
+        connect(self.options.address)
         return self.options.workers or self._n_fitting()
 
     def _n_fitting(self) -> int:
@@ -257,11 +276,11 @@ _ADDRESS = re.compile(rf"auto|(?:ray://)?(?:{_HOST}):\d{{1,5}}", re.ASCII)
 class ComputeConfig(Options):
     """The machines that compute; no result and no fingerprint depends on them.
 
-    ``ray`` sends texts, pairs and parts of large indexes to ``workers`` of a Ray cluster, each with
+    ``ray`` sends texts, pairs, prompts and large indexes to ``workers`` of a Ray cluster, each with
     ``cpus`` cores, and ``gpus`` cards for models that run on them (default: as many
     as fit). ``address`` is ``auto`` (the cluster that this machine belongs to, or ``RAY_ADDRESS``),
-    ``host:port`` or ``ray://host:port``. An index of more than ``shard_rows`` vectors is searched
-    in parts of at most that size.
+    ``host:port`` or ``ray://host:port``. More than ``shard_rows`` documents or chunks are cut,
+    analysed and searched by the workers; an index of vectors in parts of at most that size.
     """
 
     type: Literal["local", "ray"] = "local"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.llm.client import DEFAULT_BASE_URL, ChatModel
 from rag_assets.llm.completions import Limits
 from rag_assets.servers.client import ServedModelOptions, ServerAddress
@@ -72,8 +73,8 @@ class LlmConfig(ServedModelOptions, Limits):
             return f"is at {host}: limit what may be sent, by {LIMIT}"
         return None
 
-    def chat_model(self) -> ChatModel:
-        """Return the model; nothing is sent or loaded yet.
+    def chat_model(self, compute: Compute = LOCAL) -> ChatModel:
+        """Return the model; nothing is sent or loaded yet. ``compute`` is where a local one runs.
 
         Raises:
             UsageError: an extra is not installed, or its key is not set.
@@ -82,7 +83,8 @@ class LlmConfig(ServedModelOptions, Limits):
         if self.type == "transformers":
             from rag_assets.llm.models import LocalTransformers
 
-            return LocalTransformers(self.model, beams=self.beams, sequences=self.sequences)
+            how = {"beams": self.beams, "sequences": self.sequences}
+            return LocalTransformers(self.model, **how, compute=compute)
         from rag_assets.llm.models import OpenAICompatible
 
         return OpenAICompatible(self.endpoint())

@@ -20,12 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import ModelUnavailable, NotServed
 from rag_assets.llm.client import LENGTH, REFUSAL, STOP, Answer, ChatRequest, Completion, now
 from rag_assets.llm.completions import CallLimit
 from rag_assets.models.cache_fill import Vectors
 from rag_assets.models.model_files import default_device, loaded, quiet_models
-from rag_assets.models.model_names import resolve_model
+from rag_assets.models.model_names import ModelByHash, resolve_model
 from rag_assets.models.token_counts import in_batches
 from rag_assets.package_versions import version
 from rag_assets.servers.client import ModelClient, ServedModelOptions, token_count
@@ -168,30 +169,39 @@ def _vector(given: Any) -> Any:  # noqa: ANN401 (servers send what they like)
     return given
 
 
-class LocalTransformers:
+class LocalTransformers(ModelByHash):
     """One model, in fp32, one request at a time: answers depend on nothing else.
 
     The weights are loaded by the first request, and no code that comes with them is run.
     """
 
-    def __init__(self, model: str, *, beams: int = 1, sequences: int = 1) -> None:
+    kind = "language model"
+
+    def __init__(
+        self, model: str, *, beams: int = 1, sequences: int = 1, compute: Compute = LOCAL
+    ) -> None:
         """Resolve the model's files; nothing is loaded.
 
         Args:
             model: a folder, or a name at the hub.
             beams: hypotheses that beam search follows; 1: none.
             sequences: texts of one answer; without beams each is drawn.
+            compute: where it answers, in each worker one request at a time.
 
         Raises:
             ModelUnavailable: the model's files cannot be had.
         """
-        self._files = resolve_model(model, "language model")
-        self._beams, self._sequences = beams, sequences
+        self.files = resolve_model(model, self.kind)
+        self._beams, self._sequences, self._compute = beams, sequences, compute
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return it without the cluster, for a worker of it."""
+        return {**vars(self), "_compute": LOCAL}
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The files, the library that runs them, and how it searches."""
-        files = self._files
+        files = self.files
         return {
             "model": files.path.name if files.source == "folder" else files.name,
             "model_sha256": files.sha256,
@@ -202,8 +212,8 @@ class LocalTransformers:
 
     @property
     def concurrency(self) -> int:
-        """One."""
-        return 1
+        """One for each worker."""
+        return self._compute.n_workers
 
     def answer(self, request: ChatRequest) -> Answer:
         """Answer a request.
@@ -214,15 +224,17 @@ class LocalTransformers:
         if self._sequences > self._beams and not request.temperature:
             needs = f"{self._sequences} sequences need as many beams, or a temperature above 0"
             raise ModelUnavailable(f"LLM: {needs}")
+        ((_, answer),) = self._compute.map(self._answer, [(request,)])
+        return answer
+
+    def _answer(self, request: ChatRequest) -> Answer:
         tokenizer, model = self._load()
         with quiet_models():
             return generated(tokenizer, model, request, self._beams, self._sequences)
 
     def _load(self) -> tuple[Any, Any]:
-        files = self._files
-        return loaded(
-            "language model", files, lambda: _load(files.path, files.sha256, default_device())
-        )
+        files = self.files
+        return loaded(self.kind, files, lambda: _load(files.path, files.sha256, default_device()))
 
 
 def generated(

@@ -206,7 +206,7 @@ class Pipeline:
             config = self.experiment.language_model(llm)
             if config is None:
                 raise UsageError(f"{self.experiment.name} has no language model; add `llm`")
-            self._chat_models[llm] = config.chat_model()
+            self._chat_models[llm] = config.chat_model(self.compute)
             self._budgets[llm] = Budget(config)
         return self._chat_models[llm]
 

@@ -34,6 +34,7 @@ from rag_assets.retrieval.search_steps_stage import (
     step_inputs,
     with_own_steps,
 )
+from rag_assets.retrieval.spread_search import spread
 from rag_assets.retrieval.unit_ranking import (
     Search,
     UnitRanking,
@@ -137,7 +138,7 @@ class BaseRuns(RunsStage):
 
     def sharded(self, context: StageContext, searcher: Searcher[Any]) -> Searcher[Any]:
         """Return a searcher with the same hits, by workers elsewhere where that is worth it."""
-        return searcher
+        return spread(searcher, context.compute)
 
     def _ranking(
         self,

@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.artifacts import (
     Artifact,
@@ -170,14 +171,40 @@ class BlockedTable:
         self.blocks: list[Block] = []
         self.computed = 0
 
-    def add(self, digest: str, compute: Callable[[], pa.Table]) -> None:
-        """Add the rows of a block; ``compute`` is asked for them where they are not known."""
-        stored = self._known.rows(digest)
-        rows = compute() if stored is None else stored
-        content = "" if stored is None else self._known.content(digest)
-        self.computed += stored is None
-        self._parts.append(rows)
-        self.blocks.append(Block(digest, rows.num_rows, content or rows_digest(rows)))
+    def add(
+        self,
+        blocks: Iterable[tuple[str, Callable[[], pa.Table]]],
+        work: Callable[[pa.Table], pa.Table],
+        compute: Compute = LOCAL,
+    ) -> None:
+        """Add the rows of blocks.
+
+        Args:
+            blocks: the digest of each, and what reads its records.
+            work: what is made of the records of a block that is not known.
+            compute: where that is done.
+        """
+        digests, rows_of, missing = list[str](), dict[int, pa.Table](), list[int]()
+
+        def unknown() -> Iterator[tuple[pa.Table]]:
+            for number, (digest, read) in enumerate(blocks):
+                digests.append(digest)
+                stored = self._known.rows(digest)
+                if stored is None:
+                    missing.append(number)
+                    yield (read(),)
+                else:
+                    rows_of[number] = stored
+
+        for number, rows in compute.map(work, unknown()):
+            rows_of[missing[number]] = rows
+        self.computed += len(missing)
+        new = set(missing)
+        for number, digest in enumerate(digests):
+            rows = rows_of[number]
+            content = "" if number in new else self._known.content(digest)
+            self._parts.append(rows)
+            self.blocks.append(Block(digest, rows.num_rows, content or rows_digest(rows)))
 
     def table(self) -> pa.Table:
         """Return all rows; there is at least one block."""

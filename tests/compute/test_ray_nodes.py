@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -15,14 +16,20 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from rag_assets.compute.compute import ComputeConfig, compute_of, release_workers
-from rag_assets.errors import UsageError
+import rag_assets
+from rag_assets.chunking.stage import chunks_key
+from rag_assets.compute.compute import ComputeConfig, RayCluster, compute_of, release_workers
+from rag_assets.errors import ComputeUnavailable, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.experiment import load_experiment
+from rag_assets.llm.models import LocalTransformers
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import Advance
+from rag_assets.retrieval.lexical.stage import term_counts_key
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
+from tests.llm.requests import answers_of, asking, untimed
+from tests.llm.tiny_language_models import WORDS, save_t5
 from tests.ray_nodes import Nodes, ray_nodes
 from tests.retrieval.reranking.tiny_models import cross_encoder
 from tests.static_model import save_static_model
@@ -62,9 +69,13 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reranker = cross_encoder(models / "reranker")
     config = {
         "name": "several",
-        "chunking": {"whole": {"strategy": "none"}},
+        "chunking": {
+            "whole": {"strategy": "none"},
+            "parts": {"strategy": "recursive", "max_characters": 60, "overlap": 0},
+        },
         "retrievers": {
-            "static": {"type": "embedding", "model": str(static)},
+            "words": {"type": "bm25", "chunking": "parts", "expand": {"type": "rm3"}},
+            "static": {"type": "embedding", "chunking": "whole", "model": str(static)},
             "reranked": {
                 "type": "cross_encoder",
                 "model": str(reranker),
@@ -86,9 +97,12 @@ def evaluated(experiment: Path, store: Path, progress: Any = None) -> Pipeline:
     return pipeline
 
 
+KINDS = {"reranked": "reranked_runs", "static": "embedding_runs", "words": "lexical_runs"}
+
+
 def run(pipeline: Pipeline, retriever: str) -> pa.Table:
-    kind = "reranked_runs" if retriever == "reranked" else "embedding_runs"
-    return pipeline.artifact(ArtifactKey.of(kind, retriever=retriever, top_k="10")).table()
+    key = ArtifactKey.of(KINDS[retriever], retriever=retriever, top_k="10")
+    return pipeline.artifact(key).table()
 
 
 @pytest.mark.slow
@@ -106,10 +120,17 @@ def test_the_cluster_listens_on_loopback_only(nodes: Nodes) -> None:
 
 @pytest.mark.slow
 def test_the_results_are_the_same_when_a_node_dies(
-    nodes: Nodes, experiment: Path, tmp_path: Path
+    nodes: Nodes, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = evaluated(experiment, tmp_path / "here")
-    killed: list[int] = []
+    killed, sent, original = list[int](), set[str](), RayCluster.map
+
+    def sending(self: RayCluster, work: Any, blocks: Any) -> Any:
+        whole = getattr(work, "func", work)  # of a partial
+        sent.add(getattr(whole, "__name__", type(whole).__name__))
+        return original(self, work, blocks)
+
+    monkeypatch.setattr(RayCluster, "map", sending)
 
     @contextmanager
     def killing(label: str, total: int) -> Iterator[Advance]:
@@ -128,7 +149,13 @@ def test_the_results_are_the_same_when_a_node_dies(
 
     release_workers()
     assert 0 < killed[0] < N_DOCUMENTS
-    assert run(there, "static").equals(run(here, "static"))
+    assert {"DocumentCut", "_analysed", "_hits", "search_shard"} < sent
+    analysed = term_counts_key(here.experiment, "words")
+    assert analysed is not None
+    for key in (chunks_key("parts"), analysed):
+        assert there.artifact(key).manifest.digests == here.artifact(key).manifest.digests
+    for retriever in ("static", "words"):
+        assert run(there, retriever).equals(run(here, retriever))
     ours, theirs = run(here, "reranked"), run(there, "reranked")
     assert theirs.drop(["score"]).equals(ours.drop(["score"]))
     np.testing.assert_allclose(theirs.column("score"), ours.column("score"), atol=1e-5)
@@ -142,3 +169,61 @@ def test_what_the_work_says_is_said_here(nodes: Nodes) -> None:
     with pytest.raises(UsageError) as expected:
         parse_metric("sharpness")
     assert str(raised.value) == str(expected.value)
+
+
+@pytest.mark.slow
+def test_a_local_language_model_answers_on_all_nodes(nodes: Nodes, tmp_path: Path) -> None:
+    cluster = compute_of(ComputeConfig(type="ray", address=nodes.address, workers=2))
+    model = str(save_t5(tmp_path / "t5"))
+    requests = [asking(word, max_tokens=4, temperature=1.5, seed=7) for word in WORDS[3:]]
+    there = LocalTransformers(model, compute=cluster)
+    assert there.concurrency == 2
+    answers = untimed(answers_of(there, requests))
+    assert answers == untimed(answers_of(LocalTransformers(model), requests))
+
+
+@pytest.mark.slow
+def test_a_resource_of_dagster_ray_brings_the_cluster(
+    nodes: Nodes, experiment: Path, tmp_path: Path
+) -> None:
+    """The address in the YAML leads nowhere: only the resource can have connected."""
+    import dagster as dg
+    import ray
+    from dagster_ray import RayResource
+
+    class OwnCluster(RayResource):
+        """The nodes of this test, which run before it and after it."""
+
+        @property
+        def host(self) -> str:
+            return "127.0.0.1"
+
+        @property
+        def name(self) -> str:
+            return "nodes"
+
+        @property
+        def ray_address(self) -> str:
+            return nodes.address
+
+        @property
+        def created(self) -> bool:
+            return True
+
+        @property
+        def ready(self) -> bool:
+            return True
+
+    release_workers()
+    folder = tmp_path / "several"
+    shutil.copytree(experiment, folder)
+    config = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
+    config["compute"] = {"type": "ray", "address": "127.0.0.1:1", "shard_rows": 200}
+    (folder / "experiment.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    with pytest.raises(ComputeUnavailable, match=r"no Ray cluster at 127\.0\.0\.1:1"):
+        evaluated(folder, tmp_path / "alone")
+    defs = rag_assets.build_defs(folder, store=tmp_path / "store", ray="cluster")
+    with_cluster = dg.Definitions.merge(defs, dg.Definitions(resources={"cluster": OwnCluster()}))
+    done = with_cluster.get_job_def("several_evaluate").execute_in_process()
+    assert done.success
+    assert not ray.is_initialized()

@@ -244,9 +244,13 @@ def stored(store: ArtifactStore, name: str, built: BlockedTable, code: str = "c"
 
 def built(ids: list[str], known: KnownBlocks) -> BlockedTable:
     found = BlockedTable(known)
-    for block in table_blocks(table(ids), "id", "text"):
-        found.add(rows_digest(block), partial(pa.concat_tables, [block]))
+    blocks = table_blocks(table(ids), "id", "text")
+    found.add(((rows_digest(rows), partial(pa.concat_tables, [rows])) for rows in blocks), _same)
     return found
+
+
+def _same(rows: pa.Table) -> pa.Table:
+    return rows
 
 
 def test_only_blocks_that_no_stored_table_has_are_computed(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ class EmbeddingRuns(BaseRuns):
         return queries
 
     def sharded(self, context: StageContext, searcher: Searcher[pa.Table]) -> Searcher[pa.Table]:
-        return sharded(searcher, context.compute)
+        return sharded(super().sharded(context, searcher), context.compute)
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         written = writing_parts(context, retriever)

@@ -66,6 +66,9 @@ VECTORS = "vectors"
 Reading 10^6 vectors of 384 numbers out of Parquet takes ten times as long as opening the copy.
 """
 
+READ_AS_ONE = 1 << 26
+"""Bytes of vectors up to which segments are read into one: searching each takes twice as long."""
+
 GROUP_BYTES = 1 << 24
 """Bytes of the vectors that are written to the table at once, and make a row group of it."""
 
@@ -119,6 +122,8 @@ class VectorIndex(Searcher[pa.Table]):
                 )
             chunk_ids += names.column("chunk_id").to_pylist()
             segments.append(vectors)
+        if sum(part.nbytes for part in segments) <= READ_AS_ONE:
+            segments = [np.concatenate(segments)] if segments else segments
         return cls(tuple(chunk_ids), tuple(segments), similarity)
 
     @cached_property

@@ -56,15 +56,15 @@ from pydantic import Field, model_validator
 from rank_bm25 import BM25Okapi
 
 from rag_assets.options import KeyProblem, Number
-from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, sums, table_end
+from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, table_end
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
 from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens
+from rag_assets.retrieval.lexical.weighed_word import Weigh
 from rag_assets.retrieval.lexical.words import (
     AnalysedRetriever,
     Repeats,
-    Weigh,
     WordIndex,
 )
 
@@ -140,8 +140,8 @@ class BM25(AnalysedRetriever):
         norms = 1 - b + b * lengths / lengths.mean()
         least = cache(partial(_least_idf, index))
 
-        def weigh(chunks: Ints, counts: Floats) -> Floats:
-            idf = _IDF[variant](lengths.size, chunks.size)
+        def weigh(chunks: Ints, counts: Floats, holding: int) -> Floats:
+            idf = _IDF[variant](lengths.size, holding)
             if variant == "okapi" and idf < 0:
                 idf = least()
             f, norm = counts, norms[chunks]
@@ -154,7 +154,7 @@ class BM25(AnalysedRetriever):
                 saturation = (f * (k1 + 1)) / (f + k1 * norm)
             weights: Floats = idf * saturation
             if variant == "bm25plus":
-                weights = weights + delta * np.log((lengths.size + 1) / np.array([chunks.size]))
+                weights = weights + delta * np.log((lengths.size + 1) / np.array([holding]))
             if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
                 absent = idf * (((k1 + 1) * delta) / (k1 + delta))
                 weights = (weights - absent) + absent
@@ -201,12 +201,12 @@ def tokens_of(index: WordIndex, folder: Path) -> TokensOf:
     files = ArrayFolder(folder)
     parts = [ChunkTokens.load(files, table_end(n)) for n in range(len(index.segments))]
     starts = [0, *accumulate(part.lengths.size for part in parts)]
+    return partial(_tokens, parts, starts)
 
-    def of_chunk(position: int) -> list[str]:
-        number = bisect_right(starts, position) - 1
-        return parts[number].of_chunk(position - starts[number])
 
-    return of_chunk
+def _tokens(parts: Sequence[ChunkTokens], starts: Sequence[int], position: int) -> list[str]:
+    number = bisect_right(starts, position) - 1
+    return parts[number].of_chunk(position - starts[number])
 
 
 def expanded(
@@ -252,8 +252,5 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         """
         first = self.index.ranked(query, self.feedback.documents)
         weights = expanded(query, first, self.tokens_of, self.feedback)
-        columns = {token: self.index.column(token) for token in weights}
-        held = {token: column for token, column in columns.items() if column.rows.size}
-        factors = [weights[token] for token in held]
-        scores = sums([*held.values()], len(self.chunk_ids), factors)
-        return best_above_zero(scores, self.index.ids_rank, depth)
+        held = [*weights.items()]
+        return self.index.best([(t, w) for t, w in held if self.index.word(t).holding], depth)

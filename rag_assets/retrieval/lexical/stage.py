@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rag_assets.chunking.stage import index_inputs, indexed_fields, indexed_rows
 from rag_assets.code_versions.closure import Root
+from rag_assets.compute.compute import Compute
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import FolderProduct, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
@@ -83,19 +84,26 @@ class TermCounts(Stage):
         for key in sorted(keys, key=analyses.__getitem__):
             chunking, analyzer = analyses[key]
             alike = next(self.similar_artifacts(context, key), None)
-            count = partial(_count, analyzer, *rows_of(chunking), alike)
+            rows, texts = rows_of(chunking)
+            compute = context.compute.for_rows(rows.num_rows)
+            count = partial(_count, analyzer, rows, texts, alike, compute)
             yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _count(
-    analyzer: str, chunks: pa.Table, texts: list[str], alike: Artifact | None, folder: Path
+    analyzer: str,
+    chunks: pa.Table,
+    texts: list[str],
+    alike: Artifact | None,
+    compute: Compute,
+    folder: Path,
 ) -> tuple[int, Mapping[str, Any]]:
     earlier = None
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
             earlier = AnalysedTexts.load(alike.folder)
     ids = chunks.column("chunk_id").to_pylist()
-    analysed = AnalysedTexts.of(ids, texts, analyzer, earlier)
+    analysed = AnalysedTexts.of(ids, texts, analyzer, earlier, compute)
     analysed.save(folder)
     save_units(folder, chunks)
     return chunks.num_rows, analysed.facts

@@ -30,10 +30,10 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from rag_assets.options import Number
 from rag_assets.retrieval.array_folder import Floats, Ints
+from rag_assets.retrieval.lexical.weighed_word import Weigh
 from rag_assets.retrieval.lexical.words import (
     AnalysedRetriever,
     Repeats,
-    Weigh,
     WordIndex,
     smooth_idf,
 )
@@ -75,8 +75,8 @@ class TfIdf(AnalysedRetriever):
         weighting, lengths, k1 = self.weighting, index.lengths, self.k1 or DEFAULT_K1
         norms = _norms(index) if weighting == "sklearn" else np.empty(0)
 
-        def weigh(chunks: Ints, counts: Floats) -> Floats:
-            holding, weights = np.array([chunks.size]), counts
+        def weigh(chunks: Ints, counts: Floats, n_holding: int) -> Floats:
+            holding, weights = np.array([n_holding]), counts
             if weighting == "sklearn":
                 return weights * smooth_idf(lengths.size, holding) / norms[chunks]
             if weighting == "length_normalised":

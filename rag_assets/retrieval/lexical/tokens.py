@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, chain, islice
+from functools import cached_property, partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.retrieval.array_folder import (
@@ -67,7 +68,7 @@ class ChunkTokens:
     lengths: Longs
 
     @classmethod
-    def joined(cls, blocks: Iterable[Iterable[Sequence[str]] | ChunkTokens]) -> ChunkTokens:
+    def joined(cls, blocks: Iterable[Sequence[Sequence[str]] | ChunkTokens]) -> ChunkTokens:
         """Return the tokens of blocks of chunks: the tokens of each chunk, or what is stored."""
         places: defaultdict[str, int] = defaultdict()
         places.default_factory = places.__len__  # a new word gets the next number
@@ -77,11 +78,9 @@ class ChunkTokens:
                 numbers.append(block._renumbered(places))
                 lengths.append(block.lengths)
                 continue
-            chunks = iter(block)
-            while part := [*islice(chunks, TEXTS_AT_ONCE)]:
-                lengths.append(np.fromiter(map(len, part), np.int64, len(part)))
-                tokens = map(places.__getitem__, chain.from_iterable(part))
-                numbers.append(np.fromiter(tokens, np.int32, int(lengths[-1].sum())))
+            lengths.append(np.fromiter(map(len, block), np.int64, len(block)))
+            tokens = map(places.__getitem__, chain.from_iterable(block))
+            numbers.append(np.fromiter(tokens, np.int32, int(lengths[-1].sum())))
         words = sorted(places)
         final = np.empty(len(words), np.int32)
         final[[places[word] for word in words]] = np.arange(len(words))
@@ -222,6 +221,7 @@ class AnalysedTexts:
         texts: Sequence[str],
         analyzer: str,
         earlier: AnalysedTexts | None = None,
+        compute: Compute = LOCAL,
     ) -> AnalysedTexts:
         """Analyse the texts of chunks with unique ids; blocks that ``earlier`` has are its own."""
         if len(chunk_ids) != len(texts):
@@ -238,13 +238,20 @@ class AnalysedTexts:
             for segment in stored
             for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
         }
-        segments = []
-        for digest, blocks, rows in divided(ids, ordered, [*map(len, ordered)]):
-            segment = by_digest.get(digest)
-            if segment is None:
-                tokens = _tokens(blocks, places, ordered[rows], resolved)
-                segment = AnalysedSegment(digest, blocks, (ids[rows], tokens))
-            segments.append(segment)
+        divisions = [*divided(ids, ordered, [*map(len, ordered)])]
+        parts = {
+            digest: _parts(blocks, places, ordered[rows])
+            for digest, blocks, rows in divisions
+            if digest not in by_digest
+        }
+        new = [part for each in parts.values() for part in each if isinstance(part, list)]
+        by_number = dict(compute.map(partial(_analysed, resolved), ((part,) for part in new)))
+        analysed = iter([by_number[number] for number in range(len(new))])
+        segments = [
+            by_digest.get(digest)
+            or AnalysedSegment(digest, blocks, (ids[rows], _tokens(parts[digest], analysed)))
+            for digest, blocks, rows in divisions
+        ]
         return cls.of_segments(segments, resolved)
 
     @classmethod
@@ -307,28 +314,39 @@ def _ends(blocks: Sequence[Block]) -> list[int]:
     return [*accumulate(block.rows for block in blocks)]
 
 
-def _tokens(
-    blocks: Sequence[Block],
-    places: Mapping[str, _StoredChunks],
-    texts: Sequence[str],
-    analyzer: str,
-) -> ChunkTokens:
-    """Return the tokens of the chunks of some blocks; those that follow one another are read so."""
-    parts: list[_StoredChunks | Iterator[list[str]]] = []
+def _parts(
+    blocks: Sequence[Block], places: Mapping[str, _StoredChunks], texts: list[str]
+) -> list[_StoredChunks | list[str]]:
+    """Return what the tokens of some blocks come from; those that follow one another are one."""
+    parts: list[_StoredChunks | list[str]] = []
     for block, end in zip(blocks, _ends(blocks), strict=True):
         place, last = places.get(block.digest), parts[-1] if parts else None
         if place is None:
-            parts.append(_analysed(analyzer, texts[end - block.rows : end]))
+            if not isinstance(last, list):
+                parts.append(last := [])
+            last += texts[end - block.rows : end]
         elif isinstance(last, _StoredChunks) and last.is_before(place):
             parts[-1] = last._replace(end=place.end)
         else:
             parts.append(place)
-    return ChunkTokens.joined(
-        part.segment.tokens.part(part.start, part.end) if isinstance(part, _StoredChunks) else part
+    return parts
+
+
+def _tokens(
+    parts: Sequence[_StoredChunks | list[str]], analysed: Iterator[ChunkTokens]
+) -> ChunkTokens:
+    """Return the tokens of some parts; ``analysed`` are those of texts, in their order."""
+    tokens = [
+        next(analysed) if isinstance(part, list) else part.segment.tokens.part(part.start, part.end)
         for part in parts
+    ]
+    if len(parts) == 1 and isinstance(parts[0], list):
+        return tokens[0]
+    return ChunkTokens.joined(tokens)
+
+
+def _analysed(analyzer: str, texts: Sequence[str]) -> ChunkTokens:
+    starts = range(0, len(texts), TEXTS_AT_ONCE)
+    return ChunkTokens.joined(
+        analyze_all(analyzer, texts[start : start + TEXTS_AT_ONCE]) for start in starts
     )
-
-
-def _analysed(analyzer: str, texts: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        yield from analyze_all(analyzer, texts[start : start + TEXTS_AT_ONCE])

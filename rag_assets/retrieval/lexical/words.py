@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -45,7 +45,9 @@ from rag_assets.retrieval.lexical.analyzers import (
     analyzer_versions,
     check_analyzer,
 )
+from rag_assets.retrieval.lexical.pruning import contenders
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts
+from rag_assets.retrieval.lexical.weighed_word import SMALL, Weigh, WeighedWord
 
 _DESCRIPTION = "word_index"
 
@@ -53,13 +55,13 @@ Repeats = Literal["added", "multiplied", "cosine"]
 """What a token that stands n times in the query counts: its weight added n times or times n, or
 its part of the cosine of query and chunk."""
 
-Weigh = Callable[[Ints, Floats], Floats]
-"""The chunks that hold a word, how often each does -> what the word weighs in each."""
-
 _FIRST = 8
 
-MAX_WEIGHED = 1 << 23
-"""Weights that are kept at most, 12 bytes each."""
+MAX_BYTES = 3 << 26
+"""Of the words that are kept, which are those used last."""
+
+PRUNED_FROM = 1 << 17
+"""Chunks of an index from which on it takes less time not to add all sums."""
 
 
 def smooth_idf(n_chunks: int, holding: npt.NDArray[np.int64]) -> Floats:
@@ -85,8 +87,8 @@ class WordIndex(QuerySearcher[Sequence[str]]):
     segments: Sequence[Segment]
     analyzer: str
     options: AnalysedRetriever
-    _weighed: dict[str, Entries] = field(default_factory=dict, init=False)
-    _n_weighed: int = field(default=0, init=False)
+    _words: dict[str, WeighedWord] = field(default_factory=dict, init=False)
+    _n_bytes: int = field(default=0, init=False)
 
     @classmethod
     def of(
@@ -107,8 +109,11 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         return [_Ascending(part) for each in self.segments for part in _parts(each)]
 
     @cached_property
-    def _weigh(self) -> Weigh:
+    def _formula(self) -> Weigh:
         return self.options.weigher(self)
+
+    def _weigh(self, chunks: Ints, counts: npt.NDArray[Any], holding: int) -> Floats:
+        return self._formula(chunks, counts.astype(np.float64), holding)
 
     def counts(self, word: str) -> Entries:
         """Return the chunks that hold a word, ascending, and how often each of them does."""
@@ -118,41 +123,78 @@ class WordIndex(QuerySearcher[Sequence[str]]):
             if (number := terms.place(word)) is not None
         ]
         none, shifted = np.empty(0, np.int32), (each.rows + np.int32(n) for n, each in columns)
-        numbers = [np.empty(0), *(column.numbers for _, column in columns)]
+        numbers = [np.empty(0, np.uint8), *(column.numbers for _, column in columns)]
         return Entries(np.concatenate([none, *shifted]), np.concatenate(numbers))
+
+    def word(self, word: str) -> WeighedWord:
+        """Return a word with what it weighs; those used last are kept."""
+        weighed = self._words.pop(word, None)
+        if weighed is None:
+            weighed = WeighedWord.of(*self.counts(word), self._weigh, len(self.chunk_ids))
+            self._n_bytes += weighed.n_bytes
+            while self._n_bytes > MAX_BYTES and self._words:
+                self._n_bytes -= self._words.pop(next(iter(self._words))).n_bytes
+        self._words[word] = weighed
+        return weighed
 
     def column(self, word: str) -> Entries:
         """Return the chunks that hold a word, and what it weighs in each of them."""
-        column = self._weighed.get(word)
-        if column is None:
-            rows, counts = self.counts(word)
-            column = Entries(rows, self._weigh(rows, counts) if rows.size else counts)
-            self._n_weighed += rows.size
-            if self._n_weighed > MAX_WEIGHED:
-                self._weighed.clear()
-                self._n_weighed = rows.size
-            self._weighed[word] = column
-        return column
+        return self.word(word).column()
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """All words; only some formulas need them."""
         return Vocabulary.of(self.segments)
 
+    def terms(self, query_tokens: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the words that are added for a query, in this order, each with a factor."""
+        held = [token for token in query_tokens if self.word(token).holding]
+        if self.options.repeats == "added":
+            return [(token, 1.0) for token in held]
+        counts = Counter(held)  # in the order in which tokens occur first
+        factors = np.array(list(counts.values()), dtype=np.float64)
+        if self.options.repeats == "cosine" and counts:
+            holding = np.array([self.word(token).holding for token in counts])
+            factors *= smooth_idf(len(self.chunk_ids), holding)
+            factors /= np.sqrt(np.sum(factors * factors))
+        return list(zip(counts, factors.tolist(), strict=True))
+
     def scores(self, query_tokens: Sequence[str]) -> Floats:
         """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
-        columns = {token: self.column(token) for token in query_tokens}
-        n_chunks, repeats = len(self.chunk_ids), self.options.repeats
-        tokens = [token for token in query_tokens if columns[token].rows.size]
-        if repeats == "added":
-            return sums([columns[token] for token in tokens], n_chunks)
-        counts = Counter(tokens)  # in the order in which tokens occur first
-        factors = np.array(list(counts.values()), dtype=np.float64)
-        if repeats == "cosine" and counts:
-            holding = np.array([columns[token].rows.size for token in counts])
-            factors *= smooth_idf(n_chunks, holding)
-            factors /= np.sqrt(np.sum(factors * factors))
-        return sums([columns[token] for token in counts], n_chunks, factors.tolist())
+        return self._sums(self.terms(query_tokens))
+
+    def _sums(self, terms: Sequence[tuple[str, float]]) -> Floats:
+        words = [(self.word(token), factor) for token, factor in terms]
+        if len(self.chunk_ids) < SMALL:
+            columns, factors = [word.column() for word, _ in words], [each for _, each in words]
+            weighted = any(factor != 1 for factor in factors)
+            return sums(columns, len(self.chunk_ids), factors if weighted else None)
+        totals = np.zeros(len(self.chunk_ids))
+        for word, factor in words:
+            word.add_to(totals, factor)
+        return totals
+
+    def best(self, terms: Sequence[tuple[str, float]], depth: int) -> Hits:
+        """Return the chunks with the highest sums above 0 of some words, at most ``depth``.
+
+        Each sum is added in the order of ``terms``, whichever chunks are looked at.
+        """
+        chunks = None
+        if len(self.chunk_ids) >= PRUNED_FROM and terms:
+            factors = defaultdict[str, float](float)
+            for token, factor in terms:
+                factors[token] += factor
+            words = [(self.word(token), factor) for token, factor in factors.items()]
+            if all(word.least >= 0 and factor >= 0 for word, factor in words):
+                chunks = contenders(words, len(self.chunk_ids), depth)
+        if chunks is None:
+            return best_above_zero(self._sums(terms), self.ids_rank, depth)
+        weights = {token: self.word(token).at(chunks) for token in factors}
+        totals = np.zeros(chunks.size)
+        for token, factor in terms:
+            totals += weights[token] if factor == 1 else weights[token] * factor
+        hits = best_above_zero(totals, self.ids_rank[chunks], depth)
+        return Hits(chunks[hits.positions].astype(np.int64), hits.scores)
 
     def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
         return analyze_all(self.analyzer, queries)
@@ -163,7 +205,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         Order: score descending, then id descending by UTF-8 bytes, exact at the cut. A query
         without a token that is in the index has no hits.
         """
-        return best_above_zero(self.scores(query), self.ids_rank, depth)
+        return self.best(self.terms(query), depth)
 
 
 def _parts(segment: Segment) -> list[pa.Array]:

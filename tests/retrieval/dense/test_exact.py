@@ -275,7 +275,8 @@ DIMENSION = 8
 
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments of some 20 chunks."""
+    """Segments of some 20 chunks, which are searched one by one."""
+    monkeypatch.setattr(vector_index, "READ_AS_ONE", 0)
     monkeypatch.setattr(blocks, "TARGET", 5 * VECTOR_SIZE)
     monkeypatch.setattr(array_folder, "SEGMENT", 20 * VECTOR_SIZE)
     monkeypatch.setattr(array_folder, "MAX_SEGMENTS", 1 << 40)
@@ -300,16 +301,24 @@ def ranked(index: VectorIndex, queries: np.ndarray, k: int) -> list[tuple[list[s
 @pytest.mark.parametrize(("n", "distinct"), [(9, 3), (40, 4), (300, 9), (300, 290), (900, 2)])
 @pytest.mark.usefixtures("small_segments")
 def test_segments_give_the_bits_of_one(
-    tmp_path: Path, n: int, distinct: int, similarity: Similarity
+    tmp_path: Path,
+    n: int,
+    distinct: int,
+    similarity: Similarity,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vectors = drawn(n, n, distinct)
     saved(tmp_path / "index", vectors)
     index = VectorIndex.load(tmp_path / "index", similarity)
     assert len(index.segments) >= n // 41
+    with monkeypatch.context() as patch:
+        patch.setattr(vector_index, "READ_AS_ONE", 1 << 20)
+        as_one = VectorIndex.load(tmp_path / "index", similarity)
+    assert len(as_one.segments) == 1
     whole = VectorIndex(tuple(vectors), (np.stack(list(vectors.values())),), similarity)
     queries = unit(np.random.default_rng(1).normal(size=(20, DIMENSION)))
     for k in (1, 10, 60, n, n + 1):
-        assert ranked(index, queries, k) == ranked(whole, queries, k)
+        assert ranked(index, queries, k) == ranked(whole, queries, k) == ranked(as_one, queries, k)
     some = np.arange(0, n, 3)[::-1]
     names = tuple(index.chunk_ids[position] for position in some)
     few = VectorIndex(names, (np.stack([vectors[name] for name in names]),), similarity)

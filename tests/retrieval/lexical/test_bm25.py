@@ -133,11 +133,12 @@ def test_segments_give_the_bits_of_one(
 
 
 def test_weights_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "MAX_WEIGHED", 5)
+    monkeypatch.setattr(words, "MAX_BYTES", 2_500)
     chunks = [list("aab"), list("bccc"), list("adde"), list("e"), list("ebb")]
     index, whole = bm25(chunks), bm25(chunks).scores(list("abcde")).tobytes()
     assert index.scores(list("abcde")).tobytes() == whole
     assert index.scores(list("abcde")).tobytes() == whole
+    assert [*index._words] == ["d", "e"]  # those used last
 
 
 def hits(folder: Path, variant: str, texts: list[str], query: str) -> list[str]:

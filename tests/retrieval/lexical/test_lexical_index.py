@@ -225,7 +225,7 @@ def test_importing_loads_no_stemmer() -> None:
 @settings(deadline=None)
 @given(CORPORA)
 def test_counts_are_those_of_counters(chunks: list[list[str]]) -> None:
-    tokens_of = ChunkTokens.joined([iter(chunks)])
+    tokens_of = ChunkTokens.joined([chunks])
     words = list(tokens_of.words)
     counts = tokens_of.counts(list(map(str, range(len(chunks)))))
     assert words == sorted({token for chunk in chunks for token in chunk})
