@@ -158,7 +158,7 @@ def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
     schema = RetrievalExperiment.model().model_json_schema()
-    assert list(schema["properties"]) == ["path", "store", "deps", "strict"]
+    assert list(schema["properties"]) == ["path", "store", "deps", "ray", "strict"]
     assert schema["required"] == ["path"]
     assert all(value["description"] for value in schema["properties"].values())
     page = PAGE.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import sys
 import threading
@@ -228,6 +229,7 @@ class Tracer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
+        gc.collect()  # else something of an earlier test may be closed meanwhile
         before = sys.gettrace()
         threading.settrace(self._called)
         sys.settrace(self._called)
