@@ -184,7 +184,7 @@ def test_a_local_language_model_answers_on_all_nodes(nodes: Nodes, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_resource_of_dagster_ray_brings_the_cluster(
-    nodes: Nodes, experiment: Path, tmp_path: Path
+    nodes: Nodes, experiment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address in the YAML leads nowhere: only the resource can have connected."""
     import dagster as dg
@@ -214,6 +214,7 @@ def test_a_resource_of_dagster_ray_brings_the_cluster(
         def ready(self) -> bool:
             return True
 
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")  # Ray sets it, and leaves it
     release_workers()
     folder = tmp_path / "several"
     shutil.copytree(experiment, folder)
