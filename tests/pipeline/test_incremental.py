@@ -14,7 +14,7 @@ from rich.console import Console
 from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.slices import slices_of
-from rag_assets.chunking.chunker import cut_documents
+from rag_assets.chunking.chunker import Cutter, cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.chunking.strategies import ParentChunking, SemanticChunking
 from rag_assets.errors import DataError
@@ -402,11 +402,11 @@ def test_only_the_changed_block_is_cut(
     computed("store")
     write(folder, edited(TEXTS), CUT[0])
 
-    def watched(documents: pa.Table, **options: Any) -> pa.Table:
+    def watched(documents: pa.Table, cutter: Cutter, **options: Any) -> pa.Table:
         cut.append(len(documents))
-        return cut_documents(documents, **options)
+        return cut_documents(documents, cutter, **options)
 
-    monkeypatch.setattr("rag_assets.chunking.stage.cut_documents", watched)
+    monkeypatch.setattr("rag_assets.chunking.chunker.cut_documents", watched)
     computed("store")
     assert 1 <= len(cut) <= 2
     assert sum(cut) < 60
