@@ -252,5 +252,5 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         """
         first = self.index.ranked(query, self.feedback.documents)
         weights = expanded(query, first, self.tokens_of, self.feedback)
-        held = [*weights.items()]
-        return self.index.best([(t, w) for t, w in held if self.index.word(t).holding], depth)
+        held = [(t, w) for t, w in weights.items() if self.index.word(t).holding]
+        return self.index.best(held, depth)

@@ -137,10 +137,6 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         self._words[word] = weighed
         return weighed
 
-    def column(self, word: str) -> Entries:
-        """Return the chunks that hold a word, and what it weighs in each of them."""
-        return self.word(word).column()
-
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """All words; only some formulas need them."""
