@@ -78,10 +78,10 @@ BLOCK = 256
 SMALLEST_SHARE = 16
 """Fewer queries are not worth a thread of their own: each reads all vectors."""
 
-MARGIN = 32
+MARGIN = 16
 """Candidates beyond k: few enough to be cheap, enough for ordinary score gaps."""
 
-VECTORS_AT_ONCE = 1 << 13
+VECTORS_AT_ONCE = 1 << 9
 """Vectors that are brought together at once, to be scored exactly."""
 
 MATRIX_FROM = 4_000
@@ -207,14 +207,20 @@ class VectorIndex(Searcher[pa.Table]):
 
     def ranked(self, query: Row, candidates: Positions, k: int) -> Hits:
         """Return the best ``k`` of some chunks, by their exact scores."""
-        scores = exact_scores(self.vectors(candidates), query, self.similarity)
-        return self._cut(candidates, scores, k)
+        _, scores = self._exact(query[np.newaxis], self.vectors(candidates[np.newaxis]))
+        (hits,) = self._cut(candidates[np.newaxis], scores, k)
+        return hits
 
-    def _cut(self, candidates: Positions, scores: Numbers, k: int) -> Hits:
+    def _cut(self, candidates: Positions, scores: Numbers, k: int) -> list[Hits]:
+        """Return the best ``k`` of the candidates of each query: two arrays of its rows."""
+        order = np.argsort(-scores)
+        ordered = np.take_along_axis(scores, order, axis=1)
         # Only ties need the order of the ids, which takes a second for a large index.
-        is_tied = len(np.unique(scores)) < len(scores)
-        best = top_k(scores, self.ids_rank[candidates] if is_tied else candidates, k)
-        return Hits(candidates[best], scores[best])
+        for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
+            order[row] = top_k(scores[row], self.ids_rank[candidates[row]], scores.shape[1])
+        best = order[:, :k]
+        pairs = (np.take_along_axis(array, best, axis=1) for array in (candidates, scores))
+        return [*map(Hits, *pairs)]
 
     @cached_property
     def _searched(self) -> tuple[list[Vectors], float, float]:
@@ -244,19 +250,29 @@ class VectorIndex(Searcher[pa.Table]):
         fetched = min(k + MARGIN, n_chunks)
         nearest, lowest = self._nearest(sent, fetched)
         n_rows = max(1, VECTORS_AT_ONCE // fetched)
-        parts = (nearest[start : start + n_rows] for start in range(0, len(nearest), n_rows))
-        each = (vectors for part in parts for vectors in self.vectors(part))
-        hits = []
-        rows = zip(queries, sent, nearest, each, lowest, strict=True)
-        for query, row, candidates, vectors, bound in rows:
-            values, scores = self._exact(query, vectors)
-            if fetched < n_chunks:
-                least = float(np.partition(values, -k)[-k]) - self._error(query, row)
-                if bound >= least:  # a chunk that faiss left out may be among the best k
-                    rough = np.concatenate([part @ row for part in self._searched[0]])
-                    candidates = np.flatnonzero(rough >= least)
-                    _, scores = self._exact(query, self.vectors(candidates))
-            hits.append(self._cut(candidates, scores, k))
+        hits = list[Hits]()
+        for start in range(0, len(queries), n_rows):
+            part = slice(start, start + n_rows)
+            hits += self._best_of(queries[part], sent[part], nearest[part], lowest[part], k)
+        return hits
+
+    def _best_of(
+        self, queries: Vectors, sent: Vectors, nearest: Positions, lowest: Row, k: int
+    ) -> list[Hits]:
+        """Return the best ``k`` of the ``nearest`` of each query; of others where those count.
+
+        ``lowest`` is what no other chunk is above in fp32.
+        """
+        values, scores = self._exact(queries, self.vectors(nearest))
+        hits = self._cut(nearest, scores, k)
+        if nearest.shape[1] == len(self.chunk_ids):
+            return hits
+        least = np.partition(values, -k)[:, -k] - self._errors(queries, sent)
+        for row in np.flatnonzero(lowest >= least):  # one left out may be among the best k
+            rough = np.concatenate([part @ sent[row] for part in self._searched[0]])
+            candidates = np.flatnonzero(rough >= least[row])[np.newaxis]
+            _, scores = self._exact(queries[row : row + 1], self.vectors(candidates))
+            (hits[row],) = self._cut(candidates, scores, k)
         return hits
 
     def _nearest(self, sent: Vectors, n: int) -> tuple[Positions, Row]:
@@ -287,47 +303,38 @@ class VectorIndex(Searcher[pa.Table]):
         best.finalize()
         return best.I, np.maximum(least, best.D[:, -1])
 
-    def _exact(self, query: Row, vectors: Vectors) -> tuple[Numbers, Numbers]:
-        """Return what faiss approximates, and the scores, of some vectors."""
-        scores = exact_scores(vectors, query, self.similarity)
-        if self.similarity != "euclidean":
+    def _exact(self, queries: Vectors, vectors: Vectors) -> tuple[Numbers, Numbers]:
+        """Return what faiss approximates, and the scores, of the vectors of each query."""
+        rows = queries[:, np.newaxis]
+        if self.similarity != "euclidean":  # the cosine: vectors have length 1
+            scores = inner_products(vectors, rows)
             return scores, scores
-        return (float((query.astype(np.float64) ** 2).sum()) - scores**2) / 2, scores
+        squares = (vectors.astype(np.float64) - rows.astype(np.float64)) ** 2
+        scores = -np.sqrt(squares.sum(axis=-1))
+        return ((rows.astype(np.float64) ** 2).sum(axis=-1) - scores**2) / 2, scores
 
-    def _error(self, query: Row, sent: Row) -> float:
+    def _errors(self, queries: Vectors, sent: Vectors) -> Numbers:
         """Return a bound of the difference between the fp32 and the exact value of any chunk."""
         _, longest_searched, longest = self._searched
-        dimension = len(sent)
+        dimension = sent.shape[1]
         gamma = dimension * _UNIT / (1 - dimension * _UNIT)
-        length, length_sent = (
-            float(np.linalg.norm(row.astype(np.float64))) for row in (query, sent)
+        lengths, lengths_sent = (
+            np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (queries, sent)
         )
-        error = gamma * length_sent * longest_searched + dimension * _SMALLEST_NORMAL
+        errors: Numbers = gamma * lengths_sent * longest_searched + dimension * _SMALLEST_NORMAL
         if self.similarity == "euclidean":
-            error += _UNIT * longest**2 / 2 + _SMALLEST_NORMAL
-        error += dimension * 2.0**-50 * (length + longest) ** 2
-        return 1.01 * error
+            errors += _UNIT * longest**2 / 2 + _SMALLEST_NORMAL
+        errors += dimension * 2.0**-50 * (lengths + longest) ** 2
+        return 1.01 * errors
 
 
-def exact_scores(vectors: Vectors, query: Row, similarity: Similarity) -> Numbers:
-    """Return the score of each row in float64: inner product, or negative Euclidean distance.
-
-    The cosine is the inner product of vectors of length 1.
-    """
-    if similarity != "euclidean":
-        return inner_products(vectors, query)
-    squares = (vectors.astype(np.float64) - query.astype(np.float64)) ** 2
-    distances: Numbers = np.sqrt(squares.sum(axis=1))
-    return -distances
-
-
-def inner_products(vectors: Vectors, query: Vectors | Row) -> Numbers:
-    """Return the inner product of each row with ``query``, or with its row of it, in float64.
+def inner_products(vectors: Vectors, queries: Vectors | Row) -> Numbers:
+    """Return the inner product of each vector with its query, or the one query, in float64.
 
     Products of two fp32 numbers are exact in float64; each row is summed by itself in one fixed
     order. A BLAS product would round equal rows differently, depending on where they stand.
     """
-    products: Numbers = np.multiply(vectors, query, dtype=np.float64).sum(axis=1)
+    products: Numbers = np.multiply(vectors, queries, dtype=np.float64).sum(axis=-1)
     return products
 
 

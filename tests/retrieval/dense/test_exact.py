@@ -221,7 +221,7 @@ def test_a_tie_beyond_the_candidates_is_broken_by_id(similarity: Similarity) -> 
     vectors = np.full((count, 3), 2.5, dtype=np.float32)
     index = VectorIndex(tuple(f"c{number:03}" for number in range(count)), (vectors,))
     found = hits(index, np.array([1, 0.1, 3], dtype=np.float32), 2, similarity)
-    assert [name for name, _ in found] == [f"c{count - 1}", f"c{count - 2}"]
+    assert [name for name, _ in found] == [f"c{count - 1:03}", f"c{count - 2:03}"]
 
 
 def test_length_decides_the_inner_product_and_not_the_distance() -> None:
