@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,7 +83,9 @@ def write_sheet(
         rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
         text, n_rows = sheet_text(rows), len(rows)
     what = "claims" if claims else "passages" if passages else "answers"
-    print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{hand_out(text, out)}")
+    then = "" if claims else f"rag-assets judge import {shlex.quote(str(path))}"
+    where = hand_out(text, out, then)
+    print_message(f"{n_rows} {what} of {len(drawn)} drawn questions to label{where}")
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
@@ -96,10 +97,10 @@ def pool(
         settings = StoreSettings.resolve(store)
         pipeline = labelling_pipeline(path, settings, progress_bar)
         if n_sampled is not None:
-            _write_sample(pipeline, n_sampled, depth, seed, out)
+            _write_sample(pipeline, path, n_sampled, depth, seed, out)
         else:
             deepest = min(10, max(pipeline.experiment.top_k))
-            _write_sheet(pipeline, depth or deepest, seed, out)
+            _write_sheet(pipeline, path, depth or deepest, seed, out)
 
 
 def _of_files(path: Path) -> Experiment:
@@ -113,7 +114,7 @@ def _of_files(path: Path) -> Experiment:
     return experiment
 
 
-def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) -> None:
+def _write_sheet(pipeline: Pipeline, path: Path, depth: int, seed: int, out: Path | None) -> None:
     try:
         pool_units = run_pool(pipeline, depth)
     except MissingArtifact:
@@ -123,7 +124,7 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
     queries = pipeline.artifact(QUERIES_KEY).table()
     passages = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(passages), queries.column("query_id").to_pylist(), seed)
-    _write_rows(sheet_text(units, documents, queries), units, out)
+    _write_rows(path, sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         print_message(f"not in the sheet, because they are not evaluated yet: {', '.join(rest)}")
@@ -135,26 +136,28 @@ def _write_sheet(pipeline: Pipeline, depth: int, seed: int, out: Path | None) ->
 
 
 def _write_sample(
-    pipeline: Pipeline, n: int, depth: int | None, seed: int, out: Path | None
+    pipeline: Pipeline, path: Path, n: int, depth: int | None, seed: int, out: Path | None
 ) -> None:
     sampled = sampled_pool(pipeline, depth or sampled_depth(pipeline.experiment), seed)
     sample = sampled.sample(sampled.lines())
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     units = next_units(sample, n, documents)
-    _write_rows(sheet_text(units, documents, queries, sample), units, out)
+    _write_rows(path, sheet_text(units, documents, queries, sample), units, out)
 
 
-def hand_out(text: str, out: Path | None) -> str:
-    """Write a sheet, or print it where no file is named; return where it is."""
+def hand_out(text: str, out: Path | None, imported_by: str = "") -> str:
+    """Write a sheet, or print it where no file is named; return where it is, and what is next."""
     if out is None:
         print_data(text.removeprefix("\ufeff").replace("\r\n", "\n"))
         return ""
     write_text(out, text)
-    return f", in {out}"
+    then = f"; when it is filled in: {imported_by} {shlex.quote(str(out))}" if imported_by else ""
+    return f", in {out}{then}"
 
 
-def _write_rows(text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
-    where, n_queries = hand_out(text, out), len({unit.query_id for unit in units})
+def _write_rows(path: Path, text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
+    where = hand_out(text, out, f"rag-assets pool {shlex.quote(str(path))} --import")
+    n_queries = len({unit.query_id for unit in units})
     print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
 
 

@@ -171,8 +171,13 @@ def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
     """Yield what differs between two configurations: ``retrievers.bm25.k1 1.2 -> 0.9``."""
     before, after = dict(_flat(old)), dict(_flat(new))
-    for name in [*after, *(name for name in before if name not in after)]:
+    names = [*after, *(name for name in before if name not in after)]
+    for name in names:
         was, now = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if before.get(name, after.get(name)) is None and any(
+            n.startswith(f"{name}.") for n in names
+        ):
+            continue  # what stands there now, or stood there, says it
         if was is _ABSENT or now is _ABSENT or canonical_json(was) != canonical_json(now):
             yield _change(name, was, now)
 

@@ -140,8 +140,10 @@ class ContentCache:
 
     def _places(self, keys: pa.Array) -> Positions:
         """Return where each key stands among all keys, the first place; -1: nowhere."""
-        places = pc.fill_null(pc.index_in(keys, value_set=self._keys), -1)
-        return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
+        # The few that are asked for make a hash table, and then those of all that are among them.
+        rows = np.flatnonzero(pc.is_in(self._keys, value_set=keys))
+        places = pc.index_in(keys, value_set=self._keys.take(pa.array(rows)))
+        return np.append(rows, -1)[pc.fill_null(places, -1).to_numpy(zero_copy_only=False)]
 
     def _by_segment(self, places: Positions) -> Iterator[tuple[Path, Positions, Positions]]:
         """Yield each segment that holds some places: which of them, and their rows in it."""

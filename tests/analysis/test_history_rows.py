@@ -90,6 +90,15 @@ def test_what_changes_and_how_labels_come_and_go() -> None:
     assert "labels removed" in {one.text for one in evaluation_changes(labelled, unlabelled)}
 
 
+def test_a_block_in_the_place_of_null_is_said_by_what_it_holds() -> None:
+    without, with_block = ({"bm25": {"weights": weights}} for weights in (None, {"dev": 0.5}))
+    pairs = (evaluation(1, without), evaluation(2, with_block))
+    texts = [reason.text for reason in evaluation_changes(*pairs)]
+    assert texts == ["bm25.weights.dev absent -> 0.5"]
+    texts = [reason.text for reason in evaluation_changes(*reversed(pairs))]
+    assert texts == ["bm25.weights.dev 0.5 -> absent"]
+
+
 def test_a_change_is_to_the_evaluation_before() -> None:
     values = [
         value(FIRST, "bm25", 0.5),

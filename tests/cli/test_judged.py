@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,9 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     for row in rows:
         row["grade"] = "3" if "crowns" in row["text"] or "foam" in row["text"] else "0"
     write_sheet(sheet, rows)
-    added = invoke("judge", "import", tiny.folder, sheet, "--store", tiny.root / "store")
+    next_command = shlex.split(said.stderr.strip().rpartition("filled in: rag-assets ")[2])
+    assert next_command == ["judge", "import", str(tiny.folder), str(sheet)]
+    added = invoke(*next_command, "--store", tiny.root / "store")
     assert f"{len(rows)} labels added" in added.stderr, added.output
     again(tiny)
     shown = run("leaderboard").stdout
