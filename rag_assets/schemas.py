@@ -262,25 +262,27 @@ VECTORS = TableSchema(
     vector=Column(pa.list_(pa.float32()), "the vector, as it is compared with query vectors"),
 )
 
-_CONTEXT = dict(
+_SPAN = dict(
     document_id=Column(TEXT, "the document that the returned text is part of"),
     start=Column(COUNT, "first character of the returned text in the document's text"),
     end=Column(COUNT, "character after the last one"),
-    n_tokens=Column(COUNT, "tokens of the returned text, special ones not counted"),
-    text_digest=Column(TEXT, "hash of the returned text"),
 )
+_DIGEST = dict(text_digest=Column(TEXT, "hash of the returned text"))
 
 RETRIEVER_CONTEXTS = TableSchema(
     "retriever_contexts",
     "one text that a retriever can return",
     ("context_id",),
     context_id=Column(TEXT, "the unit; where documents are judged, their chunk"),
-    **_CONTEXT,
+    **_SPAN,
+    **_DIGEST,
 )
 
 _UNIT = dict(
     unit_id=Column(TEXT, "the unit: the id of a chunk, of its parent or of a document"),
-    **_CONTEXT,
+    **_SPAN,
+    n_tokens=Column(COUNT, "tokens of the returned text, special ones not counted"),
+    **_DIGEST,
 )
 
 PASSAGES = TableSchema(
@@ -391,6 +393,7 @@ QUERY_METRICS = OpenTableSchema(
     ),
     failed=Column(BOOL, "the retriever failed on the query: its metrics are null"),
     tokens=Column(COUNT, "tokens of the texts of the retrieved units; null: unknown", True),
+    unit_tokens=Column(pa.list_(COUNT), "those of each unit, in the order of rank", True),
 )
 
 METRICS_SUMMARY = OpenTableSchema(

@@ -110,7 +110,7 @@ def word_tokenizer(folder: Path) -> Path:
 
 
 def context_table(tokens: Mapping[str, int]) -> pa.Table:
-    """Contexts of a retriever: units of so many tokens; each is a document of its own."""
+    """Contexts of a retriever: units of so many characters; each is a document of its own."""
     return RETRIEVER_CONTEXTS.from_rows(
         [
             {
@@ -118,7 +118,6 @@ def context_table(tokens: Mapping[str, int]) -> pa.Table:
                 "document_id": unit,
                 "start": 0,
                 "end": count,
-                "n_tokens": count,
                 "text_digest": "",
             }
             for unit, count in tokens.items()

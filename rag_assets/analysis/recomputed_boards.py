@@ -14,7 +14,7 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import retriever_contexts_key
-from rag_assets.evaluation.leaderboard import mean, positions
+from rag_assets.evaluation.leaderboard import UNIT_TOKENS, mean, positions
 from rag_assets.evaluation.metric_names import (
     CONTEXT_MEASURES,
     MEASURES,
@@ -22,6 +22,7 @@ from rag_assets.evaluation.metric_names import (
     metric_columns,
     parse_metric,
 )
+from rag_assets.evaluation.metrics_stage import metrics_key
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.returned_texts import (
@@ -55,7 +56,7 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
 
     Raises:
         NotEvaluated: the last evaluation has no labels, no run of these retrievers, or was made
-            before tokens were counted.
+            before tokens of units were stored.
     """
     stored = LEADERBOARD.arrow().names
     measures = [name for name in result.leaderboard.column_names if name not in stored]
@@ -74,10 +75,11 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
 def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[str]) -> Row:
     keys = result.run_keys(retriever)
     depth = max(keys)
-    key = retriever_contexts_key(retriever)
-    contexts, manifest = result.table(key), result.manifest(key)
-    column = context_column(str(manifest.config["judge"])) if manifest else ""
-    within = within_budget(result.table(keys[depth]), contexts, budget, column=column)
+    cell = result.table(metrics_key(retriever, depth))
+    if UNIT_TOKENS not in cell.column_names:
+        raise result.lacks("was made before tokens of units were stored; evaluate again")
+    of_units = dict(column_values(cell, "query_id", UNIT_TOKENS))
+    within = within_budget(result.table(keys[depth]), of_units, budget)
     relevant_units = result.table(relevant_units_key(retriever))
     # The run of a query that failed holds what its original text finds: it counts nowhere.
     failed = result.failures(keys[depth])
@@ -90,6 +92,9 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
         documents = result.table_of("documents")
         texts = dict(column_values(documents, "document_id", "text"))
         answers = GoldAnswers(texts, result.table_of("query_facts"))
+        key = retriever_contexts_key(retriever)
+        contexts, manifest = result.table(key), result.manifest(key)
+        column = context_column(str(manifest.config["judge"])) if manifest else ""
         returned = returned_texts(within.run, contexts, column)
         hits = answers.hits(returned, queries["query_id"].to_pylist())
         table = table.append_column("answer_hit", hits)

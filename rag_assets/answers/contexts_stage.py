@@ -35,9 +35,12 @@ from rag_assets.evaluation.contexts_stage import (
     chunking_contexts,
     document_texts,
     retriever_contexts_key,
+    spans_of,
+    token_counts,
 )
 from rag_assets.evaluation.relevant_units_stage import relevant_units
-from rag_assets.evaluation.units import context_column, text_of
+from rag_assets.evaluation.returned_texts import returned_texts
+from rag_assets.evaluation.units import Span, context_column, text_of
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.models.model_names import tokenizer_versions
@@ -76,10 +79,16 @@ class Passages(Stage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"judge": context.experiment.judge}
 
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        return tokenizer_versions(context.experiment.config.context.tokenizer)
+
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
         contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
-        table = passages(run.table(), contexts, context_column(context.experiment.judge))
+        column = context_column(context.experiment.judge)
+        spans = spans_of(returned_texts(run.table(), contexts, column))
+        counts = token_counts(context, "passages", spans)
+        table = passages(run.table(), contexts, column, counts)
         return TableProduct(table, failures=run.manifest.failures)
 
 
@@ -168,10 +177,11 @@ class AnswerContexts(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         options, _ = answerer_of(context.experiment, key)
-        if options.context == GOLD:
-            tokenizer = context.experiment.config.context.tokenizer
-            return {"duckdb": version("duckdb"), **tokenizer_versions(tokenizer)}
-        return {"numpy": version("numpy")} if options.context == RANDOM else {}
+        package = {GOLD: "duckdb", RANDOM: "numpy"}.get(options.context or "")
+        if package is None:
+            return {}
+        counted_by = tokenizer_versions(context.experiment.config.context.tokenizer)
+        return {package: version(package), **counted_by}
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         options, top_k = answerer_of(context.experiment, key)
@@ -197,15 +207,29 @@ def _candidates(
         units = chunking_contexts(context, options.chunking or "")
         # By spans where there are any, whatever is judged: a whole document is evidence without.
         relevant = relevant_units(context.artifact(QRELS_KEY).table(), chunks, "evidence")
-        return gold_units(relevant, units.drop_columns(["chunk_id"])), {}
+        gold = gold_units(relevant, units.drop_columns(["chunk_id"]))
+        return _with_tokens(context, gold), {}
     retriever = options.retriever or ""
     cell = context.artifact(passages_key(retriever, top_k))
     candidates = units_by_query(cell.table())
     if options.context == RANDOM:
         units = context.artifact(retriever_contexts_key(retriever)).table()
         counts = {query_id: len(ranked) for query_id, ranked in candidates.items()}
-        candidates = random_units(counts, units, options.seed)
+        candidates = _with_tokens(context, random_units(counts, units, options.seed))
     return candidates, cell.manifest.failures
+
+
+def _with_tokens(
+    context: StageContext, candidates: Mapping[str, Sequence[Unit]]
+) -> dict[str, list[Unit]]:
+    """Return units with the number of tokens of their texts."""
+    place = itemgetter("document_id", "start", "end")
+    spans = {place(unit) for units in candidates.values() for unit in units}
+    counts = token_counts(context, "units of contexts", spans)
+    return {
+        query_id: [{**unit, "n_tokens": counts[place(unit)]} for unit in units]
+        for query_id, units in candidates.items()
+    }
 
 
 def check_budget(
@@ -270,15 +294,21 @@ def answer_contexts_key(answerer: str) -> ArtifactKey:
     return ArtifactKey.of("answer_contexts", answerer=answerer)
 
 
-def passages(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
+def passages(
+    run: pa.Table, contexts: pa.Table, column: str, counts: Mapping[Span, int]
+) -> pa.Table:
     """Return what a run hands over, as text: table of ``schemas.PASSAGES`` in the run's order.
 
-    ``column`` names the text in the run, see :func:`rag_assets.evaluation.units.context_column`.
+    ``column`` names the text in the run, see :func:`rag_assets.evaluation.units.context_column`;
+    ``counts`` says how many tokens each text has.
     """
-    places = pc.index_in(run[column], value_set=contexts["context_id"].combine_chunks())
-    units = contexts.take(places).rename_columns(["unit_id", *contexts.column_names[1:]])
-    table = units.add_column(0, "rank", run["rank"]).add_column(0, "query_id", run["query_id"])
-    return PASSAGES.check(table.cast(PASSAGES.arrow()).combine_chunks())
+    texts = returned_texts(run, contexts, column)
+    n_tokens = pa.array(map(counts.__getitem__, spans_of(texts)), pa.int64())
+    columns = {"rank": run["rank"], "unit_id": texts["context_id"], "n_tokens": n_tokens}
+    for name, values in columns.items():
+        texts = texts.append_column(name, values)
+    arrow = PASSAGES.arrow()
+    return PASSAGES.check(texts.select(arrow.names).cast(arrow).combine_chunks())
 
 
 def units_by_query(table: pa.Table) -> dict[str, list[Unit]]:

@@ -1,4 +1,4 @@
-"""``retriever_contexts``: what is returned for a chunk, and its tokens.
+"""``retriever_contexts``: what is returned for a chunk; and the tokens of what was returned.
 
 A retriever searches chunks and returns the parent of a chunk that has one, else the chunk. What is
 returned is text of the document, ``text[start:end]``; titles and headings, which are indexed with
@@ -7,12 +7,14 @@ it, are not counted.
 With ``expand`` the units beside a hit are returned with it, as one span, from the first character
 of its window to the last: chunks that overlap repeat nothing, and what lies between them is part of
 it.
+
+Tokens are counted where a text is returned for a query: those of a large corpus take longer than
+all searches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -23,7 +25,6 @@ from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.units import (
-    CountTokens,
     Span,
     context_column,
     text_digest,
@@ -32,7 +33,7 @@ from rag_assets.evaluation.units import (
     with_neighbours,
 )
 from rag_assets.experiment.experiment import Experiment
-from rag_assets.models.model_names import named_tokenizer, tokenizer_versions
+from rag_assets.models.model_names import named_tokenizer
 from rag_assets.models.token_counts import counts_by
 from rag_assets.retrieval.external.units import chunks_of, returned_spans, texts_not_located
 from rag_assets.retrieval.runs_stage import hits_key
@@ -42,15 +43,14 @@ from rag_assets.store.artifacts import ArtifactKey
 
 
 class RetrieverContexts(Stage):
-    """The texts that a retriever can return, and how many tokens they have."""
+    """The texts that a retriever can return."""
 
     name = "retriever_contexts"
     dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
     made_for = "read_retrievers"
     schema = RETRIEVER_CONTEXTS
-    row = "One text that this retriever can return, and its tokens."
+    row = "One text that this retriever can return: its span of a document."
     group = "chunks"
-    projections: ClassVar[Mapping[str, tuple[str, ...]]] = {"tokens": ("context_id", "n_tokens")}
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         chunkings = experiment.chunkings_of(key["retriever"])
@@ -68,19 +68,16 @@ class RetrieverContexts(Stage):
         expanded = {} if expand is None else {"expand": expand.model_dump(mode="json")}
         return {"judge": context.experiment.judge, **expanded}
 
-    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return tokenizer_versions(context.experiment.config.context.tokenizer)
-
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, name = context.experiment, key["retriever"]
         tables = [chunking_contexts(context, c) for c in experiment.chunkings_of(name)]
         for located in experiment.located_of(name):
             units = returned_spans(chunks_of(context.artifact(hits_key(located))))
-            tables.append(contexts(units, {}, partial(_count_tokens, context, located)))
+            tables.append(contexts(units, {}))
         expand = experiment.retrievers[name].neighbours
         if expand is not None:
-            documents, count = document_texts(context), partial(_count_tokens, context, name)
-            tables = [expanded_contexts(table, expand.chunks, documents, count) for table in tables]
+            documents = document_texts(context)
+            tables = [expanded_contexts(table, expand.chunks, documents) for table in tables]
         return TableProduct(of_retriever(tables, experiment.judge))
 
 
@@ -96,13 +93,13 @@ def chunking_contexts(context: StageContext, chunking: str) -> pa.Table:
     has_parents = context.experiment.chunkings[chunking].has_parents
     documents = document_texts(context) if has_parents else {}
     chunks = context.artifact(chunks_key(chunking)).table()
-    return contexts(chunks, documents, partial(_count_tokens, context, chunking))
+    return contexts(chunks, documents)
 
 
-def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens) -> pa.Table:
+def contexts(chunks: pa.Table, documents: Mapping[str, str]) -> pa.Table:
     """Return what is returned for every chunk, in the order of the chunks.
 
-    ``documents`` (texts by id) may be empty where no chunk has a parent; ``count`` counts tokens.
+    ``documents`` (texts by id) may be empty where no chunk has a parent.
     """
     spans = {
         "chunk_id": chunks["chunk_id"],
@@ -115,55 +112,61 @@ def contexts(chunks: pa.Table, documents: Mapping[str, str], count: CountTokens)
     has_parent = pc.is_valid(chunks["parent_chunk_id"]).to_pylist()
     texts: dict[Span, str] = {}
     for span, parent, text in zip(
-        _spans(table), has_parent, chunks["text"].to_pylist(), strict=True
+        spans_of(table), has_parent, chunks["text"].to_pylist(), strict=True
     ):
         if span not in texts:
             texts[span] = text_of(documents, span) if parent else text
-    return _counted(table, texts, count)
+    return _with_digests(table, texts)
 
 
 def expanded_contexts(
-    contexts: pa.Table, neighbours: int, documents: Mapping[str, str], count: CountTokens
+    contexts: pa.Table, neighbours: int, documents: Mapping[str, str]
 ) -> pa.Table:
     """Return what is returned for every chunk of one chunking together with its neighbours."""
-    table = with_neighbours(contexts.drop_columns(["n_tokens", "text_digest"]), neighbours)
-    texts = {span: text_of(documents, span) for span in dict.fromkeys(_spans(table))}
-    return _counted(table, texts, count)
+    table = with_neighbours(contexts.drop_columns(["text_digest"]), neighbours)
+    return _with_digests(table, {s: text_of(documents, s) for s in dict.fromkeys(spans_of(table))})
 
 
-def _spans(table: pa.Table) -> Iterable[Span]:
+def spans_of(table: pa.Table) -> Iterator[Span]:
+    """Yield document, start and end of each row."""
     return column_values(table, "document_id", "start", "end")
 
 
-def _counted(spans: pa.Table, texts: Mapping[Span, str], count: CountTokens) -> pa.Table:
-    """Return spans with the tokens and the digest of the text of each."""
-    tokens = dict(zip(texts, count(list(texts.values())), strict=True))
-    columns = {name: spans[name] for name in spans.column_names}
-    columns["n_tokens"] = pa.array([tokens[span] for span in _spans(spans)], pa.int64())
-    digests = [text_digest(texts[span]) for span in _spans(spans)]
-    return pa.table({**columns, "text_digest": pa.array(digests, pa.string())})
+def _with_digests(spans: pa.Table, texts: Mapping[Span, str]) -> pa.Table:
+    """Return spans with the digest of the text of each."""
+    digests = {span: text_digest(text) for span, text in texts.items()}
+    column = pa.array(map(digests.__getitem__, spans_of(spans)), pa.string())
+    return spans.append_column("text_digest", column)
 
 
 def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
     """Return the texts that a retriever can return, by what stands for them in its runs.
 
     ``tables`` are the contexts of all chunkings that its runs can hold. Where documents are judged
-    and a fusion's chunkings return different texts for the same chunk, it is the longest: a run
-    does not say which of them it was.
+    and a fusion's chunkings return different texts for the same chunk, it is the one of the most
+    characters: a run does not say which of them it was.
     """
     names = RETRIEVER_CONTEXTS.arrow().names
     table = pa.concat_tables(tables).select([context_column(judge), *names[1:]])
-    longest = [("context_id", "ascending"), ("n_tokens", "descending"), ("start", "ascending")]
-    table = table.rename_columns(names).sort_by(longest).combine_chunks()
+    table = table.rename_columns(names)
+    sizes = pc.subtract(table["end"], table["start"])
+    longest = [("context_id", "ascending"), ("size", "descending"), ("start", "ascending")]
+    ordered = table.append_column("size", sizes).sort_by(longest)
+    table = ordered.select(names).combine_chunks()
     ids = table["context_id"].to_pylist()
     is_first = [place == 0 or ids[place - 1] != name for place, name in enumerate(ids)]
     by_id = table.filter(pa.array(is_first, pa.bool_()))
     return RETRIEVER_CONTEXTS.check(by_id.combine_chunks())
 
 
-def document_texts(context: StageContext) -> dict[str, str]:
-    """Return the text of every document by its id, and returned texts that are from none."""
-    table = context.artifact(DOCUMENTS_KEY).table()
+def document_texts(context: StageContext, names: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the texts of documents by id, and returned texts that are from none.
+
+    ``names`` are the documents that are wanted; None: all.
+    """
+    documents = context.artifact(DOCUMENTS_KEY)
+    wanted = None if names is None else pa.array(dict.fromkeys(names), pa.string())
+    table = documents.table() if wanted is None else documents.rows("document_id", wanted)
     texts: dict[str, str] = dict(column_values(table, "document_id", "text"))
     for name in context.experiment.retrievers:
         hits = context.current(hits_key(name)) if context.experiment.locates(name) else None
@@ -171,13 +174,20 @@ def document_texts(context: StageContext) -> dict[str, str]:
     return texts
 
 
-def _count_tokens(context: StageContext, name: str, texts: Sequence[str]) -> list[int]:
-    """Count tokens; those of a text that was counted before are in a cache."""
+def token_counts(context: StageContext, what: str, spans: Iterable[Span]) -> dict[Span, int]:
+    """Return how many tokens the text of each span has.
+
+    Those of a text that was counted before are in a cache. Versions of what counts them:
+    :func:`rag_assets.models.model_names.tokenizer_versions`.
+    """
+    places = list(dict.fromkeys(spans))
+    documents = document_texts(context, (place[0] for place in places))
+    texts = [text_of(documents, place) for place in places]
     file = named_tokenizer(context.experiment.config.context.tokenizer)
     cache = context.cache_folder("token_counts")
-    with context.progress(f"count tokens of {name}", len(texts)) as advance:
+    with context.progress(f"count tokens of {what}", len(texts)) as advance:
         counts = counts_by(file, texts, cache, special=False, progress=advance)
-    return list(counts.tolist())
+    return dict(zip(places, counts.tolist(), strict=True))
 
 
 def retriever_contexts_key(retriever: str) -> ArtifactKey:

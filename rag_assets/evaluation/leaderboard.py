@@ -16,7 +16,7 @@ from rag_assets.evaluation.metric_names import Metric
 from rag_assets.evaluation.query_facts import ALL, DEV, TEST, answerable_queries
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, column_values
 
-TOKENS = "tokens"
+TOKENS, UNIT_TOKENS = "tokens", "unit_tokens"
 """Column of query metrics, where tokens are counted: those of the units retrieved."""
 
 TIE = 1e-12

@@ -127,7 +127,7 @@ SELECT run, top_k, query_id,
        coalesce(n_judged, 0)::INTEGER AS n_judged,
        NULL::INTEGER AS ties_at_cut,
        false AS failed,
-       NULL::BIGINT AS tokens{columns}
+       NULL::BIGINT AS tokens, NULL::BIGINT[] AS unit_tokens{columns}
 FROM (SELECT run, top_k, query_id, q FROM cutoffs JOIN questions USING (run))
 LEFT JOIN retrieved USING (run, query_id, top_k)
 LEFT JOIN wanted USING (run, q)

@@ -13,8 +13,13 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.evaluation.contexts_stage import document_texts, retriever_contexts_key
-from rag_assets.evaluation.leaderboard import TOKENS, leaderboard, summarise
+from rag_assets.evaluation.contexts_stage import (
+    document_texts,
+    retriever_contexts_key,
+    spans_of,
+    token_counts,
+)
+from rag_assets.evaluation.leaderboard import TOKENS, UNIT_TOKENS, leaderboard, summarise
 from rag_assets.evaluation.measures import MEASURE_TYPES
 from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
@@ -24,6 +29,7 @@ from rag_assets.evaluation.returned_texts import GoldAnswers, returned_texts, to
 from rag_assets.evaluation.ties import TIES, with_ties
 from rag_assets.evaluation.units import context_column
 from rag_assets.experiment.experiment import Experiment
+from rag_assets.models.model_names import tokenizer_versions
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
@@ -60,7 +66,6 @@ class Metrics(Stage):
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         # The digest of all contexts is also of their texts, so it stands for the documents.
-        answers = _measures_answers(experiment, int(key["top_k"]))
         contexts = retriever_contexts_key(key["retriever"])
         # An edge of the graph exists for all cells or for none.
         any_answers = any(_measures_answers(experiment, top_k) for top_k in experiment.top_k)
@@ -68,7 +73,7 @@ class Metrics(Stage):
             Input("run", run_key(experiment, key["retriever"], key["top_k"])),
             Input("relevant_units", relevant_units_key(key["retriever"])),
             Input("queries", QUERIES_KEY, "ids"),
-            Input("contexts", contexts, "all" if answers else "tokens"),
+            Input("contexts", contexts),
             *([Input("answers", QUERY_FACTS_KEY, "answers")] if any_answers else []),
         ]
 
@@ -85,6 +90,10 @@ class Metrics(Stage):
             # A digest: there may be as many as queries.
             **({"ties": fingerprint(ties)} if ties else {}),
         }
+
+    def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
+        tokenizer = context.experiment.config.context.tokenizer
+        return {**super().versions(context, key), **tokenizer_versions(tokenizer)}
 
     def compute(
         self, context: StageContext, keys: Sequence[ArtifactKey]
@@ -116,17 +125,23 @@ class Metrics(Stage):
             experiment.functions,
         )
         column, answers = context_column(experiment.judge), None
+        texts = {
+            key: returned_texts(run.table(), contexts[key["retriever"]].table(), column)
+            for key, run in zip(cells, artifacts.values(), strict=True)
+        }
+        spans = {span for table in texts.values() for span in spans_of(table)}
+        counts = token_counts(context, "returned texts", spans)
         if any(_measures_answers(experiment, top_k) for _, top_k in cells.values()):
             facts = context.artifact(QUERY_FACTS_KEY).table()
             answers = GoldAnswers(document_texts(context), facts)
         for key, cell in cells.items():
             run, table = artifacts[cell[0]], tables[cell]
             query_ids = table["query_id"].to_pylist()
-            texts = returned_texts(run.table(), contexts[key["retriever"]].table(), column)
-            tokens = tokens_by_query(texts, query_ids)
-            table = table.drop_columns([TOKENS]).append_column(TOKENS, tokens)
+            tokens, of_units = tokens_by_query(texts[key], counts, query_ids)
+            table = table.drop_columns([TOKENS, UNIT_TOKENS]).append_column(TOKENS, tokens)
+            table = table.append_column(UNIT_TOKENS, of_units)
             if answers is not None and _measures_answers(experiment, cell[1]):
-                table = table.append_column("answer_hit", answers.hits(texts, query_ids))
+                table = table.append_column("answer_hit", answers.hits(texts[key], query_ids))
             columns = [*QUERY_METRICS.arrow().names, *experiment.measures_at(cell[1])]
             failed = run.manifest.failures
             table = with_ties(table.select(columns), run.manifest.facts.get(TIES, {}))

@@ -56,7 +56,7 @@ WITHOUT_BLANKS = re.compile(
 
 
 def returned_texts(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
-    """Return the query, the span and the tokens of the text behind each row of a run.
+    """Return the query and the span of the text behind each row of a run, in its order.
 
     Args:
         run: table of runs.
@@ -68,11 +68,16 @@ def returned_texts(run: pa.Table, contexts: pa.Table, column: str) -> pa.Table:
     return texts.append_column("query_id", run["query_id"])
 
 
-def tokens_by_query(texts: pa.Table, query_ids: Sequence[str]) -> pa.Array:
-    """Return how many tokens the texts of each query have."""
-    sums = texts.group_by("query_id").aggregate([("n_tokens", "sum")])
-    by_query = dict(column_values(sums, "query_id", "n_tokens_sum"))
-    return pa.array([by_query.get(query_id, 0) for query_id in query_ids], pa.int64())
+def tokens_by_query(
+    texts: pa.Table, counts: Mapping[Span, int], query_ids: Sequence[str]
+) -> tuple[pa.Array, pa.Array]:
+    """Return how many tokens the texts of each query have: together, and each of them."""
+    by_query: dict[str, list[int]] = {query_id: [] for query_id in query_ids}
+    for query_id, *span in column_values(texts, "query_id", "document_id", "start", "end"):
+        if query_id in by_query:
+            by_query[query_id].append(counts[tuple(span)])
+    each = by_query.values()
+    return pa.array(map(sum, each), pa.int64()), pa.array(each, pa.list_(pa.int64()))
 
 
 class GoldAnswers:
@@ -159,13 +164,13 @@ class BudgetCut(NamedTuple):
         return BudgetCut(run, {q: units for q, units in self.queries.items() if q in query_ids})
 
 
-def within_budget(run: pa.Table, contexts: pa.Table, budget: int, *, column: str) -> BudgetCut:
-    """Cut a run where the tokens of its texts, named by ``column``, exceed a budget."""
-    tokens = returned_texts(run, contexts, column)["n_tokens"].to_pylist()
+def within_budget(run: pa.Table, tokens: Mapping[str, Sequence[int]], budget: int) -> BudgetCut:
+    """Cut a run where the tokens of its texts, of each query by rank, exceed a budget."""
     queries: dict[str, KeptUnits] = {}
     is_kept = []
-    for query_id, n_tokens in zip(run["query_id"].to_pylist(), tokens, strict=True):
+    for query_id in run["query_id"].to_pylist():
         n_retrieved, n_kept, spent = queries.get(query_id, KeptUnits())
+        n_tokens = tokens[query_id][n_retrieved]
         fits = n_kept == n_retrieved and spent + n_tokens <= budget
         is_kept.append(fits)
         spent += n_tokens if fits else 0

@@ -6,7 +6,7 @@ The unit of a chunk is its document (``judge: document``), else its parent, else
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,6 @@ PARENT_ID = "parent_chunk_id"
 
 Span = tuple[str, int, int]
 """A document and the characters ``[start, end)`` of its text."""
-
-CountTokens = Callable[[Sequence[str]], list[int]]
-"""The number of tokens of each text."""
 
 _DIGEST_DIGITS = 32
 

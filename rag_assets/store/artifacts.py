@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rag_assets.errors import StoreError
@@ -183,6 +184,16 @@ class Artifact:
             if columns is None and self.file.stat().st_size <= SMALL_TABLE:
                 return _small_table(self.file)
             return _read_table(self.file, columns)
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(self.path, error) from error
+
+    def rows(self, column: str, values: pa.Array) -> pa.Table:
+        """Return the rows of a table whose column has one of some values; no other one is kept."""
+        try:
+            with pq.ParquetFile(self.file, page_checksum_verification=True) as file:
+                batches = file.iter_batches()
+                chosen = [b.filter(pc.is_in(b[column], value_set=values)) for b in batches]
+                return pa.Table.from_batches(chosen, file.schema_arrow.remove_metadata())
         except (OSError, pa.ArrowException) as error:
             raise unreadable(self.path, error) from error
 

@@ -143,7 +143,8 @@ class ContentCache:
         # The few that are asked for make a hash table, and then those of all that are among them.
         rows = np.flatnonzero(pc.is_in(self._keys, value_set=keys))
         places = pc.index_in(keys, value_set=self._keys.take(pa.array(rows)))
-        return np.append(rows, -1)[pc.fill_null(places, -1).to_numpy(zero_copy_only=False)]
+        of_keys: Positions = np.append(rows, -1)[np.asarray(pc.fill_null(places, -1))]
+        return of_keys
 
     def _by_segment(self, places: Positions) -> Iterator[tuple[Path, Positions, Positions]]:
         """Yield each segment that holds some places: which of them, and their rows in it."""

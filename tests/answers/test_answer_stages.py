@@ -313,10 +313,12 @@ def test_passages_are_the_texts_of_the_units_of_a_run() -> None:
         }
         for rank, name in enumerate("ba", 1)
     ]
-    contexts = [{"context_id": name, **unit(name, ord(name))} for name in "abc"]
+    contexts = [{"context_id": name, **unit(name, ord(name), start=ord(name))} for name in "abc"]
+    counts = {(row["document_id"], row["start"], row["end"]): row["n_tokens"] for row in contexts}
     for row in contexts:
-        del row["unit_id"]
-    table = passages(RUNS.from_rows(rows), RETRIEVER_CONTEXTS.from_rows(contexts), "chunk_id")
+        del row["unit_id"], row["n_tokens"]
+    known = RETRIEVER_CONTEXTS.from_rows(contexts)
+    table = passages(RUNS.from_rows(rows), known, "chunk_id", counts)
     assert table["unit_id"].to_pylist() == ["b", "a"]
     assert table["n_tokens"].to_pylist() == [ord("b"), ord("a")]
 

@@ -35,7 +35,6 @@ def spans(places: dict[str, tuple[str, int, int]]) -> pa.Table:
                 "document_id": document,
                 "start": start,
                 "end": end,
-                "n_tokens": 0,
                 "text_digest": "",
             }
             for unit, (document, start, end) in places.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,13 @@ from rag_assets.evaluation.returned_texts import (
     tokens_by_query,
     within_budget,
 )
-from rag_assets.evaluation.units import context_column, unit_spans, with_neighbours
-from rag_assets.schemas import DOCUMENTS
+from rag_assets.evaluation.units import (
+    context_column,
+    text_digest,
+    unit_spans,
+    with_neighbours,
+)
+from rag_assets.schemas import DOCUMENTS, column_values
 from tests.chunking.chunk_checks import cutter
 from tests.evaluation.answer_text import holds
 from tests.labels.health.tables import chunks, qrels
@@ -42,33 +46,28 @@ def documents() -> pa.Table:
     )
 
 
-def words(texts: Sequence[str]) -> list[int]:
-    assert len(set(texts)) == len(texts), "a text is counted twice"
-    return [len(text.split()) for text in texts]
-
-
 SMALL: dict[str, Any] = {"strategy": "fixed", "max_characters": 14, "overlap": 0}
 LARGE: dict[str, Any] = {**SMALL, "max_characters": 20}
 
 
 def test_without_parents_it_is_the_chunk_and_no_title() -> None:
     chunks = cut_documents(documents(), cutter(**SMALL))
-    table = contexts(chunks, {}, words)
-    assert table["n_tokens"].to_pylist() == [len(t.split()) for t in chunks["text"].to_pylist()]
+    table = contexts(chunks, {})
+    assert table["text_digest"].to_pylist() == [*map(text_digest, chunks["text"].to_pylist())]
     assert table["unit_id"].equals(chunks["chunk_id"])
     assert table["start"].equals(chunks["start"])
 
 
 def test_with_parents_it_is_the_parent() -> None:
     chunks = cut_documents(documents(), cutter("parent", child=SMALL, parent=LARGE))
-    rows = contexts(chunks, TEXTS, words).to_pylist()
+    rows = contexts(chunks, TEXTS).to_pylist()
     assert [row["chunk_id"] for row in rows] == chunks["chunk_id"].to_pylist()
     assert len({row["unit_id"] for row in rows}) < len(rows)
     for row, chunk in zip(rows, chunks.to_pylist(), strict=True):
         text = TEXTS[row["document_id"]][row["start"] : row["end"]]
         assert chunk["text"] in text
         assert (row["unit_id"], row["start"]) == (chunk["parent_chunk_id"], chunk["parent_start"])
-        assert row["n_tokens"] == len(text.split())
+        assert row["text_digest"] == text_digest(text)
 
 
 @pytest.mark.parametrize("judge", ["document", "chunk", "evidence"])
@@ -79,22 +78,25 @@ def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
     shared = "a#0-14"
     assert shared in alone["chunk_id"].to_pylist()
     assert shared in inside["chunk_id"].to_pylist()
-    tables = [contexts(chunks, TEXTS, words) for chunks in (alone, inside)]
+    tables = [contexts(chunks, TEXTS) for chunks in (alone, inside)]
     for order in (tables, tables[::-1]):
         found = of_retriever(order, judge)
-        tokens = dict(zip(*(found[n].to_pylist() for n in ("context_id", "n_tokens")), strict=True))
-        assert len(tokens) == found.num_rows
+        ends = dict(column_values(found, "context_id", "end"))
+        assert len(ends) == found.num_rows
         if context_column(judge) == "chunk_id":
-            assert tokens[shared] == 6
+            assert ends[shared] == 27
         else:
-            assert (tokens[shared], tokens["a#0-27"]) == (3, 6)
+            assert (ends[shared], ends["a#0-27"]) == (14, 27)
 
 
 def test_tokens_of_what_is_returned() -> None:
     run = run_table({"q1": ["a", "b", "c"], "q2": ["c"]})
-    table = context_table({"a": 100, "b": 20, "c": 3, "d": 7})
-    texts = returned_texts(run, table, "unit_id")
-    assert tokens_by_query(texts, ["q2", "q1", "q3"]).to_pylist() == [3, 123, 0]
+    tokens = {"a": 100, "b": 20, "c": 3, "d": 7}
+    texts = returned_texts(run, context_table(tokens), "unit_id")
+    counts = {(name, 0, count): count for name, count in tokens.items()}
+    together, each = tokens_by_query(texts, counts, ["q2", "q1", "q3"])
+    assert together.to_pylist() == [3, 123, 0]
+    assert each.to_pylist() == [[3], [100, 20, 3], []]
 
 
 UNITS = [f"d{i}" for i in range(8)]
@@ -129,7 +131,8 @@ def test_equals_the_metrics_of_the_prefix(
     budget: int,
     grades: dict[str, dict[str, int]],
 ) -> None:
-    kept = within_budget(run_table(rankings), context_table(tokens), budget, column="unit_id")
+    of_units = {query: [tokens[unit] for unit in units] for query, units in rankings.items()}
+    kept = within_budget(run_table(rankings), of_units, budget)
     expected = {query: prefix(units, tokens, budget) for query, units in rankings.items()}
     found: dict[str, list[str]] = {query: [] for query in rankings}
     for row in kept.run.to_pylist():
@@ -159,7 +162,7 @@ def test_equals_the_metrics_of_the_prefix(
 
 
 def test_a_measure_that_needs_more_than_judgments_is_left_out() -> None:
-    kept = within_budget(run_table({"q1": ["d0"]}), context_table({"d0": 1}), 1, column="unit_id")
+    kept = within_budget(run_table({"q1": ["d0"]}), {"q1": [1]}, 1)
     judgments = document_judgments({"q1": {"d0": 1}})
     table = budget_metrics(kept, judgments, query_table(["q1"]), ["answer_hit", "mrr"])
     assert table.column_names == ["query_id", "mrr"]
@@ -180,15 +183,12 @@ def test_neighbours() -> None:
     start = text.index(WINDOWS["evidence"])
     labels = qrels(("q", "e", "d", (start, start + len(WINDOWS["evidence"])), 1))
 
-    def count(texts: Sequence[str]) -> list[int]:
-        return [len(one.split()) for one in texts]
-
-    plain = contexts(cut, {}, count)
-    table = expanded_contexts(plain, WINDOWS["neighbours"], {"d": text}, count)
+    table = expanded_contexts(contexts(cut, {}), WINDOWS["neighbours"], {"d": text})
     columns = (table[name].to_pylist() for name in ("start", "end"))
     returned = [text[first:last] for first, last in zip(*columns, strict=True)]
     assert returned == WINDOWS["returned"]
-    assert table["n_tokens"].to_pylist() == WINDOWS["tokens"]
+    assert [len(part.split()) for part in returned] == WINDOWS["tokens"]
+    assert table["text_digest"].to_pylist() == [*map(text_digest, returned)]
     units = with_neighbours(unit_spans(cut), WINDOWS["neighbours"])
     found = relevant_units(labels, cut, "evidence", units)["unit_id"].to_pylist()
     ids = cut["chunk_id"].to_pylist()
@@ -204,9 +204,7 @@ def test_answer(example: dict[str, Any]) -> None:
 @pytest.mark.parametrize("example", BUDGETS, ids=str)
 def test_budget(example: dict[str, Any]) -> None:
     units = [f"d{rank}" for rank in range(1, len(example["tokens"]) + 1)]
-    contexts = context_table(dict(zip(units, example["tokens"], strict=True)))
-    run = run_table({"q": units})
-    kept = within_budget(run, contexts, example["budget"], column="unit_id")
+    kept = within_budget(run_table({"q": units}), {"q": example["tokens"]}, example["budget"])
     assert kept.queries["q"].n_kept == example["kept"]
     judgments = document_judgments({"q": {f"d{rank}": 1 for rank in example["relevant"]}})
     table = budget_metrics(kept, judgments, query_table(["q"]), list(example["metrics"]))

@@ -69,6 +69,8 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "relevant_units/hybrid",
             "retriever_contexts/bm25-whole",
             "retriever_contexts/hybrid",
+            "metrics/bm25-whole/*",
+            "metrics/hybrid/*",
         ),
     ),
     "an answer; no mean depends on it": (

@@ -72,10 +72,10 @@ def test_what_is_returned_is_the_chunk_itself(tmp_path: Path) -> None:
     pipeline = tiny.pipeline()
     first, second = (chunking_contexts(pipeline, name) for name in ("parts", "plain"))
     assert first.equals(second)
-    tokens = [
-        pipeline.artifact(retriever_contexts_key(n)).table()["n_tokens"] for n in ("bm25", "plain")
-    ]
-    assert tokens[0].equals(tokens[1])
+    first, second = (
+        pipeline.artifact(retriever_contexts_key(name)).table() for name in ("bm25", "plain")
+    )
+    assert first.equals(second)
     relevant = [
         pipeline.artifact(STAGES["relevant_units"].keys(pipeline.experiment)[n]).table()
         for n in (0, 1)

@@ -19,7 +19,6 @@ from rag_assets.called.hits import Hit, Rejected, hits_of
 from rag_assets.cli import main
 from rag_assets.errors import ConfigError, DataError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
-from rag_assets.evaluation.contexts_stage import retriever_contexts_key
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
@@ -62,9 +61,8 @@ def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(searched: Searched)
     assert "A dog needs a ticket of 10 crowns." in texts["text"].to_pylist()
     # "what does a ticket for a dog cost": the words a, dog, ticket.
     assert searched.ranked("mine", 5)["q1"][0][0] == "fares.md#92-126"
-    contexts = searched.rows(retriever_contexts_key("mine"))
-    tokens = {row["context_id"]: row["n_tokens"] for row in contexts}
-    assert tokens["fares.md#92-126"] == 9
+    metrics = {row["query_id"]: row for row in searched.rows(metrics_key("mine", 5))}
+    assert metrics["q1"]["unit_tokens"][0] == 9
 
 
 def test_a_fusion_and_a_reranker_read_it(searched: Searched) -> None:

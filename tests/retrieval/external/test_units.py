@@ -9,6 +9,7 @@ import pytest
 
 from rag_assets.called.hits import Hit
 from rag_assets.evaluation.contexts_stage import contexts
+from rag_assets.evaluation.units import text_digest
 from rag_assets.retrieval.external.units import (
     located,
     notes,
@@ -120,14 +121,14 @@ def test_what_was_not_located_is_returned_as_its_text() -> None:
     found = of(q=[Hit(text="One two"), Hit(text="Seven."), Hit(text="nine ten")])
     units = own_units(found.table)
     spans = returned_spans(units)
-    table = contexts(spans, {}, lambda texts: [len(text.split()) for text in texts])
+    table = contexts(spans, {})
     by_id = {row["chunk_id"]: row for row in table.to_pylist()}
     texts = {**TEXTS, **texts_not_located(units)}
     _, ambiguous, missing = found.table["chunk_id"].to_pylist()
     for chunk_id, text in (("a.md#0-7", "One two"), (ambiguous, "Seven."), (missing, "nine ten")):
         row = by_id[chunk_id]
         assert texts[row["document_id"]][row["start"] : row["end"]] == text
-        assert row["n_tokens"] == len(text.split())
+        assert row["text_digest"] == text_digest(text)
 
 
 def test_equal_units_count_once_and_the_order_of_hits_is_the_ranking() -> None:
