@@ -36,6 +36,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.row_files import PARQUET, Pair, RowFile, read_pairs
 from rag_assets.sources.tables import (
+    FieldsOf,
     QrelRows,
     QueryRows,
     UniqueIds,
@@ -131,7 +132,11 @@ class BeirDataset(Dataset):
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
         sources = [RowFile(file, problems) for file in self.document_files()]
-        return read_document_rows(sources, lambda row, _: DocumentFields((_id_key(row),)), problems)
+        return read_document_rows(sources, _fields_of, problems)
+
+    def document_lines(self) -> tuple[Path, FieldsOf] | None:
+        files = self.document_files()
+        return (files[0], _fields_of) if [*map(suffix, files)] == [_LINES] else None
 
     def read_queries(self, problems: Problems = FIRST) -> Read:
         """Return the queries of the subset.
@@ -187,6 +192,10 @@ class BeirDataset(Dataset):
 
 def _id_key(row: Row) -> str:
     return next((key for key in _ID_KEYS if key in row), _ID_KEYS[0])
+
+
+def _fields_of(row: Row, _: Place) -> DocumentFields:
+    return DocumentFields((_id_key(row),))
 
 
 def _split_tags(row: Row) -> tuple[list[str], Row]:

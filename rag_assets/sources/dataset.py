@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -214,6 +214,14 @@ class Dataset(ABC):
     @abstractmethod
     def read_documents(self, problems: Problems = FIRST) -> Read:
         """Return the documents (``schemas.DOCUMENTS``)."""
+
+    def document_lines(self) -> tuple[Path, Callable[..., Any]] | None:
+        """Return the file of JSON lines that all documents are in, and what gives their fields.
+
+        Each line is read by itself, so the others are not read again after an edit. None: the
+        documents lie otherwise.
+        """
+        return None
 
     @abstractmethod
     def read_queries(self, problems: Problems = FIRST) -> Read:

@@ -39,7 +39,7 @@ from rag_assets.sources.samples import (
     sample_qrels,
     sample_queries,
 )
-from rag_assets.sources.tables import QueryRows, UniqueIds, read_document_rows
+from rag_assets.sources.tables import FieldsOf, QueryRows, UniqueIds, read_document_rows
 
 DOCUMENT_ID = "document_id"
 
@@ -323,6 +323,15 @@ class RecordFolder(LabelledFolder):
         return [self._file(self.root) or self.root / self.documents]
 
     def read_documents(self, problems: Problems = FIRST) -> Read:
+        sources = [RowFile(self.document_files()[0], problems)]
+        return read_document_rows(sources, self._fields_of(), problems)
+
+    def document_lines(self) -> tuple[Path, FieldsOf] | None:
+        (file,) = self.document_files()
+        return (file, self._fields_of()) if suffix(file) == ".jsonl" else None
+
+    def _fields_of(self) -> FieldsOf:
+        """Return what gives the fields of a document: those of the first row that it is given."""
         fields: list[DocumentFields] = []
 
         def fields_of(row: Row, place: Place) -> DocumentFields:
@@ -330,9 +339,7 @@ class RecordFolder(LabelledFolder):
                 fields.append(self.columns.document_fields(row, place))
             return fields[0]
 
-        return read_document_rows(
-            [RowFile(self.document_files()[0], problems)], fields_of, problems
-        )
+        return fields_of
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,14 @@ from rag_assets.sources.dataset import Read
 from rag_assets.sources.document_files import engine_versions, reader_code
 from rag_assets.sources.labelled_folder import LabelledFolder
 from rag_assets.sources.samples import SampleDataset
-from rag_assets.sources.tables import KEEP, UNKNOWN_DOCUMENTS
+from rag_assets.sources.tables import (
+    KEEP,
+    UNKNOWN_DOCUMENTS,
+    DocumentRows,
+    documents_by_block,
+)
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.blocks import KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -88,6 +94,29 @@ class Documents(_SourceStage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return engine_versions(context.experiment.dataset.document_files())
+
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
+        with suppress(DataError):  # the reader of whole files says at which line
+            product = self._by_block(context, key)
+            if product is not None:
+                return product
+        return super().compute_one(context, key)
+
+    def _by_block(self, context: StageContext, key: ArtifactKey) -> TableProduct | None:
+        """Return the documents, of which those are parsed whose block changed.
+
+        None: each has no line of its own, or an id occurs twice.
+        """
+        lines = context.experiment.dataset.document_lines()
+        if lines is None:
+            return None
+        built = documents_by_block(*lines, KnownBlocks(self.similar_artifacts(context, key)))
+        table = built.table() if built.blocks else DOCUMENTS.empty()
+        if not 0 < table.num_rows == pc.count_distinct(table["document_id"]).as_py():
+            return None
+        context.check_source(self.name)
+        facts = {"notes": DocumentRows.notes_on(table)}
+        return TableProduct(table, facts, blocks=built.blocks)
 
     def read(self, context: StageContext) -> Read:
         return context.experiment.dataset.read_documents()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -27,7 +29,8 @@ from rag_assets.sources.dataset import (
     error_context,
 )
 from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
-from rag_assets.sources.row_files import RowFile
+from rag_assets.sources.row_files import RowFile, parse_object, read_raw_lines
+from rag_assets.store.blocks import BlockedTable, KnownBlocks, is_end, records_digest
 
 BATCH_ROWS = 16_384
 BATCH_CHARACTERS = 8_000_000
@@ -185,6 +188,11 @@ class DocumentRows(_Rows):
         self._add(document_id, title, text, metadata, characters=size)
 
     def _notes(self, table: pa.Table, place: Place) -> list[str]:
+        return self.notes_on(table)
+
+    @staticmethod
+    def notes_on(table: pa.Table) -> list[str]:
+        """Return a line on the documents that are empty; none where there are none."""
         suspects = table.select(["document_id", "title", "text"])
         for name in ("title", "text"):
             # Most have a character that no alphabet takes for white space; others are looked at.
@@ -315,3 +323,35 @@ def read_document_rows(
                 rows.add(document_id, *fields.read_rest(prepare(row) if prepare else row, place))
     notes = dict.fromkeys(line for source in sources for line in source.notes())
     return rows.read(Place(sources[0].file), list(notes))
+
+
+def documents_by_block(file: Path, fields_of: FieldsOf, known: KnownBlocks) -> BlockedTable:
+    """Return the documents of JSON lines in blocks; those that are known are not parsed again.
+
+    Raises:
+        DataError: a line is no document. :func:`read_document_rows` says which one.
+    """
+
+    def parsed(lines: pa.Table) -> pa.Table:
+        rows = DocumentRows()
+        for line in lines["line"].to_pylist():
+            place, row = parse_object((Place(file), line))
+            fields = fields_of(row, place)
+            rows.add(fields.read_id(row, place), *fields.read_rest(row, place))
+        return rows.table()
+
+    def blocks() -> Iterator[tuple[str, Callable[[], pa.Table]]]:
+        lines, together, seed = list[bytes](), 0, ""
+        for place, line in read_raw_lines(file):
+            seed = seed or str(fields_of(parse_object((place, line))[1], place))
+            lines.append(line)
+            together += len(line)
+            if is_end(line, len(line), together):
+                yield records_digest(lines, seed), partial(pa.table, {"line": lines})
+                lines, together = [], 0
+        if lines:
+            yield records_digest(lines, seed), partial(pa.table, {"line": lines})
+
+    built = BlockedTable(known)
+    built.add(blocks(), parsed)
+    return built

@@ -65,12 +65,17 @@ _KEPT_GROUPS = 2
 """A block may lie across two row groups."""
 
 
+def is_end(record: bytes, n_bytes: int, together: int) -> bool:
+    """Return whether a block ends behind a record, of which so many bytes are ``together``."""
+    return crc32(record) * TARGET < n_bytes * _HASHES or together >= MOST
+
+
 def block_ends(ids: Iterable[str], sizes: Iterable[int]) -> list[int]:
     """Return behind which row each block of a table ends, by the ids of rows and their bytes."""
     ends, together, row = [], 0, 0
     for row, (name, n_bytes) in enumerate(zip(ids, sizes, strict=True), start=1):
         together += n_bytes
-        if crc32(name.encode()) * TARGET < n_bytes * _HASHES or together >= MOST:
+        if is_end(name.encode(), n_bytes, together):
             ends.append(row)
             together = 0
     return ends if not row or (ends and ends[-1] == row) else [*ends, row]

@@ -25,7 +25,10 @@ from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.report.html import render
+from rag_assets.schemas import column_values
 from rag_assets.sheets.terminal_table import sheets_view
+from rag_assets.sources.fields import Place
+from rag_assets.sources.row_files import Record, parse_object
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Artifact
 from rag_assets.store.settings import StoreSettings
@@ -412,6 +415,46 @@ def test_only_the_changed_block_is_cut(
     computed("store")
     assert 1 <= len(cut) <= 2
     assert sum(cut) < 60
+
+
+def test_only_the_changed_block_of_a_file_is_parsed(
+    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, parsed = tmp_path / "many", list[int]()
+    write(folder, TEXTS, CUT[0])
+    computed("store")
+    write(folder, edited(TEXTS), CUT[0])
+
+    def watched(record: Record) -> tuple[Place, dict[str, Any]]:
+        parsed.append(len(record[1]))
+        return parse_object(record)
+
+    monkeypatch.setattr("rag_assets.sources.tables.parse_object", watched)
+    after = computed("store")["documents"]
+    assert 1 < len(parsed) < 60
+    texts = dict(column_values(after.table(), "document_id", "text"))
+    assert texts == edited(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            '{"id": "d001", "text": "Twice."}',
+            ":241: `id`: document id 'd001' occurs twice",
+        ),
+        ('{"id": "late", "text": 7}', ":241: `text`: is 7; must be a string"),
+    ],
+)
+def test_a_bad_line_far_from_the_first_block_is_named(
+    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], line: str, problem: str
+) -> None:
+    write(tmp_path / "many", TEXTS, CUT[0])
+    (file,) = (tmp_path / "many").glob("documents.jsonl")
+    file.write_text(f"{file.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        computed("store")
+    assert problem in str(error.value)
 
 
 def test_semantic_chunking_says_that_it_is_not_by_blocks() -> None:

@@ -23,6 +23,8 @@ from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.fields import Place, metadata_json
 from rag_assets.sources.formats import unread_files, with_columns
 from rag_assets.sources.row_files import parse_json
+from rag_assets.sources.tables import documents_by_block
+from rag_assets.store.blocks import KnownBlocks
 from rag_assets.store.canonical import canonical_json
 
 LABELS = {
@@ -51,6 +53,31 @@ def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
     assert unread_files(dataset, [dataset.root / "notes/a.md"]) == []
     assert qrels.table.column("start").to_pylist() == [4]
     assert [file.name for file in dataset.document_files()] == [name]
+
+
+@pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
+def test_lines_are_the_documents_of_the_file_in_blocks(
+    write: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a BEIR folder, whose ids may be under `_id` and `id`."""
+    monkeypatch.setattr("rag_assets.store.blocks.TARGET", 200)
+    ids = ({"_id": f"d{n}"} if n % 3 or name[0] == "d" else {"id": f"d{n}"} for n in range(200))
+    lines = [
+        json.dumps({**row, "title": "T", "text": "One fee. " * (n % 7), "n": n})
+        for n, row in enumerate(ids)
+    ]
+    qrels = {"qrels/test.tsv": "q1\td1\t1\n", "queries.jsonl": '{"_id": "q1", "text": "t"}\n'}
+    labels = LABELS if name[0] == "d" else qrels
+    dataset = open_dataset(write({**labels, name: "\ufeff" + "\r\n\n".join(lines)}))
+    assert dataset.format == ("jsonl" if name[0] == "d" else "beir")
+    source = dataset.document_lines()
+    assert source is not None
+    built = documents_by_block(*source, KnownBlocks())
+    assert len(built.blocks) > 10
+    assert built.table().equals(dataset.read_documents().table)
+    (dataset.document_files()[0]).write_text("\n".join([*lines, "{"]), encoding="utf-8")
+    with pytest.raises(DataError, match="malformed JSON"):
+        documents_by_block(*source, KnownBlocks())
 
 
 def test_csv_folder(write: Any) -> None:
