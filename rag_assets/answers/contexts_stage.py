@@ -35,6 +35,7 @@ from rag_assets.evaluation.contexts_stage import (
     chunking_contexts,
     document_texts,
     retriever_contexts_key,
+    returned_contexts,
     spans_of,
     token_counts,
 )
@@ -84,7 +85,7 @@ class Passages(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
-        contexts = context.artifact(retriever_contexts_key(key["retriever"])).table()
+        contexts = returned_contexts(context, key["retriever"], [run.table()])
         column = context_column(context.experiment.judge)
         spans = spans_of(returned_texts(run.table(), contexts, column))
         counts = token_counts(context, "passages", spans)

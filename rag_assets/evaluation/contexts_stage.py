@@ -190,6 +190,13 @@ def token_counts(context: StageContext, what: str, spans: Iterable[Span]) -> dic
     return dict(zip(places, counts.tolist(), strict=True))
 
 
+def returned_contexts(context: StageContext, retriever: str, runs: Iterable[pa.Table]) -> pa.Table:
+    """Return the contexts of what runs returned: of a large corpus, few of all."""
+    column = context_column(context.experiment.judge)
+    ids = pa.chunked_array([part for run in runs for part in run[column].chunks], pa.string())
+    return context.artifact(retriever_contexts_key(retriever)).rows("context_id", pc.unique(ids))
+
+
 def retriever_contexts_key(retriever: str) -> ArtifactKey:
     """Return the contexts of one retriever."""
     return ArtifactKey.of("retriever_contexts", retriever=retriever)

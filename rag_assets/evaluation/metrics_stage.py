@@ -16,6 +16,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import (
     document_texts,
     retriever_contexts_key,
+    returned_contexts,
     spans_of,
     token_counts,
 )
@@ -118,16 +119,23 @@ class Metrics(Stage):
             cells.values(),
             _asked_metrics(experiment, keys),
             {
-                run: pc.count_distinct(contexts[name].table()[size]).as_py()
+                run: pc.count_distinct(contexts[name].table([size])[size]).as_py()
                 for run, name in read_by.items()
                 if not experiment.located_of(name)
             },
             experiment.functions,
         )
         column, answers = context_column(experiment.judge), None
+        runs = {key: artifacts[name].table() for key, (name, _) in cells.items()}
+        returned = {
+            name: returned_contexts(
+                context, name, [run for key, run in runs.items() if key["retriever"] == name]
+            )
+            for name in retrievers
+        }
         texts = {
-            key: returned_texts(run.table(), contexts[key["retriever"]].table(), column)
-            for key, run in zip(cells, artifacts.values(), strict=True)
+            key: returned_texts(run, returned[key["retriever"]], column)
+            for key, run in runs.items()
         }
         spans = {span for table in texts.values() for span in spans_of(table)}
         counts = token_counts(context, "returned texts", spans)
