@@ -14,11 +14,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import combinations, product
+from itertools import combinations, count, product
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.schemas import column_values
@@ -124,16 +125,18 @@ def duplicate_documents(documents: pa.Table) -> list[Finding]:
 
     Titles do not count, and blank texts are passed over.
     """
-    groups: dict[bytes, list[str]] = defaultdict(list)
-    for batch in documents.select(["document_id", "text"]).to_batches():
-        for row in batch.to_pylist():
-            words = row["text"].split()
-            if words:
-                groups[blake2b(" ".join(words).encode()).digest()].append(row["document_id"])
+    firsts, pairs, rows = dict[bytes, int](), list[tuple[int, int]](), count()
+    for batch in documents.select(["text"]).to_batches():
+        words = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(batch["text"]))
+        for text, row in zip(pc.binary_join(words, " ").to_pylist(), rows, strict=False):
+            first = firsts.setdefault(blake2b(text.encode(), digest_size=16).digest(), row)
+            if text and first < row:
+                pairs.append((first, row))
+    ids = documents["document_id"]
+    names = ((ids[first].as_py(), ids[row].as_py()) for first, row in sorted(pairs))
     return [
         Finding(WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", None, other)
-        for first, *others in groups.values()
-        for other in others
+        for first, other in names
     ]
 
 
