@@ -49,6 +49,14 @@ def filled(tmp_path: Path, units: list[PooledUnit], *changes: dict[str, str]) ->
     return sheet
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "shares"), [(10, 12, False), (8, 12, True), (9, 12, False), (0, 100, True)]
+)
+def test_spans_share_half_of_the_shorter_one(start: int, end: int, shares: bool) -> None:
+    one, other = PooledUnit("q", "d", 0, 10), PooledUnit("q", "d", start, end)
+    assert one.shares_half(other) == other.shares_half(one) == shares
+
+
 def test_the_order_is_blind_and_repeatable() -> None:
     units = [PooledUnit(q, "d", n, n + 1) for q in ("q2", "q1") for n in range(50)]
     one = in_blind_order(units, ["q1", "q2"])

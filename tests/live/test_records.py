@@ -69,6 +69,11 @@ WRONG: dict[str, tuple[Callable[[], object], type[RagAssetsError], str]] = {
         UsageError,
         "qrels['q']['d'] is 0.5; a grade is a whole number",
     ),
+    "a large grade": (
+        lambda: metrics({}, {"q": {"d": 2**31}}, ["mrr"]),
+        UsageError,
+        "qrels['q']['d'] is 2147483648; a grade is a whole number",
+    ),
     "no label": (lambda: metrics({}, {}, ["mrr"]), UsageError, "qrels holds no judgment"),
     "a metric": (lambda: metrics({}, {"q": ["d"]}, ["mmr"]), UsageError, "did you mean 'mrr'?"),
     "one metric": (lambda: metrics({}, {"q": ["d"]}, "mrr"), UsageError, "names is a text, 'mrr'"),
