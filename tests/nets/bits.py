@@ -22,6 +22,7 @@ from typing import Any
 import click
 import yaml
 
+from rag_assets.evaluation.leaderboard import UNIT_TOKENS
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
@@ -210,7 +211,7 @@ def digests(name: str, root: Path, only: str = "") -> dict[str, dict[str, str]]:
         found[retriever] = {
             "hits": _by_query(runs, ("rank", "unit_id", "chunk_id", "document_id")),
             "scores": _by_query(runs, ("score",)),
-            "metrics": _by_query(metrics, sorted(metrics[0].keys() - {"query_id"})),
+            "metrics": _by_query(metrics, sorted(metrics[0].keys() - {"query_id", UNIT_TOKENS})),
         }
     return found
 

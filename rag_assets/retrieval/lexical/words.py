@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
@@ -60,6 +61,9 @@ _FIRST = 8
 MAX_BYTES = 3 << 26
 """Of the words that are kept, which are those used last."""
 
+AT_ONCE = 32
+"""Queries from which on all of their words are looked up together, in one pass over all terms."""
+
 PRUNED_FROM = 1 << 17
 """Chunks of an index from which on it takes less time not to add all sums."""
 
@@ -88,6 +92,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
     analyzer: str
     options: AnalysedRetriever
     _words: dict[str, WeighedWord] = field(default_factory=dict, init=False)
+    _places: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False)
     _n_bytes: int = field(default=0, init=False)
 
     @classmethod
@@ -117,10 +122,13 @@ class WordIndex(QuerySearcher[Sequence[str]]):
 
     def counts(self, word: str) -> Entries:
         """Return the chunks that hold a word, ascending, and how often each of them does."""
+        places = self._places.get(word)
+        if places is None:
+            places = tuple(terms.place(word) for terms in self._terms)
         columns = [
             (start, segment.column(number))
-            for start, segment, terms in zip(self._starts, self.segments, self._terms, strict=False)
-            if (number := terms.place(word)) is not None
+            for start, segment, number in zip(self._starts, self.segments, places, strict=False)
+            if number >= 0
         ]
         none, shifted = np.empty(0, np.int32), (each.rows + np.int32(n) for n, each in columns)
         numbers = [np.empty(0, np.uint8), *(column.numbers for _, column in columns)]
@@ -193,7 +201,12 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         return Hits(chunks[hits.positions].astype(np.int64), hits.scores)
 
     def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
-        return analyze_all(self.analyzer, queries)
+        analysed = analyze_all(self.analyzer, queries)
+        if len(queries) >= AT_ONCE:
+            words = [*{word for tokens in analysed for word in tokens}.difference(self._words)]
+            by_segment = [_places(each, pa.array(words, pa.string())) for each in self.segments]
+            self._places = dict(zip(words, zip(*by_segment, strict=True), strict=True))
+        return analysed
 
     def ranked(self, query: Sequence[str], depth: int) -> Hits:
         """Return the chunks that score above 0 for the tokens of one query, at most ``depth``.
@@ -210,6 +223,15 @@ def _parts(segment: Segment) -> list[pa.Array]:
     return terms.chunks if terms.num_chunks == 1 else [terms.combine_chunks()]
 
 
+def _places(segment: Segment, words: pa.Array) -> list[int]:
+    """Return in which row of a segment's terms each word stands; -1: in none."""
+    found = pc.index_in(segment.terms.column("term"), value_set=words)
+    rows = np.full(len(words), -1)
+    held = np.flatnonzero(pc.is_valid(found))
+    rows[np.asarray(found.drop_null())] = held
+    return rows.tolist()
+
+
 class _Ascending:
     """Texts in ascending order of their bytes, which are not made Python's to be looked through."""
 
@@ -224,12 +246,12 @@ class _Ascending:
         first[places >= np.diff(starts)[:, np.newaxis]] = 0
         self._first = first.view(">u8").ravel().astype(np.uint64)
 
-    def place(self, text: str) -> int | None:
-        """Return where a text stands; None: nowhere."""
+    def place(self, text: str) -> int:
+        """Return where a text stands; -1: nowhere."""
         first = int.from_bytes(text.encode()[:_FIRST].ljust(_FIRST, b"\0"))
         start, end = self._first.searchsorted(np.array([first, first + 1], np.uint64)).tolist()
         place = bisect_left(range(end), text, start, key=lambda row: self._texts[row].as_py())
-        return place if place < end and self._texts[place].as_py() == text else None
+        return place if place < end and self._texts[place].as_py() == text else -1
 
 
 @dataclass(frozen=True)
