@@ -32,7 +32,12 @@ from rag_assets.labels.experiment_pool import (
     sampled_pool,
     sheet_text,
 )
-from rag_assets.labels.label_import import Added, add_judgments, read_feedback
+from rag_assets.labels.label_import import (
+    Added,
+    add_judgments,
+    read_feedback,
+    takes_judgments,
+)
 from rag_assets.labels.logs import (
     JUDGED,
     append_lines,
@@ -124,7 +129,9 @@ def _write_sheet(pipeline: Pipeline, path: Path, depth: int, seed: int, out: Pat
     queries = pipeline.artifact(QUERIES_KEY).table()
     passages = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(passages), queries.column("query_id").to_pylist(), seed)
-    _write_rows(path, sheet_text(units, documents, queries), units, out)
+    experiment = pipeline.experiment
+    is_taken = experiment.questions is None and takes_judgments(experiment.dataset)
+    _write_rows(path if is_taken else None, sheet_text(units, documents, queries), units, out)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         print_message(f"not in the sheet, because they are not evaluated yet: {', '.join(rest)}")
@@ -142,7 +149,8 @@ def _write_sample(
     sample = sampled.sample(sampled.lines())
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     units = next_units(sample, n, documents)
-    _write_rows(path, sheet_text(units, documents, queries, sample), units, out)
+    importing = path if pipeline.experiment.questions is None else None
+    _write_rows(importing, sheet_text(units, documents, queries, sample), units, out)
 
 
 def hand_out(text: str, out: Path | None, imported_by: str = "") -> str:
@@ -155,8 +163,12 @@ def hand_out(text: str, out: Path | None, imported_by: str = "") -> str:
     return f", in {out}{then}"
 
 
-def _write_rows(path: Path, text: str, units: Sequence[PooledUnit], out: Path | None) -> None:
-    where = hand_out(text, out, f"rag-assets pool {shlex.quote(str(path))} --import")
+def _write_rows(
+    path: Path | None, text: str, units: Sequence[PooledUnit], out: Path | None
+) -> None:
+    """Hand out a sheet; ``path``: of the experiment that its judgments can be added to."""
+    command = "" if path is None else f"rag-assets pool {shlex.quote(str(path))} --import"
+    where = hand_out(text, out, command)
     n_queries = len({unit.query_id for unit in units})
     print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
 

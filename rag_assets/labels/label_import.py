@@ -299,6 +299,15 @@ def without_covered(new: Labels, old: Iterable[Mapping[str, Any]] = ()) -> Label
     return [(key, label) for key, label in new if label.grade <= 0 or key not in covered]
 
 
+def takes_judgments(dataset: Dataset) -> bool:
+    """Return whether judgments can be added to a dataset."""
+    try:
+        _label_folder(dataset)
+    except UsageError:
+        return False
+    return True
+
+
 def _label_folder(dataset: Dataset) -> LabelledFolder:
     """Return the dataset as one that judgments can be added to.
 
