@@ -86,10 +86,9 @@ class Passages(Stage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         run = context.artifact(run_key(context.experiment, key["retriever"], key["top_k"]))
         contexts = returned_contexts(context, key["retriever"], [run.table()])
-        column = context_column(context.experiment.judge)
-        spans = spans_of(returned_texts(run.table(), contexts, column))
-        counts = token_counts(context, "passages", spans)
-        table = passages(run.table(), contexts, column, counts)
+        texts = returned_texts(run.table(), contexts, context_column(context.experiment.judge))
+        counts = token_counts(context, "passages", spans_of(texts))
+        table = passages(run.table(), texts, counts)
         return TableProduct(table, failures=run.manifest.failures)
 
 
@@ -295,15 +294,13 @@ def answer_contexts_key(answerer: str) -> ArtifactKey:
     return ArtifactKey.of("answer_contexts", answerer=answerer)
 
 
-def passages(
-    run: pa.Table, contexts: pa.Table, column: str, counts: Mapping[Span, int]
-) -> pa.Table:
+def passages(run: pa.Table, texts: pa.Table, counts: Mapping[Span, int]) -> pa.Table:
     """Return what a run hands over, as text: table of ``schemas.PASSAGES`` in the run's order.
 
-    ``column`` names the text in the run, see :func:`rag_assets.evaluation.units.context_column`;
-    ``counts`` says how many tokens each text has.
+    ``texts`` are those of the run, see
+    :func:`rag_assets.evaluation.returned_texts.returned_texts`; ``counts`` says how many tokens
+    each has.
     """
-    texts = returned_texts(run, contexts, column)
     n_tokens = pa.array(map(counts.__getitem__, spans_of(texts)), pa.int64())
     columns = {"rank": run["rank"], "unit_id": texts["context_id"], "n_tokens": n_tokens}
     for name, values in columns.items():

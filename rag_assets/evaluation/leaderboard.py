@@ -17,7 +17,7 @@ from rag_assets.evaluation.query_facts import ALL, DEV, TEST, answerable_queries
 from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, column_values
 
 TOKENS, UNIT_TOKENS = "tokens", "unit_tokens"
-"""Column of query metrics, where tokens are counted: those of the units retrieved."""
+"""Columns of query metrics: the tokens of the units retrieved, together, and of each."""
 
 TIE = 1e-12
 """Two means nearer than this are one value; the last bits of a sum carry no meaning."""

@@ -141,7 +141,7 @@ class Metrics(Stage):
         counts = token_counts(context, "returned texts", spans)
         if any(_measures_answers(experiment, top_k) for _, top_k in cells.values()):
             facts = context.artifact(QUERY_FACTS_KEY).table()
-            answers = GoldAnswers(document_texts(context), facts)
+            answers = GoldAnswers(document_texts(context, (span[0] for span in spans)), facts)
         for key, cell in cells.items():
             run, table = artifacts[cell[0]], tables[cell]
             query_ids = table["query_id"].to_pylist()

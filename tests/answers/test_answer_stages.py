@@ -40,6 +40,7 @@ from rag_assets.answers.waterfall_stage import (
 from rag_assets.checks.validation import Validation
 from rag_assets.errors import ConfigError
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores
+from rag_assets.evaluation.returned_texts import returned_texts
 from rag_assets.schemas import PASSAGES, RELEVANT_UNITS, RETRIEVER_CONTEXTS, RUNS
 from tests.answers.answering import GOLDS, write_predictions
 from tests.answers.made_answers import Place, one_question
@@ -318,7 +319,8 @@ def test_passages_are_the_texts_of_the_units_of_a_run() -> None:
     for row in contexts:
         del row["unit_id"], row["n_tokens"]
     known = RETRIEVER_CONTEXTS.from_rows(contexts)
-    table = passages(RUNS.from_rows(rows), known, "chunk_id", counts)
+    run = RUNS.from_rows(rows)
+    table = passages(run, returned_texts(run, known, "chunk_id"), counts)
     assert table["unit_id"].to_pylist() == ["b", "a"]
     assert table["n_tokens"].to_pylist() == [ord("b"), ord("a")]
 

@@ -225,10 +225,10 @@ def _parts(segment: Segment) -> list[pa.Array]:
 
 def _places(segment: Segment, words: pa.Array) -> list[int]:
     """Return in which row of a segment's terms each word stands; -1: in none."""
-    found = pc.index_in(segment.terms.column("term"), value_set=words)
+    numbers = pc.index_in(segment.terms.column("term"), value_set=words)
     rows = np.full(len(words), -1)
-    held = np.flatnonzero(pc.is_valid(found))
-    rows[np.asarray(found.drop_null())] = held
+    held = np.flatnonzero(pc.is_valid(numbers))
+    rows[np.asarray(numbers.drop_null())] = held
     return rows.tolist()
 
 
