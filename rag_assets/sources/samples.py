@@ -279,8 +279,8 @@ def _rows(file: Path, problems: Problems) -> Rows:
 def _of_yaml(data: bytes, file: Path) -> object:
     """Return what YAML holds, every scalar a text; of a configuration of promptfoo its tests."""
     with suppress(yaml.YAMLError, ValueError, RecursionError):
+        content = yaml.load(data, Loader=yaml.BaseLoader)  # what nests too deep stops here
         if not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data)):
-            content = yaml.load(data, Loader=yaml.BaseLoader)
             return content.get("tests") if isinstance(content, dict) else content
     raise Place(file).error(
         "cannot be read as YAML; it must be well-formed, without an alias (*name)"
