@@ -6,7 +6,7 @@ its own chunks alone, and every other reply is in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -94,7 +94,8 @@ class Chunks(Stage):
         cut = DocumentCut(context.experiment.chunkings[name], partial(_embed, context, name))
         if not cut.config.by_blocks:
             return TableProduct(cut(documents.table()))
-        built = BlockedTable(KnownBlocks(self.similar_artifacts(context, key)))
+        known = KnownBlocks(self.similar_artifacts(context, key))
+        built = BlockedTable(known, context.store.root)
         blocks = stored_blocks(documents, "document_id", "text")
         built.add(blocks, cut, context.compute.for_rows(documents.manifest.rows))
         return TableProduct(built.table(), blocks=built.blocks)
@@ -254,17 +255,24 @@ def index_inputs(experiment: Experiment, chunking: str) -> list[Input]:
     return [chunks, Input("index_texts", index_texts_key(chunking))]
 
 
-def indexed_rows(context: StageContext, chunking: str) -> tuple[pa.Table, list[str]]:
-    """Return the rows of an index of a chunking, and the text of each.
+def indexed_rows(
+    context: StageContext, chunking: str
+) -> tuple[pa.Table, Callable[[pa.Table], list[str]]]:
+    """Return the rows of an index of a chunking, and what gives the texts of some of them.
 
     They are its chunks; with ``index_texts`` there is a row for each of a chunk's texts, see
     :func:`rag_assets.chunking.index_texts.index_rows`.
     """
     chunks = context.artifact(chunks_key(chunking)).table()
     if context.experiment.chunkings[chunking].index_texts is None:
-        return chunks, texts_to_index(context.experiment, chunking, chunks)
+        return chunks, partial(texts_to_index, context.experiment, chunking)
     rows = index_rows(chunks, context.artifact(index_texts_key(chunking)).table())
-    return rows, rows.column("text").to_pylist()
+    return rows, _own_texts
+
+
+def _own_texts(rows: pa.Table) -> list[str]:
+    texts: list[str] = rows.column("text").to_pylist()
+    return texts
 
 
 def current_index_texts(context: StageContext, chunking: str) -> list[str] | None:

@@ -15,8 +15,10 @@ all searches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,6 +42,8 @@ from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.schemas import RETRIEVER_CONTEXTS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.canonical import rows_at
+from rag_assets.store.large_tables import ROWS_AT_ONCE, TableBuilder
 
 
 class RetrieverContexts(Stage):
@@ -78,7 +82,7 @@ class RetrieverContexts(Stage):
         if expand is not None:
             documents = document_texts(context)
             tables = [expanded_contexts(table, expand.chunks, documents) for table in tables]
-        return TableProduct(of_retriever(tables, experiment.judge))
+        return TableProduct(of_retriever(tables, experiment.judge, context.store.root))
 
 
 def _reads_documents(experiment: Experiment, retriever: str) -> bool:
@@ -93,14 +97,24 @@ def chunking_contexts(context: StageContext, chunking: str) -> pa.Table:
     has_parents = context.experiment.chunkings[chunking].has_parents
     documents = document_texts(context) if has_parents else {}
     chunks = context.artifact(chunks_key(chunking)).table()
-    return contexts(chunks, documents)
+    return contexts(chunks, documents, context.store.root)
 
 
-def contexts(chunks: pa.Table, documents: Mapping[str, str]) -> pa.Table:
+def contexts(
+    chunks: pa.Table, documents: Mapping[str, str], folder: Path | None = None
+) -> pa.Table:
     """Return what is returned for every chunk, in the order of the chunks.
 
-    ``documents`` (texts by id) may be empty where no chunk has a parent.
+    ``documents`` (texts by id) may be empty where no chunk has a parent; a large table lies in
+    ``folder``.
     """
+    built = TableBuilder(folder)
+    for start in range(0, chunks.num_rows or 1, ROWS_AT_ONCE):
+        built.add(_contexts(chunks.slice(start, ROWS_AT_ONCE), documents))
+    return built.table()
+
+
+def _contexts(chunks: pa.Table, documents: Mapping[str, str]) -> pa.Table:
     spans = {
         "chunk_id": chunks["chunk_id"],
         "unit_id": unit_ids(chunks, "evidence"),
@@ -139,7 +153,7 @@ def _with_digests(spans: pa.Table, texts: Mapping[Span, str]) -> pa.Table:
     return spans.append_column("text_digest", column)
 
 
-def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
+def of_retriever(tables: Sequence[pa.Table], judge: str, folder: Path | None = None) -> pa.Table:
     """Return the texts that a retriever can return, by what stands for them in its runs.
 
     ``tables`` are the contexts of all chunkings that its runs can hold. Where documents are judged
@@ -151,12 +165,16 @@ def of_retriever(tables: Sequence[pa.Table], judge: str) -> pa.Table:
     table = table.rename_columns(names)
     sizes = pc.subtract(table["end"], table["start"])
     longest = [("context_id", "ascending"), ("size", "descending"), ("start", "ascending")]
-    ordered = table.append_column("size", sizes).sort_by(longest)
-    table = ordered.select(names).combine_chunks()
-    ids = table["context_id"].to_pylist()
-    is_first = [place == 0 or ids[place - 1] != name for place, name in enumerate(ids)]
-    by_id = table.filter(pa.array(is_first, pa.bool_()))
-    return RETRIEVER_CONTEXTS.check(by_id.combine_chunks())
+    order = pc.sort_indices(table.append_column("size", sizes), longest).to_numpy()
+    built, last = TableBuilder(folder), None
+    built.add(table.slice(0, 0))
+    for start in range(0, len(order), ROWS_AT_ONCE):
+        rows = rows_at(table, order[start : start + ROWS_AT_ONCE].astype(np.int64))
+        ids = rows["context_id"].combine_chunks()
+        is_new = pa.array([ids[0].as_py() != last])
+        built.add(rows.filter(pa.concat_arrays([is_new, pc.not_equal(ids[1:], ids[:-1])])))
+        last = ids[-1].as_py()
+    return RETRIEVER_CONTEXTS.check(built.table())
 
 
 def document_texts(context: StageContext, names: Iterable[str] | None = None) -> dict[str, str]:

@@ -176,7 +176,8 @@ def relevant_units(
     with scratch_connection() as connection:
         connection.register("qrels", qrels)
         connection.register("chunks", chunks)
-        connection.register("units", unit_spans(chunks) if units is None else units)
+        if judge == "evidence":
+            connection.register("units", unit_spans(chunks) if units is None else units)
         table = connection.sql(_JUDGE.format(units=_UNITS[judge])).to_arrow_table()
     return RELEVANT_UNITS.check(table.cast(RELEVANT_UNITS.arrow()))
 

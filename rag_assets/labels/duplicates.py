@@ -14,7 +14,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import combinations, count, product
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +24,13 @@ import pyarrow.compute as pc
 from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.schemas import column_values
 from rag_assets.sources.fields import shown
+from rag_assets.store.canonical import take_rows
 
 THRESHOLD = 0.8
 ALL_PAIRS_UP_TO = 50
 """Of more texts that share a shingle each is compared with the first 50, not with every other."""
+
+TEXTS_AT_ONCE = 1 << 14
 
 WINDOW = 5
 """Words of a shingle."""
@@ -125,19 +128,31 @@ def duplicate_documents(documents: pa.Table) -> list[Finding]:
 
     Titles do not count, and blank texts are passed over.
     """
-    firsts, pairs, rows = dict[bytes, int](), list[tuple[int, int]](), count()
-    for batch in documents.select(["text"]).to_batches():
-        words = pc.utf8_split_whitespace(pc.utf8_trim_whitespace(batch["text"]))
-        for text, row in zip(pc.binary_join(words, " ").to_pylist(), rows, strict=False):
-            first = firsts.setdefault(blake2b(text.encode(), digest_size=16).digest(), row)
-            if text and first < row:
-                pairs.append((first, row))
+    texts = documents["text"]
+    hashes = np.fromiter(map(hash, _squeezed(texts)), np.int64, len(texts))
+    _, numbers, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(counts[numbers] > 1)  # texts of equal hashes may differ
+    firsts, pairs = dict[str, int](), list[tuple[int, int]]()
+    for row, text in zip(
+        rows.tolist(), _squeezed(pa.chunked_array([take_rows(texts, rows)])), strict=True
+    ):
+        first = firsts.setdefault(text, row)
+        if text and first < row:
+            pairs.append((first, row))
     ids = documents["document_id"]
     names = ((ids[first].as_py(), ids[row].as_py()) for first, row in sorted(pairs))
     return [
         Finding(WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", None, other)
         for first, other in names
     ]
+
+
+def _squeezed(texts: pa.ChunkedArray) -> Iterator[str]:
+    """Yield texts with one blank between words."""
+    for chunk in texts.chunks:
+        for start in range(0, len(chunk), TEXTS_AT_ONCE):
+            part = pc.utf8_trim_whitespace(chunk.slice(start, TEXTS_AT_ONCE))
+            yield from pc.binary_join(pc.utf8_split_whitespace(part), " ").to_pylist()
 
 
 def _words(text: pa.StringScalar) -> str:

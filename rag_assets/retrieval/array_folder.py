@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from rag_assets.ordering import byte_order_ranks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
 from rag_assets.store.canonical import permanent_hash
+from rag_assets.store.large_tables import IDS_AT_ONCE
 from rag_assets.store.parquet_files import read_parquet
 
 Floats = npt.NDArray[np.float64]
@@ -71,6 +72,9 @@ PLAIN: dict[str, Any] = {
     "write_statistics": False,
 }
 """How tables are written: their numbers are read as they lie in the file."""
+
+IN_MEMORY = 1 << 20
+"""Bytes on disk of a segment's table that is read into memory. Of a larger one only pages are."""
 
 _PACKED = "DELTA_BINARY_PACKED"
 """How whole numbers are written: in a quarter of the bytes, and read as fast."""
@@ -127,11 +131,13 @@ class ArrayFolder:
         """Return where a table lies."""
         return self.path / f"{name}.parquet"
 
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read a table, or some of its columns."""
+    def table(
+        self, name: str, columns: Sequence[str] | None = None, in_memory: int | None = None
+    ) -> pa.Table:
+        """Read a table, or some of its columns; ``in_memory`` as of a builder of large tables."""
         file = self.table_file(name)
         try:
-            return read_parquet(file, columns, mapped=True)
+            return read_parquet(file, columns, mapped=True, in_memory=in_memory)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(file, error) from error
 
@@ -197,22 +203,26 @@ def table_end(number: int) -> str:
 
 
 def divided(
-    ids: Sequence[str], texts: Sequence[str], sizes: Sequence[int]
+    ids: Sequence[str], texts_in: Callable[[slice], Sequence[str]], sizes: Longs
 ) -> Iterator[tuple[str, Sequence[Block], slice]]:
     """Yield the digest of ids and texts, the blocks and the rows of each segment of ordered chunks.
+
+    ``texts_in`` gives the texts of some of them.
 
     Where one ends follows from a hash of the last id of a block, as where a block ends does from
     one of the id of a record: a changed chunk changes its own segment, and at most splits it or
     joins it with the next one. Twice as large a corpus has segments twice as large. One that would
     be much larger is cut.
     """
-    target = max(SEGMENT, 1 << (sum(sizes) // MAX_SEGMENTS).bit_length())
+    target = max(SEGMENT, 1 << (int(sizes.sum()) // MAX_SEGMENTS).bit_length())
     blocks: list[Block] = []
-    first, together, ends = 0, 0, block_ends(ids, sizes)
+    portions = (sizes[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE))
+    each = chain.from_iterable(portion.tolist() for portion in portions)
+    first, together, ends = 0, 0, block_ends(ids, each)
     for start, end in pairwise([0, *ends]):
-        contents = [text.encode() for text in texts[start:end]]
+        contents = [text.encode() for text in texts_in(slice(start, end))]
         blocks.append(Block(records_digest(contents, "texts"), end - start))
-        size = sum(sizes[start:end])
+        size = int(sizes[start:end].sum())
         together += size
         chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
         if chance * target < size << 32 or together >= 2 * target or end == ends[-1]:
@@ -238,7 +248,7 @@ def new_segments(
         digests = other.mapping(DIGESTS, [DIGESTS])[DIGESTS]
         stored = {digest: table_end(number) for number, digest in enumerate(digests)}
     present, new = list[str](), list[tuple[str, slice]]()
-    for digest, _, part in divided(ordered, contents, [VECTOR_SIZE] * len(ids)):
+    for digest, _, part in divided(ordered, contents.__getitem__, np.full(len(ids), VECTOR_SIZE)):
         end = table_end(len(present))
         present.append(digest)
         if digest not in stored:
@@ -282,9 +292,9 @@ class Segment:
         return holding
 
     @cached_property
-    def starts(self) -> Longs:
+    def starts(self) -> npt.NDArray[np.uint32]:
         """The first entry of each column, and the end of the last."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.holding)])
+        return np.append(np.zeros(1, np.uint32), np.cumsum(self.holding, dtype=np.uint32))
 
     def column(self, number: int) -> Entries:
         """Return the entries of one column."""
@@ -301,8 +311,10 @@ class Segment:
     @classmethod
     def load(cls, files: ArrayFolder, end: str) -> Segment:
         """Open the tables whose names end so."""
-        postings = files.table(f"{POSTINGS}{end}", ["row", "weight"])
-        chunks, terms = files.table(f"{CHUNKS}{end}"), files.table(f"{TERMS}{end}")
+        postings = files.table(f"{POSTINGS}{end}", ["row", "weight"], IN_MEMORY)
+        chunks, terms = (
+            files.table(f"{name}{end}", in_memory=IN_MEMORY) for name in (CHUNKS, TERMS)
+        )
         n_entries = int(numbers_of(terms, "document_frequency").sum())
         if n_entries != postings.num_rows:
             problem = f"{postings.num_rows} rows for {n_entries} of its terms"

@@ -42,6 +42,8 @@ from rag_assets.retrieval.unit_ranking import (
     time_weighted_ranking,
 )
 from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.canonical import rows_at
+from rag_assets.store.large_tables import ROWS_AT_ONCE, columned
 from rag_assets.store.parquet_files import read_parquet
 
 UNITS = "units"
@@ -203,8 +205,11 @@ def save_units(folder: Path, chunks: pa.Table) -> None:
     Of several texts of a chunk, whose each is too.
     """
     names = [name for name in (*UNIT_COLUMNS, OF_CHUNK) if name in chunks.column_names]
-    units = chunks.select(names).sort_by("chunk_id")
-    pq.write_table(units, folder / UNITS_FILE, compression="zstd", write_statistics=False)
+    units, order = chunks.select(names), pc.sort_indices(chunks["chunk_id"]).to_numpy()
+    options: dict[str, Any] = {"compression": "zstd", "write_statistics": False}
+    with pq.ParquetWriter(folder / UNITS_FILE, units.schema, **options) as writer:
+        for rows in np.array_split(order.astype(np.int64), len(order) // ROWS_AT_ONCE + 1):
+            writer.write_table(rows_at(units, rows))
 
 
 def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
@@ -214,7 +219,7 @@ def load_units(folder: Path, chunk_ids: Sequence[str]) -> pa.Table:
     its id for each.
     """
     units = read_parquet(folder / UNITS_FILE)
-    wanted, stored = pa.chunked_array([pa.array(chunk_ids, pa.string())]), units.column("chunk_id")
+    wanted, stored = columned(chunk_ids), units.column("chunk_id")
     if not stored.equals(wanted):  # an index keeps its chunks in the same order
         units = units.take(pc.index_in(wanted, stored.combine_chunks()))
     if OF_CHUNK not in units.column_names:

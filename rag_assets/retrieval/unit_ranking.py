@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from rag_assets.evaluation.units import unit_ids
 from rag_assets.ordering import Hits, Positions, byte_order_ranks
 from rag_assets.schemas import RUNS
+from rag_assets.store.canonical import take_rows
 from rag_assets.store.sql_paths import scratch_connection
 
 Search = Callable[[Sequence[int], int], list[Hits]]
@@ -95,15 +96,15 @@ class UnitRanking:
         lengths = [len(hits.positions) for hits in rankings]
         ranks = [np.arange(1, length + 1, dtype=np.int32) for length in lengths]
         positions = np.concatenate([np.empty(0, np.int64), *(hits.positions for hits in rankings)])
-        rows = pa.array(positions.astype(np.int64))
+        rows = positions.astype(np.int64)
         queries = pa.array(np.repeat(np.arange(len(rankings)), lengths))
         columns = {
             "query_id": pa.array(query_ids, pa.string()).take(queries),
             "rank": pa.array(np.concatenate([np.empty(0, np.int32), *ranks])),
             "score": pa.array(np.concatenate([np.empty(0), *(hits.scores for hits in rankings)])),
-            "unit_id": self._units.take(rows),
-            "chunk_id": self.chunks.column("chunk_id").take(rows),
-            "document_id": self.chunks.column("document_id").take(rows),
+            "unit_id": take_rows(self._units, rows),
+            "chunk_id": take_rows(self.chunks.column("chunk_id"), rows),
+            "document_id": take_rows(self.chunks.column("document_id"), rows),
         }
         return RUNS.check(pa.table(columns, schema=RUNS.arrow()).combine_chunks())
 
@@ -162,7 +163,7 @@ class UnitRanking:
             positions, scores = positions[order], scores[order]
         if self._collapses:
             codes, first = np.unique(self._codes[positions], return_index=True)
-            order = first[np.lexsort((-self._unit_order[codes], -scores[first]))]
+            order = first[np.lexsort((-codes, -scores[first]))]
             positions, scores = positions[order], scores[order]
         return Hits(positions, scores)
 
@@ -206,22 +207,15 @@ class UnitRanking:
         return unit_ids(self.chunks, self.judge)
 
     @cached_property
-    def _encoded(self) -> pa.DictionaryArray:
-        return pc.dictionary_encode(self._units).combine_chunks()
-
-    @cached_property
     def _codes(self) -> npt.NDArray[np.integer]:
-        codes: npt.NDArray[np.integer] = self._encoded.indices.to_numpy(zero_copy_only=False)
-        return codes
-
-    @cached_property
-    def _unit_order(self) -> Positions:
-        return byte_order_ranks(self._encoded.dictionary.to_pylist())
+        """The place of each chunk's unit among all units, in ascending order of their bytes."""
+        ranks = pc.rank(self._units, tiebreaker="dense")
+        return np.asarray(ranks, np.int32)
 
     @cached_property
     def _collapses(self) -> bool:
         is_chunk = self._units.equals(self.chunks.column("chunk_id"))
-        return not is_chunk or len(self._encoded.dictionary) < len(self._units)
+        return not is_chunk or self._codes.max(initial=0) < len(self._codes)
 
     @cached_property
     def _ids_rank(self) -> Positions:

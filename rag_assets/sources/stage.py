@@ -28,10 +28,10 @@ from rag_assets.sources.tables import (
     KEEP,
     UNKNOWN_DOCUMENTS,
     DocumentRows,
-    documents_by_block,
+    add_documents,
 )
 from rag_assets.store.artifacts import ArtifactKey
-from rag_assets.store.blocks import KnownBlocks
+from rag_assets.store.blocks import BlockedTable, KnownBlocks
 
 DOCUMENTS_KEY = ArtifactKey.of("documents")
 QUERIES_KEY = ArtifactKey.of("queries")
@@ -110,7 +110,9 @@ class Documents(_SourceStage):
         lines = context.experiment.dataset.document_lines()
         if lines is None:
             return None
-        built = documents_by_block(*lines, KnownBlocks(self.similar_artifacts(context, key)))
+        known = KnownBlocks(self.similar_artifacts(context, key))
+        built = BlockedTable(known, context.store.root)
+        add_documents(built, *lines)
         table = built.table() if built.blocks else DOCUMENTS.empty()
         if not 0 < table.num_rows == pc.count_distinct(table["document_id"]).as_py():
             return None

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +31,8 @@ from rag_assets.sources.dataset import (
 )
 from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
 from rag_assets.sources.row_files import RowFile, parse_object, read_raw_lines
-from rag_assets.store.blocks import BlockedTable, KnownBlocks, is_end, records_digest
+from rag_assets.store.blocks import BlockedTable, is_end, records_digest
+from rag_assets.store.large_tables import Ids
 
 BATCH_ROWS = 16_384
 BATCH_CHARACTERS = 8_000_000
@@ -89,18 +91,27 @@ class KnownIds:
         """
         self._kind = kind
         self._remedy = remedy
-        self._rows = {name: row for row, name in enumerate(ids.to_pylist())}
+        self._ids = Ids(ids)
+        # Not a dictionary, which takes ten times the memory: of a large corpus few ids are judged.
+        hashes = np.fromiter(map(hash, self._ids), np.int64, len(ids))
+        self._order = hashes.argsort()
+        self._hashes = hashes[self._order]
+        self._rows: dict[str, int] = {}
         self._unknown = 0
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, name: str) -> bool:
         """Return whether the id exists."""
+        if name not in self._rows:
+            start, end = (self._hashes.searchsorted(hash(name), side) for side in ("left", "right"))
+            for row in self._order[start:end].tolist():
+                if self._ids[row] == name:
+                    self._rows[name] = row
         return name in self._rows
 
     def row(self, name: str, place: Place, key: str) -> int:
         """Return the row of an id."""
-        row = self._rows.get(name)
-        if row is not None:
-            return row
+        if name in self:
+            return self._rows[name]
         check, problem = self.explain(name)
         raise place.error(problem, key, check)
 
@@ -109,16 +120,16 @@ class KnownIds:
         problem = f"unknown {self._kind} {shown(unknown)}"
         for pattern in _CHUNK_OF if self._kind == "document" else ():
             chunk = pattern.fullmatch(unknown)
-            if chunk is not None and chunk["document"] in self._rows:
+            if chunk is not None and chunk["document"] in self:
                 meant = shown(chunk["document"])
                 return ID_LEVEL, f"{problem}: it is the id of a chunk; probably meant: {meant}"
         self._unknown += 1
-        if len(self._rows) <= MAX_COMPARED_IDS and self._unknown <= MAX_EXPLAINED_IDS:
-            bare = unknown.lstrip("0")
-            padded = [other for other in self._rows if other.lstrip("0") == bare]
+        if len(self._ids) <= MAX_COMPARED_IDS and self._unknown <= MAX_EXPLAINED_IDS:
+            bare, others = unknown.lstrip("0"), [*self._ids]
+            padded = [other for other in others if other.lstrip("0") == bare]
             part = re.compile(rf"(?:^|/){re.escape(unknown)}(?:[.#/]|$)")
-            longer = [other for other in self._rows if part.search(other)]
-            near = padded or longer or get_close_matches(unknown, self._rows, n=1)
+            longer = [other for other in others if part.search(other)]
+            near = padded or longer or get_close_matches(unknown, others, n=1)
             problem += f" (did you mean {shown(near[0])}?)" if near else ""
         if self._unknown == 1 and self._remedy:
             problem += f"; {self._remedy}"
@@ -194,7 +205,7 @@ class DocumentRows(_Rows):
     def notes_on(table: pa.Table) -> list[str]:
         """Return a line on the documents that are empty; none where there are none."""
         suspects = table.select(["document_id", "title", "text"])
-        for name in ("title", "text"):
+        for name in ("text", "title"):
             # Most have a character that no alphabet takes for white space; others are looked at.
             has_letter = pc.match_substring_regex(suspects.column(name), "[!-~]")
             suspects = suspects.filter(pc.invert(has_letter))
@@ -325,8 +336,8 @@ def read_document_rows(
     return rows.read(Place(sources[0].file), list(notes))
 
 
-def documents_by_block(file: Path, fields_of: FieldsOf, known: KnownBlocks) -> BlockedTable:
-    """Return the documents of JSON lines in blocks; those that are known are not parsed again.
+def add_documents(built: BlockedTable, file: Path, fields_of: FieldsOf) -> None:
+    """Add the documents of JSON lines in blocks; those that are known are not parsed again.
 
     Raises:
         DataError: a line is no document. :func:`read_document_rows` says which one.
@@ -352,6 +363,4 @@ def documents_by_block(file: Path, fields_of: FieldsOf, known: KnownBlocks) -> B
         if lines:
             yield records_digest(lines, seed), partial(pa.table, {"line": lines})
 
-    built = BlockedTable(known)
     built.add(blocks(), parsed)
-    return built

@@ -35,6 +35,7 @@ from rag_assets.store.atomic import (
 )
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.file_stamps import VerifiedFiles, remembered
+from rag_assets.store.large_tables import read_groups
 from rag_assets.store.locks import locked
 
 if TYPE_CHECKING:
@@ -359,7 +360,7 @@ def short(fingerprint: str) -> str:
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     # Not `pq.read_table`, which takes twice as long for a small file.
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read(columns=columns).replace_schema_metadata(None)
+        return read_groups(file, path.parent.parent, columns).replace_schema_metadata(None)
 
 
 @remembered(256)

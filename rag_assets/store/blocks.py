@@ -46,6 +46,7 @@ from rag_assets.store.artifacts import (
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import table_digest
 from rag_assets.store.file_stamps import modified
+from rag_assets.store.large_tables import TableBuilder
 
 TARGET = 1 << 19
 """Bytes of a block, on average."""
@@ -169,10 +170,10 @@ class BlockedTable:
         computed: how many of them were not known.
     """
 
-    def __init__(self, known: KnownBlocks) -> None:
-        """Start without rows."""
+    def __init__(self, known: KnownBlocks, folder: Path | None = None) -> None:
+        """Start without rows; what a large one holds lies in ``folder``."""
         self._known = known
-        self._parts: list[pa.Table] = []
+        self._rows = TableBuilder(folder)
         self.blocks: list[Block] = []
         self.computed = 0
 
@@ -189,7 +190,15 @@ class BlockedTable:
             work: what is made of the records of a block that is not known.
             compute: where that is done.
         """
-        digests, rows_of, missing = list[str](), dict[int, pa.Table](), list[int]()
+        first, digests, missing = len(self.blocks), list[str](), list[int]()
+        waiting: dict[int, tuple[pa.Table, str]] = {}  # for those before them
+
+        def add_next() -> None:
+            while (number := len(self.blocks) - first) in waiting:
+                rows, content = waiting.pop(number)
+                self._rows.add(rows)
+                block = Block(digests[number], rows.num_rows, content or rows_digest(rows))
+                self.blocks.append(block)
 
         def unknown() -> Iterator[tuple[pa.Table]]:
             for number, (digest, read) in enumerate(blocks):
@@ -199,21 +208,17 @@ class BlockedTable:
                     missing.append(number)
                     yield (read(),)
                 else:
-                    rows_of[number] = stored
+                    waiting[number] = (stored, self._known.content(digest))
+                    add_next()
 
         for number, rows in compute.map(work, unknown()):
-            rows_of[missing[number]] = rows
+            waiting[missing[number]] = (rows, "")
+            add_next()
         self.computed += len(missing)
-        new = set(missing)
-        for number, digest in enumerate(digests):
-            rows = rows_of[number]
-            content = "" if number in new else self._known.content(digest)
-            self._parts.append(rows)
-            self.blocks.append(Block(digest, rows.num_rows, content or rows_digest(rows)))
 
     def table(self) -> pa.Table:
         """Return all rows; there is at least one block."""
-        return pa.concat_tables(self._parts)
+        return self._rows.table()
 
 
 class _Groups:

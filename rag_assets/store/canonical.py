@@ -172,6 +172,14 @@ def take_rows(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
     return (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)).take(pa.array(back))
 
 
+def rows_at(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Return the given rows of a table, in the order given; those that lie together are a slice."""
+    first = int(rows[0]) if len(rows) else 0
+    if np.array_equal(rows, np.arange(first, first + len(rows))):
+        return table.slice(first, len(rows))
+    return pa.table([take_rows(column, rows) for column in table.columns], schema=table.schema)
+
+
 def _update(digest: hashlib._Hash, values: pa.Array) -> None:
     if len(values) == 0:
         return

@@ -70,9 +70,13 @@ def test_with_parents_it_is_the_parent() -> None:
         assert row["text_digest"] == text_digest(text)
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
 @pytest.mark.parametrize("judge", ["document", "chunk", "evidence"])
-def test_a_fusion_of_chunks_and_of_their_parents(judge: str) -> None:
+def test_a_fusion_of_chunks_and_of_their_parents(
+    judge: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same chunk stands for itself in one input, and for its parent in the other."""
+    monkeypatch.setattr("rag_assets.evaluation.contexts_stage.ROWS_AT_ONCE", at_once)
     alone = cut_documents(documents(), cutter(**SMALL))
     inside = cut_documents(documents(), cutter("parent", child=SMALL, parent={"strategy": "none"}))
     shared = "a#0-14"

@@ -23,8 +23,8 @@ from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.fields import Place, metadata_json
 from rag_assets.sources.formats import unread_files, with_columns
 from rag_assets.sources.row_files import parse_json
-from rag_assets.sources.tables import documents_by_block
-from rag_assets.store.blocks import KnownBlocks
+from rag_assets.sources.tables import add_documents
+from rag_assets.store.blocks import BlockedTable, KnownBlocks
 from rag_assets.store.canonical import canonical_json
 
 LABELS = {
@@ -72,12 +72,12 @@ def test_lines_are_the_documents_of_the_file_in_blocks(
     assert dataset.format == ("jsonl" if name[0] == "d" else "beir")
     source = dataset.document_lines()
     assert source is not None
-    built = documents_by_block(*source, KnownBlocks())
+    add_documents(built := BlockedTable(KnownBlocks()), *source)
     assert len(built.blocks) > 10
     assert built.table().equals(dataset.read_documents().table)
     (dataset.document_files()[0]).write_text("\n".join([*lines, "{"]), encoding="utf-8")
     with pytest.raises(DataError, match="malformed JSON"):
-        documents_by_block(*source, KnownBlocks())
+        add_documents(BlockedTable(KnownBlocks()), *source)
 
 
 def test_csv_folder(write: Any) -> None:

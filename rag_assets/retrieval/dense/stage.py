@@ -81,7 +81,8 @@ class EmbeddingIndexes(IndexStage):
         with suppress(StopIteration, StoreError):  # there is none, or it cannot be fetched
             earlier = next(self.similar_artifacts(context, key)).folder
             workspace = replace(workspace, earlier=earlier)
-        write = partial(_index, config, *indexed_rows(context, chunking), workspace)
+        rows, texts_of = indexed_rows(context, chunking)
+        write = partial(_index, config, rows, texts_of(rows), workspace)
         return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

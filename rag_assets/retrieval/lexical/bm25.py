@@ -58,13 +58,14 @@ from rank_bm25 import BM25Okapi
 from rag_assets.options import KeyProblem, Number
 from rag_assets.ordering import Hits
 from rag_assets.package_versions import version
-from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, table_end
+from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, Segment, table_end
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
-from rag_assets.retrieval.lexical.tokens import TOKENS, ChunkTokens
+from rag_assets.retrieval.lexical.chunk_tokens import TOKENS, ChunkTokens
 from rag_assets.retrieval.lexical.weighed_word import Weigh
 from rag_assets.retrieval.lexical.words import (
     AnalysedRetriever,
     Repeats,
+    Vocabulary,
     WordIndex,
 )
 
@@ -137,8 +138,8 @@ class BM25(AnalysedRetriever):
         """Return the formula of the variant, with the statistics of an index."""
         lengths, variant, k1, b = index.lengths, self.variant, self.k1, self.b
         delta = self.delta or DEFAULT_DELTA.get(variant, 0.0)
-        norms = 1 - b + b * lengths / lengths.mean()
-        least = cache(partial(_least_idf, index))
+        norms = 1 - b + b * lengths / (lengths.mean() if lengths.any() else 1)
+        least = cache(partial(_least_idf, index.segments, lengths.size))
 
         def weigh(chunks: Ints, counts: Floats, holding: int) -> Floats:
             idf = _IDF[variant](lengths.size, holding)
@@ -180,17 +181,15 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
 """Variant -> weight of a token that ``held`` of ``n`` chunks hold; okapi's may be negative."""
 
 
-def _least_idf(index: WordIndex) -> float:
+def _least_idf(segments: Sequence[Segment], n_chunks: int) -> float:
     """Return what rank-bm25 has in place of a negative idf: a share of the mean idf of all tokens.
 
     The mean depends on nothing but how many chunks hold each token. So the package gets texts that
     say just this: the first has all tokens, in the order in which their idf is added.
     """
-    holding = index.vocabulary.holding
+    holding = Vocabulary.of(segments).holding
     often = np.argsort(-holding, kind="stable")
-    n_held = holding.size - np.searchsorted(
-        np.sort(holding), np.arange(1, index.lengths.size), "right"
-    )
+    n_held = holding.size - np.searchsorted(np.sort(holding), np.arange(1, n_chunks), "right")
     texts = [often[:n].tolist() for n in n_held]
     okapi = BM25Okapi([list(range(holding.size)), *texts])
     return float(okapi.epsilon * okapi.average_idf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import query_set_key
-from rag_assets.retrieval.array_folder import ArrayFolder
+from rag_assets.retrieval.array_folder import ArrayFolder, Longs
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
@@ -33,6 +33,8 @@ from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, Artifact, ArtifactKey
+from rag_assets.store.canonical import rows_at
+from rag_assets.store.large_tables import Ids
 
 FAMILY = "lexical"
 
@@ -84,16 +86,16 @@ class TermCounts(Stage):
         for key in sorted(keys, key=analyses.__getitem__):
             chunking, analyzer = analyses[key]
             alike = next(self.similar_artifacts(context, key), None)
-            rows, texts = rows_of(chunking)
+            rows, texts_of = rows_of(chunking)
             compute = context.compute.for_rows(rows.num_rows)
-            count = partial(_count, analyzer, rows, texts, alike, compute)
+            count = partial(_count, analyzer, rows, texts_of, alike, compute)
             yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _count(
     analyzer: str,
     chunks: pa.Table,
-    texts: list[str],
+    texts_of: Callable[[pa.Table], list[str]],
     alike: Artifact | None,
     compute: Compute,
     folder: Path,
@@ -102,8 +104,12 @@ def _count(
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
             earlier = AnalysedTexts.load(alike.folder)
-    ids = chunks.column("chunk_id").to_pylist()
-    analysed = AnalysedTexts.of(ids, texts, analyzer, earlier, compute)
+    ids = Ids(chunks["chunk_id"])
+
+    def texts_at(rows: Longs) -> list[str]:
+        return texts_of(rows_at(chunks, rows))
+
+    analysed = AnalysedTexts.of_rows(ids, texts_at, analyzer, earlier, compute, folder)
     analysed.save(folder)
     save_units(folder, chunks)
     return chunks.num_rows, analysed.facts
@@ -139,7 +145,8 @@ class LexicalIndexes(IndexStage):
         if counted is not None and isinstance(config, AnalysedRetriever):
             return FolderProduct(partial(_index_counts, config, context.artifact(counted)))
         chunking = context.experiment.chunking_of(key["retriever"])
-        return FolderProduct(partial(_index, config, *indexed_rows(context, chunking)))
+        rows, texts_of = indexed_rows(context, chunking)
+        return FolderProduct(partial(_index, config, rows, texts_of(rows)))
 
 
 def _index_counts(

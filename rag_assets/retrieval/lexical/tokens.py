@@ -9,16 +9,16 @@ analysing.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate, chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.errors import DataError
@@ -28,8 +28,6 @@ from rag_assets.retrieval.array_folder import (
     COUNTED,
     TERMS,
     ArrayFolder,
-    Entries,
-    Ints,
     Longs,
     Segment,
     divided,
@@ -38,99 +36,22 @@ from rag_assets.retrieval.array_folder import (
     table_of,
 )
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
+from rag_assets.retrieval.lexical.chunk_tokens import TOKENS, ChunkTokens
 from rag_assets.store.artifacts import Block
+from rag_assets.store.canonical import rows_at
+from rag_assets.store.large_tables import Ids, columned
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
+
+TextsAt = Callable[[Longs], list[str]]
+"""Gives the texts of some rows."""
 
 _BLOCKS = "blocks"
 BLOCKS_FILE = f"{_BLOCKS}.json"
 """Digests of texts, for the next analysis; other texts of the same words change this file alone."""
 
 _ABOUT = "analysed_texts"
-
-TOKENS = "tokens"
-"""The table of the tokens of a segment's chunks, one after the other."""
-
-
-@dataclass(frozen=True)
-class ChunkTokens:
-    """The tokens of chunks, one after the other.
-
-    Attributes:
-        words: the different tokens, ascending.
-        numbers: the place in ``words`` of each token, int32, shape (tokens,).
-        lengths: tokens of each chunk, int64, shape (chunks,).
-    """
-
-    words: Sequence[str]
-    numbers: Ints
-    lengths: Longs
-
-    @classmethod
-    def joined(cls, blocks: Iterable[Sequence[Sequence[str]] | ChunkTokens]) -> ChunkTokens:
-        """Return the tokens of blocks of chunks: the tokens of each chunk, or what is stored."""
-        places: defaultdict[str, int] = defaultdict()
-        places.default_factory = places.__len__  # a new word gets the next number
-        numbers, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for block in blocks:
-            if isinstance(block, ChunkTokens):
-                numbers.append(block._renumbered(places))
-                lengths.append(block.lengths)
-                continue
-            lengths.append(np.fromiter(map(len, block), np.int64, len(block)))
-            tokens = map(places.__getitem__, chain.from_iterable(block))
-            numbers.append(np.fromiter(tokens, np.int32, int(lengths[-1].sum())))
-        words = sorted(places)
-        final = np.empty(len(words), np.int32)
-        final[[places[word] for word in words]] = np.arange(len(words))
-        return cls(words, final[np.concatenate(numbers)], np.concatenate(lengths))
-
-    @classmethod
-    def load(cls, files: ArrayFolder, end: str) -> ChunkTokens:
-        """Read those of a segment, whose tables have names that end so."""
-        words = files.table(f"{TERMS}{end}", ["term"]).column("term").to_pylist()
-        numbers = numbers_of(files.table(f"{TOKENS}{end}"), "number")
-        return cls(words, numbers, numbers_of(files.table(f"{CHUNKS}{end}", ["length"]), "length"))
-
-    def _renumbered(self, places: defaultdict[str, int]) -> Ints:
-        used = np.flatnonzero(np.bincount(self.numbers, minlength=len(self.words)))
-        place = np.zeros(len(self.words), np.int32)
-        place[used] = [places[self.words[number]] for number in used.tolist()]
-        return place[self.numbers]
-
-    @cached_property
-    def starts(self) -> Longs:
-        """Where the tokens of each chunk begin, and the end of the last."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
-
-    def part(self, start: int, end: int) -> ChunkTokens:
-        """Return the tokens of the chunks from ``start`` to ``end``."""
-        tokens = self.numbers[self.starts[start] : self.starts[end]]
-        return ChunkTokens(self.words, tokens, self.lengths[start:end])
-
-    def of_chunk(self, chunk: int) -> list[str]:
-        """Return the tokens of one chunk."""
-        return [self.words[number] for number in self.part(chunk, chunk + 1).numbers.tolist()]
-
-    def counts(self, chunk_ids: Sequence[str]) -> Segment:
-        """Count the tokens of each chunk, a column a word; ``first`` is where it first stands."""
-        from scipy.sparse import csr_array
-
-        ones = np.ones(self.numbers.size, np.int32)
-        shape = (self.lengths.size, len(self.words))
-        by_word = csr_array((ones, self.numbers, self.starts), shape=shape).tocsc()
-        by_word.sum_duplicates()
-        counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
-        first = np.empty(len(self.words), np.int64)
-        first[self.numbers[::-1]] = np.arange(self.numbers.size)[::-1]  # the last value stays
-        holding = np.diff(by_word.indptr.astype(np.int64))
-        words = pa.array(self.words, pa.string())
-        return Segment(
-            table_of(chunk_id=pa.array(chunk_ids, pa.string()), length=self.lengths),
-            table_of(term=words, document_frequency=holding, first=first),
-            Entries(by_word.indices.astype(np.int32), counts),
-        )
 
 
 @dataclass(frozen=True)
@@ -172,8 +93,15 @@ class AnalysedSegment:
             raise TypeError("a segment is without content")
         return self.files
 
+    def saved(self, folder: ArrayFolder, end: str) -> AnalysedSegment:
+        """Write it, and return what is written."""
+        self.save(folder, end, (*COUNTED, TOKENS))
+        return AnalysedSegment(self.digest, self.blocks, files=folder, end=end)
+
     def save(self, folder: ArrayFolder, end: str, names: Sequence[str]) -> None:
-        """Write some of its tables, or have the stored ones."""
+        """Write some of its tables, or have the stored ones; where it lies it stays."""
+        if (self.files, self.end) == (folder, end):
+            return
         if self.content is None:
             for name in names:
                 stored = f"{name}{self.end}.parquet"
@@ -189,6 +117,10 @@ class _StoredChunks(NamedTuple):
     segment: AnalysedSegment
     start: int
     end: int
+
+    def tokens(self) -> ChunkTokens:
+        """Return the tokens of the chunks."""
+        return self.segment.tokens.part(self.start, self.end)
 
     def is_before(self, other: _StoredChunks) -> bool:
         """Return whether others follow in the same segment."""
@@ -226,8 +158,28 @@ class AnalysedTexts:
         """Analyse the texts of chunks with unique ids; blocks that ``earlier`` has are its own."""
         if len(chunk_ids) != len(texts):
             raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
-        order = byte_order_ranks(chunk_ids).argsort().tolist()
-        ids, ordered = [chunk_ids[i] for i in order], [texts[i] for i in order]
+
+        def texts_at(rows: Longs) -> list[str]:
+            return [texts[row] for row in rows.tolist()]
+
+        return cls.of_rows(chunk_ids, texts_at, analyzer, earlier, compute)
+
+    @classmethod
+    def of_rows(
+        cls,
+        chunk_ids: Sequence[str],
+        texts_at: TextsAt,
+        analyzer: str,
+        earlier: AnalysedTexts | None = None,
+        compute: Compute = LOCAL,
+        folder: Path | None = None,
+    ) -> AnalysedTexts:
+        """Analyse texts as :meth:`of` does, whose texts are read when they are needed.
+
+        Each segment is written into ``folder``, if it is given, and then takes no memory.
+        """
+        ids, order = _ascending(columned(chunk_ids))
+        ordered = _Ordered(texts_at, order)
         resolved = resolve_analyzer(analyzer, ordered)
         stored: Sequence[AnalysedSegment] = ()
         if earlier is not None and earlier.analyzer == resolved:
@@ -238,20 +190,24 @@ class AnalysedTexts:
             for segment in stored
             for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
         }
-        divisions = [*divided(ids, ordered, [*map(len, ordered)])]
-        parts = {
-            digest: _parts(blocks, places, ordered[rows])
-            for digest, blocks, rows in divisions
-            if digest not in by_digest
-        }
-        new = [part for each in parts.values() for part in each if isinstance(part, list)]
-        by_number = dict(compute.map(partial(_analysed, resolved), ((part,) for part in new)))
-        analysed = iter([by_number[number] for number in range(len(new))])
-        segments = [
-            by_digest.get(digest)
-            or AnalysedSegment(digest, blocks, (ids[rows], _tokens(parts[digest], analysed)))
+        sizes = np.fromiter(map(len, ordered), np.int64, len(ids))
+        divisions = [*divided(ids, ordered.part, sizes)]
+        parts = [
+            [] if digest in by_digest else _parts(blocks, places, rows.start)
             for digest, blocks, rows in divisions
         ]
+        new = (part for each in parts for part in each if isinstance(part, slice))
+        blocks = ((ordered.part(rows),) for rows in new)
+        analysed = _in_order(compute.map(partial(_analysed, resolved), blocks))
+        segments: list[AnalysedSegment] = []
+        for (digest, of_segment, rows), each in zip(divisions, parts, strict=True):
+            segment = by_digest.get(digest)
+            if segment is None:
+                content = (ids[rows], _tokens(each, analysed))
+                segment = AnalysedSegment(digest, of_segment, content)
+            if folder is not None:
+                segment = segment.saved(ArrayFolder(folder), table_end(len(segments)))
+            segments.append(segment)
         return cls.of_segments(segments, resolved)
 
     @classmethod
@@ -310,39 +266,84 @@ class AnalysedTexts:
             segment.save(ArrayFolder(folder), table_end(number), names)
 
 
+def _ascending(ids: pa.ChunkedArray) -> tuple[Ids, Longs]:
+    """Return ids in ascending order of their bytes, and the row of each.
+
+    Raises:
+        DataError: one occurs twice.
+    """
+    order = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    ordered = Ids(rows_at(pa.table({"id": ids}), order).column("id"))
+    byte_order_ranks(ordered)
+    return ordered, order
+
+
 def _ends(blocks: Sequence[Block]) -> list[int]:
     return [*accumulate(block.rows for block in blocks)]
 
 
 def _parts(
-    blocks: Sequence[Block], places: Mapping[str, _StoredChunks], texts: list[str]
-) -> list[_StoredChunks | list[str]]:
-    """Return what the tokens of some blocks come from; those that follow one another are one."""
-    parts: list[_StoredChunks | list[str]] = []
-    for block, end in zip(blocks, _ends(blocks), strict=True):
-        place, last = places.get(block.digest), parts[-1] if parts else None
+    blocks: Sequence[Block], places: Mapping[str, _StoredChunks], start: int
+) -> list[_StoredChunks | slice]:
+    """Return what the tokens of some blocks come from: what is stored, or rows from ``start`` on.
+
+    Those that follow one another are one.
+    """
+    parts: list[_StoredChunks | slice] = []
+    for block in blocks:
+        place, last, end = (
+            places.get(block.digest),
+            parts[-1] if parts else None,
+            start + block.rows,
+        )
         if place is None:
-            if not isinstance(last, list):
-                parts.append(last := [])
-            last += texts[end - block.rows : end]
+            is_next = isinstance(last, slice)
+            rows = slice(last.start if isinstance(last, slice) else start, end)
+            parts[len(parts) - is_next :] = [rows]
         elif isinstance(last, _StoredChunks) and last.is_before(place):
             parts[-1] = last._replace(end=place.end)
         else:
             parts.append(place)
+        start = end
     return parts
 
 
-def _tokens(
-    parts: Sequence[_StoredChunks | list[str]], analysed: Iterator[ChunkTokens]
-) -> ChunkTokens:
-    """Return the tokens of some parts; ``analysed`` are those of texts, in their order."""
+def _in_order(results: Iterator[tuple[int, ChunkTokens]]) -> Iterator[ChunkTokens]:
+    """Yield results by their numbers, each as soon as those before it are there."""
+    waiting, number = dict[int, ChunkTokens](), 0
+    for other, tokens in results:
+        waiting[other] = tokens
+        while number in waiting:
+            yield waiting.pop(number)
+            number += 1
+
+
+def _tokens(parts: Sequence[_StoredChunks | slice], analysed: Iterator[ChunkTokens]) -> ChunkTokens:
+    """Return the tokens of some parts; ``analysed`` are those of rows, in their order."""
     tokens = [
-        next(analysed) if isinstance(part, list) else part.segment.tokens.part(part.start, part.end)
+        next(analysed)
+        if isinstance(part, slice)
+        else part.segment.tokens.part(part.start, part.end)
         for part in parts
     ]
-    if len(parts) == 1 and isinstance(parts[0], list):
+    if len(parts) == 1 and isinstance(parts[0], slice):
         return tokens[0]
     return ChunkTokens.joined(tokens)
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """Texts in an order of their rows, read some at a time."""
+
+    texts_at: TextsAt
+    order: Longs
+
+    def part(self, rows: slice) -> list[str]:
+        return self.texts_at(self.order[rows])
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self.order), TEXTS_AT_ONCE):
+            yield from self.part(slice(start, start + TEXTS_AT_ONCE))
 
 
 def _analysed(analyzer: str, texts: Sequence[str]) -> ChunkTokens:

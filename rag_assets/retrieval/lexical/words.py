@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.ordering import Hits, best_above_zero
+from rag_assets.ordering import Hits, Positions, best_above_zero
 from rag_assets.retrieval.array_folder import (
     COUNTED,
     ArrayFolder,
@@ -49,6 +49,7 @@ from rag_assets.retrieval.lexical.analyzers import (
 from rag_assets.retrieval.lexical.pruning import contenders
 from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 from rag_assets.retrieval.lexical.weighed_word import SMALL, Weigh, WeighedWord
+from rag_assets.store.large_tables import Ids
 
 _DESCRIPTION = "word_index"
 
@@ -100,10 +101,15 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         cls, segments: Sequence[Segment], analyzer: str, options: AnalysedRetriever
     ) -> WordIndex:
         """Return the index of some segments."""
-        ids = [name for each in segments for name in each.chunks.column("chunk_id").to_pylist()]
-        none = np.empty(0, np.int64)
+        names = [part for each in segments for part in each.chunks.column("chunk_id").chunks]
+        ids, none = Ids(pa.chunked_array(names, pa.string())), np.empty(0, np.int64)
         lengths = np.concatenate([none, *(numbers_of(s.chunks, "length") for s in segments)])
         return cls(ids, lengths, segments, analyzer, options)
+
+    @cached_property
+    def ids_rank(self) -> Positions:
+        """Chunks lie in ascending order of their ids."""
+        return np.arange(len(self.chunk_ids))
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -114,11 +120,9 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         return [_Ascending(part) for each in self.segments for part in _parts(each)]
 
     @cached_property
-    def _formula(self) -> Weigh:
-        return self.options.weigher(self)
-
-    def _weigh(self, chunks: Ints, counts: npt.NDArray[Any], holding: int) -> Floats:
-        return self._formula(chunks, counts.astype(np.float64), holding)
+    def _weigh(self) -> Weigh:
+        # It does not know the index, which so takes its memory along when it goes.
+        return partial(_weights, self.options.weigher(self))
 
     def counts(self, word: str) -> Entries:
         """Return the chunks that hold a word, ascending, and how often each of them does."""
@@ -215,6 +219,10 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         without a token that is in the index has no hits.
         """
         return self.best(self.terms(query), depth)
+
+
+def _weights(weigh: Weigh, chunks: Ints, counts: npt.NDArray[Any], holding: int) -> Floats:
+    return weigh(chunks, counts.astype(np.float64), holding)
 
 
 def _parts(segment: Segment) -> list[pa.Array]:

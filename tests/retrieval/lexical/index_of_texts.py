@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rag_assets.retrieval.lexical.bm25 import BM25
+from rag_assets.retrieval.lexical.chunk_tokens import ChunkTokens
 from rag_assets.retrieval.lexical.tfidf import TfIdf
-from rag_assets.retrieval.lexical.tokens import AnalysedSegment, AnalysedTexts, ChunkTokens
+from rag_assets.retrieval.lexical.tokens import AnalysedSegment, AnalysedTexts
 from rag_assets.retrieval.lexical.words import WordIndex
 
 

@@ -22,7 +22,8 @@ from rag_assets.errors import DataError, StoreError
 from rag_assets.retrieval import array_folder
 from rag_assets.retrieval.array_folder import COUNTED
 from rag_assets.retrieval.lexical.analyzers import analyze_all
-from rag_assets.retrieval.lexical.tokens import AnalysedTexts, ChunkTokens
+from rag_assets.retrieval.lexical.chunk_tokens import ChunkTokens
+from rag_assets.retrieval.lexical.tokens import AnalysedTexts
 from rag_assets.store import blocks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.canonical import file_digests
@@ -84,8 +85,19 @@ def test_known_blocks_change_no_byte(
     analysed(texts).save(folder / "known")
     known = AnalysedTexts.load(folder / "known")
     now = changed(texts, changes)
-    again = analysed(now, known)
-    assert digest(folder / "again", again) == digest(folder / "cold", analysed(now))
+    again, cold = analysed(now, known), digest(folder / "cold", analysed(now))
+    assert digest(folder / "again", again) == cold
+    (folder / "at once").mkdir()
+    written = AnalysedTexts.of_rows(
+        list(now),
+        lambda rows: [[*now.values()][row] for row in rows.tolist()],
+        "whitespace",
+        known,
+        folder=folder / "at once",
+    )
+    assert all(segment.content is None for segment in written.segments)
+    written.save(folder / "at once")
+    assert file_digests(folder / "at once") == cold
 
 
 def test_an_edit_writes_one_segment(tmp_path: Path) -> None:

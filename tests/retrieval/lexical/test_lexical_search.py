@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.words import WordIndex
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
-from tests.retrieval.lexical.index_of_texts import build_index, opened
+from tests.retrieval.lexical.index_of_texts import bm25, build_index, opened, tfidf
 
 WORDS = st.lists(st.sampled_from(["pump", "valve", "crew", "oil"]), max_size=4).map(" ".join)
 CORPORA = st.dictionaries(st.text(min_size=1, max_size=3), WORDS, max_size=30)
@@ -150,3 +152,21 @@ def test_order_and_hits(tmp_path: Path, options: dict[str, Any]) -> None:
     assert set(ids) == (set() if options.get("variant") == "robertson" else {"a", "b", "d"})
     assert ranking(options, tmp_path / "index", "30417", 1) == found[:1]
     assert ranking(options, tmp_path / "index", "unknown", 10) == []
+
+
+@pytest.mark.parametrize("variant", ["lucene", "okapi", "sklearn"])
+def test_an_index_takes_its_memory_along_when_it_goes(
+    monkeypatch: pytest.MonkeyPatch, variant: str
+) -> None:
+    """Not only when Python looks for garbage: the next index is opened before."""
+    monkeypatch.setattr("rag_assets.retrieval.lexical.weighed_word.COUNTED_FROM", (0, 0))
+    chunks = [["pump", "valve"], ["valve"], ["crew"]]
+    index = tfidf(chunks, variant) if variant == "sklearn" else bm25(chunks, variant=variant)
+    assert [len(hits.positions) for hits in index.search(["valve pump", "crew"], 2)] == [2, 1]
+    gone = weakref.ref(index)
+    gc.disable()
+    try:
+        del index
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -180,7 +180,7 @@ CHOICES = ("standard", "cjk", "ngrams", "english", *LANGUAGES)
 """The analyzers that may be chosen, by name: what only names one does not depend on its code."""
 
 
-def detect_analyzer(texts: Sequence[str]) -> str:
+def detect_analyzer(texts: Iterable[str]) -> str:
     """Return the analyzer for a corpus of these texts.
 
     ``ngrams`` when at least one letter in ten is Thai, Lao, Khmer or Burmese; ``cjk`` when one in
@@ -240,7 +240,7 @@ def _script(character: str) -> str:
     return ""
 
 
-def _sample(texts: Sequence[str]) -> list[str]:
+def _sample(texts: Iterable[str]) -> list[str]:
     starts = (text[:SAMPLE_CHARACTERS] for text in texts)
     checksums = ((zlib.crc32(text.encode("utf-8", "surrogatepass")), text) for text in starts)
     return [text for _, text in heapq.nsmallest(SAMPLE_TEXTS, checksums)]
@@ -259,7 +259,7 @@ ANALYZERS: dict[str, Analyzer] = {
     "jieba": JIEBA,
     "icu": ICU,
 }
-_CHOOSERS: Mapping[str, Callable[[Sequence[str]], str]] = {"auto": detect_analyzer}
+_CHOOSERS: Mapping[str, Callable[[Iterable[str]], str]] = {"auto": detect_analyzer}
 
 
 def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
@@ -267,7 +267,7 @@ def analyze_all(name: str, texts: Sequence[str]) -> list[Tokens]:
     return _analyzer(name).analyze_all(texts)
 
 
-def resolve_analyzer(name: str, texts: Sequence[str]) -> str:
+def resolve_analyzer(name: str, texts: Iterable[str]) -> str:
     """Return ``name``, or what ``auto`` stands for on this corpus."""
     check_analyzer(name)
     choose = _CHOOSERS.get(name)

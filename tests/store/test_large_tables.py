@@ -1,0 +1,82 @@
+"""Tables that are files without names."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rag_assets.store import large_tables
+from rag_assets.store.large_tables import Ids, TableBuilder, columned, read_groups
+
+N_BYTES = 2_500_000
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_tables, "IN_MEMORY_BYTES", N_BYTES // 8)
+
+
+def a_table() -> pa.Table:
+    texts = [None if n % 7 == 0 else f"text {n} " * 9 for n in range(30_000)]
+    lists = pa.array([["a"] * (n % 3) for n in range(len(texts))])
+    return pa.table({"n": pa.array(range(len(texts)), pa.int32()), "text": texts, "tags": lists})
+
+
+def open_files() -> list[str]:
+    return sorted(file.name for file in Path("/proc/self/fd").iterdir() if file.exists())
+
+
+def test_the_rows_are_those_that_were_added_and_take_no_memory(tmp_path: Path) -> None:
+    table = a_table()
+    open_before, before = open_files(), pa.total_allocated_bytes()
+    builder = TableBuilder(tmp_path)
+    for start in range(0, table.num_rows, 1000):
+        builder.add(table.slice(start, 1000))
+    built = builder.table()
+    assert built.equals(table)
+    assert built.nbytes > N_BYTES
+    assert pa.total_allocated_bytes() - before < N_BYTES // 8
+    assert list(tmp_path.iterdir()) == []
+    assert open_files() == open_before  # of the file the map alone is left
+    assert built.take([5, table.num_rows - 1]).equals(table.take([5, table.num_rows - 1]))
+
+
+def test_a_small_table_stays_in_memory(tmp_path: Path) -> None:
+    builder = TableBuilder(tmp_path / "there is none")
+    builder.add(a_table().slice(0, 10))
+    builder.add(a_table().slice(10, 10))
+    assert builder.table().equals(a_table().slice(0, 20))
+
+
+def test_a_large_file_is_read_group_by_group(tmp_path: Path) -> None:
+    path, table = tmp_path / "table.parquet", a_table()
+    pq.write_table(table, path, row_group_size=2000)
+    before = pa.total_allocated_bytes()
+    with pq.ParquetFile(path) as file:
+        read, texts = read_groups(file, tmp_path), read_groups(file, tmp_path, ["text"])
+    assert read.equals(table)
+    assert texts.equals(table.select(["text"]))
+    assert pa.total_allocated_bytes() - before < N_BYTES // 8
+    assert os.listdir(tmp_path) == ["table.parquet"]  # noqa: PTH208
+    del read, texts
+    gc.collect()
+
+
+def test_ids_are_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_tables, "IDS_AT_ONCE", 3)
+    names = [f"d{n}" for n in range(10)]
+    ids = Ids(pa.chunked_array([names[:4], names[4:4], names[4:]]))
+    assert [*ids] == names
+    assert len(ids) == 10
+    assert (ids[0], ids[-1], ids[4]) == ("d0", "d9", "d4")
+    for part in (slice(None), slice(2, 7), slice(-3, None), slice(5, 2), slice(1, 9, 3)):
+        assert ids[part] == names[part]
+    assert "d7" in ids
+    assert columned(ids) is ids.column
+    assert columned(names).equals(ids.column)
+    assert [*Ids(pa.chunked_array([], pa.string()))] == []
