@@ -90,15 +90,16 @@ def dangling_ids(
     findings: list[Finding] = []
     for kind, table in (("query", queries), ("document", documents)):
         column = f"{kind}_id"
-        dangling = pc.invert(
-            pc.is_in(qrels.column(column), value_set=table.column(column).combine_chunks())
-        )
-        ids = KnownIds(kind, table.column(column))
-        explained: dict[str, tuple[str, str]] = {}
-        for row in qrels.filter(dangling).to_pylist():
+        ids, judged = table.column(column), pc.unique(qrels.column(column))
+        existing = ids.filter(pc.is_in(ids, value_set=judged)).combine_chunks()
+        dangling = qrels.filter(pc.invert(pc.is_in(qrels.column(column), value_set=existing)))
+        if not dangling.num_rows:
+            continue
+        known, explained = KnownIds(kind, ids), dict[str, tuple[str, str]]()
+        for row in dangling.to_pylist():
             unknown = row[column]
             if unknown not in explained:
-                explained[unknown] = ids.explain(unknown)
+                explained[unknown] = known.explain(unknown)
             check, message = explained[unknown]
             is_kept = keeps_unknown and kind == "document"
             if is_kept and check == UNKNOWN_ID:

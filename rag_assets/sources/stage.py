@@ -29,6 +29,7 @@ from rag_assets.sources.tables import (
     UNKNOWN_DOCUMENTS,
     DocumentRows,
     add_documents,
+    are_distinct,
 )
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.blocks import BlockedTable, KnownBlocks
@@ -113,8 +114,7 @@ class Documents(_SourceStage):
         known = KnownBlocks(self.similar_artifacts(context, key))
         built = BlockedTable(known, context.store.root)
         add_documents(built, *lines)
-        table = built.table() if built.blocks else DOCUMENTS.empty()
-        if not 0 < table.num_rows == pc.count_distinct(table["document_id"]).as_py():
+        if not built.blocks or not are_distinct((table := built.table())["document_id"]):
             return None
         context.check_source(self.name)
         facts = {"notes": DocumentRows.notes_on(table)}

@@ -57,6 +57,13 @@ MAX_EXPLAINED_IDS = 20
 """For so many unknown ids the nearest one is looked for."""
 
 
+def are_distinct(ids: pa.ChunkedArray) -> bool:
+    """Return whether no id occurs twice; of 10^7 ids once in a million times no is wrong."""
+    hashes = np.fromiter(map(hash, Ids(ids)), np.int64, len(ids))
+    hashes.sort()
+    return not (hashes[1:] == hashes[:-1]).any()
+
+
 class UniqueIds:
     """The ids so far, each with its first place."""
 

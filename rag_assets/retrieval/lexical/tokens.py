@@ -44,6 +44,9 @@ from rag_assets.store.large_tables import Ids, columned
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
 
+WORDS_AT_ONCE = 1 << 22
+"""Words of segments from which on those that are equal are kept once while they are counted."""
+
 TextsAt = Callable[[Longs], list[str]]
 """Gives the texts of some rows."""
 
@@ -226,6 +229,8 @@ class AnalysedTexts:
             else:
                 words.append(pa.array(segment.tokens.words, pa.string()))
                 lengths.append(segment.tokens.lengths)
+            if sum(map(len, words)) > WORDS_AT_ONCE:
+                words = [pc.unique(pa.chunked_array(words))]
         every = np.concatenate(lengths)
         facts = {
             "analyzer": analyzer,
