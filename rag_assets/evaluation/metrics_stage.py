@@ -22,7 +22,7 @@ from rag_assets.evaluation.contexts_stage import (
 )
 from rag_assets.evaluation.leaderboard import TOKENS, UNIT_TOKENS, leaderboard, summarise
 from rag_assets.evaluation.measures import MEASURE_TYPES
-from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, parse_metric
+from rag_assets.evaluation.metric_names import CONTEXT_MEASURES, Metric, needs_size, parse_metric
 from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.evaluation.relevant_units_stage import not_in_corpus, relevant_units_key
@@ -106,10 +106,10 @@ class Metrics(Stage):
             for key, (name, top_k) in cells.items()
         }
         read_by = {name: key["retriever"] for key, (name, _) in cells.items()}
-        size = "document_id" if experiment.judge == "document" else "context_id"
-        retrievers = dict.fromkeys(read_by.values())
-        queries = context.artifact(QUERIES_KEY).table()
-        contexts = {name: context.artifact(retriever_contexts_key(name)) for name in retrievers}
+        asked, retrievers = _asked_metrics(experiment, keys), dict.fromkeys(read_by.values())
+        queries, sizes = context.artifact(QUERIES_KEY).table(), dict[str, int]()
+        if any(needs_size(metric.measure) for metric in asked):
+            sizes = {n: _n_units(context, n) for n in retrievers if not experiment.located_of(n)}
         labels = {name: context.artifact(relevant_units_key(name)).file for name in retrievers}
         tables = query_metrics(
             {name: run.file for name, run in artifacts.items()},
@@ -117,12 +117,8 @@ class Metrics(Stage):
             {name: str(labels[retriever]) for name, retriever in read_by.items()},
             queries,
             cells.values(),
-            _asked_metrics(experiment, keys),
-            {
-                run: pc.count_distinct(contexts[name].table([size])[size]).as_py()
-                for run, name in read_by.items()
-                if not experiment.located_of(name)
-            },
+            asked,
+            {run: sizes[name] for run, name in read_by.items() if name in sizes},
             experiment.functions,
         )
         column, answers = context_column(experiment.judge), None
@@ -156,6 +152,14 @@ class Metrics(Stage):
             table = without_failed(table, failed)
             facts = {"n_failed": sum(table["failed"].to_pylist())} if failed else {}
             yield key, TableProduct(table, facts)
+
+
+def _n_units(context: StageContext, retriever: str) -> int:
+    """Return how many units a retriever could have returned."""
+    unit = "document_id" if context.experiment.judge == "document" else "context_id"
+    units = context.artifact(retriever_contexts_key(retriever)).table([unit])[unit]
+    n_units: int = pc.count_distinct(units).as_py()
+    return n_units
 
 
 def _asked_metrics(experiment: Experiment, keys: Sequence[ArtifactKey]) -> list[Metric]:

@@ -192,9 +192,10 @@ class Artifact:
         """Return the rows of a table whose column has one of some values; no other one is kept."""
         try:
             with pq.ParquetFile(self.file, page_checksum_verification=True) as file:
-                batches = file.iter_batches()
-                chosen = [b.filter(pc.is_in(b[column], value_set=values)) for b in batches]
-                return pa.Table.from_batches(chosen, file.schema_arrow.remove_metadata())
+                groups = map(file.read_row_group, range(file.num_row_groups))
+                chosen = [each.filter(pc.is_in(each[column], value_set=values)) for each in groups]
+                empty = file.schema_arrow.empty_table()
+                return pa.concat_tables([empty, *chosen]).replace_schema_metadata(None)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(self.path, error) from error
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from rag_assets.errors import StoreError
 
 IN_MEMORY_BYTES = 1 << 25
 """Of a table that stays in memory, at most."""
@@ -29,7 +31,11 @@ IDS_AT_ONCE = 1 << 14
 
 
 class TableBuilder:
-    """A table that is put together from rows of one schema."""
+    """A table that is put together from rows of one schema.
+
+    Raises:
+        StoreError: there is no room for its file.
+    """
 
     def __init__(self, folder: Path | None = None, in_memory: int | None = None) -> None:
         """Have the file in a ``folder`` that exists; None: where the system has such files."""
@@ -60,11 +66,16 @@ class TableBuilder:
             return pa.ipc.open_file(mapped).read_all()
 
     def _write(self) -> None:
-        if self._file is None:
-            self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until all is there
-            self._writer = pa.ipc.new_file(self._file, self._parts[0].schema)
-        # What is added together stays together: an array of it is a view.
-        self._writer.write_table(pa.concat_tables(self._parts).combine_chunks())
+        try:
+            if self._file is None:
+                self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until it is whole
+                self._writer = pa.ipc.new_file(self._file, self._parts[0].schema)
+            # What is added together stays together: an array of it is a view.
+            self._writer.write_table(pa.concat_tables(self._parts).combine_chunks())
+        except OSError as error:
+            where = self._folder or gettempdir()
+            problem = f"cannot write a large table into {where}: {error.strerror or error}"
+            raise StoreError(problem) from error
         self._parts, self._n_bytes = [], 0
 
 

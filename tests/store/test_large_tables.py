@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rag_assets.errors import StoreError
 from rag_assets.store import large_tables
+from rag_assets.store.artifacts import Artifact, Manifest
 from rag_assets.store.large_tables import Ids, TableBuilder, columned, read_groups
 
 N_BYTES = 2_500_000
@@ -65,6 +69,19 @@ def test_a_large_file_is_read_group_by_group(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["table.parquet"]  # noqa: PTH208
     del read, texts
     gc.collect()
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as a damaged file that should be deleted."""
+    pq.write_table(a_table(), tmp_path / "table.parquet", row_group_size=2000)
+    artifact = Artifact(tmp_path, Manifest("chunks", "f", {}, {}, {}, {}, 0))
+
+    def full(dir: Path) -> IO[bytes]:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(dir))
+
+    monkeypatch.setattr(f"{large_tables.__name__}.TemporaryFile", full)
+    with pytest.raises(StoreError, match=rf"large table into {tmp_path.parent}: No space left"):
+        artifact.table()
 
 
 def test_ids_are_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:

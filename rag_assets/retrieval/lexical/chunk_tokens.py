@@ -26,6 +26,8 @@ from rag_assets.retrieval.array_folder import (
 TOKENS = "tokens"
 """The table of the tokens of a segment's chunks, one after the other."""
 
+TOKENS_AT_ONCE = 1 << 20
+
 
 @dataclass(frozen=True)
 class ChunkTokens:
@@ -91,17 +93,20 @@ class ChunkTokens:
         """Count the tokens of each chunk, a column a word; ``first`` is where it first stands."""
         from scipy.sparse import csr_array
 
-        ones = np.ones(self.numbers.size, np.int32)
+        size, longest = self.numbers.size, int(self.lengths.max(initial=0))
+        ones = np.ones(size, np.min_scalar_type(longest))
         shape = (self.lengths.size, len(self.words))
         by_word = csr_array((ones, self.numbers, self.starts), shape=shape).tocsc()
         by_word.sum_duplicates()
         counts = by_word.data.astype(np.min_scalar_type(int(by_word.data.max(initial=0))))
         first = np.empty(len(self.words), np.int64)
-        first[self.numbers[::-1]] = np.arange(self.numbers.size)[::-1]  # the last value stays
+        for start in reversed(range(0, size, TOKENS_AT_ONCE)):
+            part = self.numbers[start : start + TOKENS_AT_ONCE]
+            first[part[::-1]] = np.arange(start, start + part.size)[::-1]  # the last value stays
         holding = np.diff(by_word.indptr.astype(np.int64))
         words = pa.array(self.words, pa.string())
         return Segment(
             table_of(chunk_id=pa.array(chunk_ids, pa.string()), length=self.lengths),
             table_of(term=words, document_frequency=holding, first=first),
-            Entries(by_word.indices.astype(np.int32), counts),
+            Entries(by_word.indices.astype(np.int32, copy=False), counts),
         )
