@@ -15,12 +15,13 @@ INTERVAL = 0.05
 
 
 class Cost(NamedTuple):
-    """Seconds; bytes; what it printed."""
+    """Seconds; bytes; what it printed; of the bytes those that are no pages of files."""
 
     wall: float
     cpu: float
     peak: int
     printed: str
+    private: int = 0
 
 
 def measured(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
@@ -37,8 +38,8 @@ def measured(command: Sequence[str], environment: Mapping[str, str] | None = Non
         child = subprocess.Popen(
             command, stdout=out, stderr=err, env={**os.environ, **(environment or {})}
         )
-        peak, done = [0], threading.Event()
-        watcher = threading.Thread(target=_watch, args=(child.pid, peak, done))
+        peaks, done = [0, 0], threading.Event()
+        watcher = threading.Thread(target=_watch, args=(child.pid, peaks, done))
         watcher.start()
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - started
@@ -49,12 +50,14 @@ def measured(command: Sequence[str], environment: Mapping[str, str] | None = Non
         err.seek(0)
         if child.returncode:
             raise SystemExit(f"{command}: {err.read().decode()[-2000:]}")
-        return Cost(wall, used.ru_utime + used.ru_stime, peak[0], out.read().decode())
+        return Cost(wall, used.ru_utime + used.ru_stime, peaks[0], out.read().decode(), peaks[1])
 
 
-def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
+def _watch(pid: int, peaks: list[int], done: threading.Event) -> None:
     while not done.wait(INTERVAL):
-        peak[0] = max(peak[0], sum(map(_resident, _tree(pid))))
+        pages = [_pages(each) for each in _tree(pid)]
+        for number, count in enumerate(map(sum, zip(*pages, strict=True))):
+            peaks[number] = max(peaks[number], count * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _tree(pid: int) -> list[int]:
@@ -68,9 +71,10 @@ def _tree(pid: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
+def _pages(pid: int) -> tuple[int, int]:
+    """Return the resident pages of a process, and those of them that are of no file."""
     try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    except (OSError, IndexError):
-        return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        resident, shared = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1:3]
+    except (OSError, ValueError):
+        return 0, 0
+    return int(resident), int(resident) - int(shared)

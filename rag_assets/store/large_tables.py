@@ -8,6 +8,7 @@ used, and takes their memory back where it is short. The file is gone with the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, overload
@@ -59,24 +60,31 @@ class TableBuilder:
             return pa.concat_tables(self._parts)
         if self._parts:
             self._write()
-        self._writer.close()
-        self._file.flush()
-        # By its number, since it has no name. The map keeps the file when it is closed.
-        with self._file, pa.memory_map(f"/proc/self/fd/{self._file.fileno()}") as mapped:
-            return pa.ipc.open_file(mapped).read_all()
+        with self._named():
+            self._writer.close()
+            self._file.flush()
+            # By its number, since it has no name. The map keeps the file when it is closed.
+            with self._file, pa.memory_map(f"/proc/self/fd/{self._file.fileno()}") as mapped:
+                return pa.ipc.open_file(mapped).read_all()
 
     def _write(self) -> None:
-        try:
+        with self._named():
             if self._file is None:
                 self._file = TemporaryFile(dir=self._folder)  # noqa: SIM115 - open until it is whole
                 self._writer = pa.ipc.new_file(self._file, self._parts[0].schema)
             # What is added together stays together: an array of it is a view.
             self._writer.write_table(pa.concat_tables(self._parts).combine_chunks())
+        self._parts, self._n_bytes = [], 0
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say of what fails that it is this file, not the one that is read."""
+        try:
+            yield
         except OSError as error:
             where = self._folder or gettempdir()
             problem = f"cannot write a large table into {where}: {error.strerror or error}"
             raise StoreError(problem) from error
-        self._parts, self._n_bytes = [], 0
 
 
 def read_groups(
