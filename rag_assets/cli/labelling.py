@@ -130,8 +130,10 @@ def _write_sheet(pipeline: Pipeline, path: Path, depth: int, seed: int, out: Pat
     passages = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(passages), queries.column("query_id").to_pylist(), seed)
     experiment = pipeline.experiment
-    is_taken = experiment.questions is None and takes_judgments(experiment.dataset)
-    _write_rows(path if is_taken else None, sheet_text(units, documents, queries), units, out)
+    missing = ""
+    if not takes_judgments(experiment.dataset):
+        missing = f"a dataset of format {experiment.dataset.format} takes no judgments; convert it"
+    _write_rows(experiment, path, sheet_text(units, documents, queries), units, out, missing)
     rest = [n for n in pipeline.experiment.retrievers if n not in evaluated_retrievers(pipeline)]
     if rest:
         print_message(f"not in the sheet, because they are not evaluated yet: {', '.join(rest)}")
@@ -149,8 +151,8 @@ def _write_sample(
     sample = sampled.sample(sampled.lines())
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     units = next_units(sample, n, documents)
-    importing = path if pipeline.experiment.questions is None else None
-    _write_rows(importing, sheet_text(units, documents, queries, sample), units, out)
+    text = sheet_text(units, documents, queries, sample)
+    _write_rows(pipeline.experiment, path, text, units, out)
 
 
 def hand_out(text: str, out: Path | None, imported_by: str = "") -> str:
@@ -164,13 +166,22 @@ def hand_out(text: str, out: Path | None, imported_by: str = "") -> str:
 
 
 def _write_rows(
-    path: Path | None, text: str, units: Sequence[PooledUnit], out: Path | None
+    experiment: Experiment,
+    path: Path,
+    text: str,
+    units: Sequence[PooledUnit],
+    out: Path | None,
+    missing: str = "",
 ) -> None:
-    """Hand out a sheet; ``path``: of the experiment that its judgments can be added to."""
-    command = "" if path is None else f"rag-assets pool {shlex.quote(str(path))} --import"
+    """Hand out a sheet; ``missing`` says what its judgments cannot be added to."""
+    if experiment.questions is not None:
+        missing = "generated questions take no judgments; write them as a dataset"
+    command = "" if missing else f"rag-assets pool {shlex.quote(str(path))} --import"
     where = hand_out(text, out, command)
     n_queries = len({unit.query_id for unit in units})
     print_message(f"{len(units)} rows to judge for {n_queries} queries{where}")
+    if missing:
+        print_message(f"this sheet cannot be imported as it is: {missing} first")
 
 
 def _import_sheet(experiment: Experiment, sheet: Path) -> None:

@@ -71,6 +71,20 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
     assert "0 judgments added" in repeated.stderr.replace("\n", " ")
 
 
+def test_a_sheet_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
+    """Before somebody fills it in."""
+    folder, store = tmp_path / "beir", ("--store", tmp_path / "store")
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "A dog barks."}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "a dog"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
+    assert invoke("evaluate", folder, *store).exit_code == 0
+    pooled = invoke("pool", folder, *store, "--out", tmp_path / "sheet.csv")
+    said = " ".join(pooled.stderr.split())
+    assert "sheet cannot be imported as it is: a dataset of format beir takes no judgments" in said
+    assert "when it is filled in" not in said
+
+
 def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     assert invoke("evaluate", tiny.folder, "--store", tiny.root / "store").exit_code == 0
     sheet = tmp_path / "sheet.csv"
