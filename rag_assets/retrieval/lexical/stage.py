@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import index_inputs, indexed_fields, indexed_rows
 from rag_assets.code_versions.closure import Root
@@ -19,7 +21,7 @@ from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import query_set_key
-from rag_assets.retrieval.array_folder import ArrayFolder, Longs
+from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import LexicalRetriever
 from rag_assets.retrieval.base_runs_stage import (
     UNITS_FILE,
@@ -56,7 +58,6 @@ class TermCounts(Stage):
     row = "How often each word occurs in each chunk under one analyzer, as plain files."
     group = "search"
     kinds: ClassVar[frozenset[str]] = frozenset({"numpy"})
-    batched = True
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return list(_analyses(experiment))
@@ -77,19 +78,13 @@ class TermCounts(Stage):
         _, analyzer = _analyses(context.experiment)[key]
         return analyzer_versions(analyzer)
 
-    def compute(
-        self, context: StageContext, keys: Sequence[ArtifactKey]
-    ) -> Iterator[tuple[ArtifactKey, FolderProduct]]:
-        analyses = _analyses(context.experiment)
-        # Partitions that differ in the analyzer come one after the other.
-        rows_of = lru_cache(maxsize=1)(partial(indexed_rows, context))
-        for key in sorted(keys, key=analyses.__getitem__):
-            chunking, analyzer = analyses[key]
-            alike = next(self.similar_artifacts(context, key), None)
-            rows, texts_of = rows_of(chunking)
-            compute = context.compute.for_rows(rows.num_rows)
-            count = partial(_count, analyzer, rows, texts_of, alike, compute)
-            yield key, FolderProduct(count, carry_over_file=BLOCKS_FILE)
+    def compute_one(self, context: StageContext, key: ArtifactKey) -> FolderProduct:
+        chunking, analyzer = _analyses(context.experiment)[key]
+        alike = next(self.similar_artifacts(context, key), None)
+        rows, texts_of = indexed_rows(context, chunking)
+        compute = context.compute.for_rows(rows.num_rows)
+        count = partial(_count, analyzer, rows, texts_of, alike, compute)
+        return FolderProduct(count, carry_over_file=BLOCKS_FILE)
 
 
 def _count(
@@ -104,12 +99,13 @@ def _count(
     if alike is not None:
         with suppress(StoreError):  # damaged: everything is analysed
             earlier = AnalysedTexts.load(alike.folder)
-    ids = Ids(chunks["chunk_id"])
+    order = pc.sort_indices(chunks["chunk_id"]).to_numpy().astype(np.int64)
+    ids = Ids(rows_at(chunks.select(["chunk_id"]), order)["chunk_id"])
 
-    def texts_at(rows: Longs) -> list[str]:
-        return texts_of(rows_at(chunks, rows))
+    def texts_in(rows: slice) -> list[str]:
+        return texts_of(rows_at(chunks, order[rows]))
 
-    analysed = AnalysedTexts.of_rows(ids, texts_at, analyzer, earlier, compute, folder)
+    analysed = AnalysedTexts.of_ordered(ids, texts_in, analyzer, earlier, compute, folder)
     analysed.save(folder)
     save_units(folder, chunks)
     return chunks.num_rows, analysed.facts

@@ -28,7 +28,6 @@ from rag_assets.retrieval.array_folder import (
     COUNTED,
     TERMS,
     ArrayFolder,
-    Longs,
     Segment,
     divided,
     numbers_of,
@@ -38,17 +37,12 @@ from rag_assets.retrieval.array_folder import (
 from rag_assets.retrieval.lexical.analyzers import analyze_all, resolve_analyzer
 from rag_assets.retrieval.lexical.chunk_tokens import TOKENS, ChunkTokens
 from rag_assets.store.artifacts import Block
-from rag_assets.store.canonical import rows_at
-from rag_assets.store.large_tables import Ids, columned
 
 TEXTS_AT_ONCE = 4096
 """Texts that are analysed together: the tokens of all would take many times their memory."""
 
 WORDS_AT_ONCE = 1 << 22
 """Words of segments from which on those that are equal are kept once while they are counted."""
-
-TextsAt = Callable[[Longs], list[str]]
-"""Gives the texts of some rows."""
 
 _BLOCKS = "blocks"
 BLOCKS_FILE = f"{_BLOCKS}.json"
@@ -162,28 +156,36 @@ class AnalysedTexts:
         if len(chunk_ids) != len(texts):
             raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
 
-        def texts_at(rows: Longs) -> list[str]:
-            return [texts[row] for row in rows.tolist()]
-
-        return cls.of_rows(chunk_ids, texts_at, analyzer, earlier, compute)
+        order = byte_order_ranks(chunk_ids).argsort().tolist()
+        ids, ordered = [chunk_ids[row] for row in order], [texts[row] for row in order]
+        return cls.of_ordered(ids, ordered.__getitem__, analyzer, earlier, compute)
 
     @classmethod
-    def of_rows(
+    def of_ordered(
         cls,
-        chunk_ids: Sequence[str],
-        texts_at: TextsAt,
+        ids: Sequence[str],
+        texts_in: Callable[[slice], list[str]],
         analyzer: str,
         earlier: AnalysedTexts | None = None,
         compute: Compute = LOCAL,
         folder: Path | None = None,
     ) -> AnalysedTexts:
-        """Analyse texts as :meth:`of` does, whose texts are read when they are needed.
+        """Analyse texts as :meth:`of` does, which are read when they are needed.
 
-        Each segment is written into ``folder``, if it is given, and then takes no memory.
+        Args:
+            ids: of the chunks, ascending by their bytes.
+            texts_in: gives the texts of some of them.
+            analyzer: its name, or ``auto``.
+            earlier: what may have some of them.
+            compute: where the others are analysed.
+            folder: where each segment is written when it is there, to take no memory.
         """
-        ids, order = _ascending(columned(chunk_ids))
-        ordered = _Ordered(texts_at, order)
-        resolved = resolve_analyzer(analyzer, ordered)
+
+        def every_text() -> Iterator[str]:
+            for start in range(0, len(ids), TEXTS_AT_ONCE):
+                yield from texts_in(slice(start, start + TEXTS_AT_ONCE))
+
+        resolved = resolve_analyzer(analyzer, every_text())
         stored: Sequence[AnalysedSegment] = ()
         if earlier is not None and earlier.analyzer == resolved:
             stored = earlier.segments
@@ -193,14 +195,14 @@ class AnalysedTexts:
             for segment in stored
             for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
         }
-        sizes = np.fromiter(map(len, ordered), np.int64, len(ids))
-        divisions = [*divided(ids, ordered.part, sizes)]
+        sizes = np.fromiter(map(len, every_text()), np.int64, len(ids))
+        divisions = [*divided(ids, texts_in, sizes)]
         parts = [
             [] if digest in by_digest else _parts(blocks, places, rows.start)
             for digest, blocks, rows in divisions
         ]
         new = (part for each in parts for part in each if isinstance(part, slice))
-        blocks = ((ordered.part(rows),) for rows in new)
+        blocks = ((texts_in(rows),) for rows in new)
         analysed = _in_order(compute.map(partial(_analysed, resolved), blocks))
         segments: list[AnalysedSegment] = []
         for (digest, of_segment, rows), each in zip(divisions, parts, strict=True):
@@ -271,18 +273,6 @@ class AnalysedTexts:
             segment.save(ArrayFolder(folder), table_end(number), names)
 
 
-def _ascending(ids: pa.ChunkedArray) -> tuple[Ids, Longs]:
-    """Return ids in ascending order of their bytes, and the row of each.
-
-    Raises:
-        DataError: one occurs twice.
-    """
-    order = pc.sort_indices(ids).to_numpy().astype(np.int64)
-    ordered = Ids(rows_at(pa.table({"id": ids}), order).column("id"))
-    byte_order_ranks(ordered)
-    return ordered, order
-
-
 def _ends(blocks: Sequence[Block]) -> list[int]:
     return [*accumulate(block.rows for block in blocks)]
 
@@ -334,21 +324,6 @@ def _tokens(parts: Sequence[_StoredChunks | slice], analysed: Iterator[ChunkToke
     if len(parts) == 1 and isinstance(parts[0], slice):
         return tokens[0]
     return ChunkTokens.joined(tokens)
-
-
-@dataclass(frozen=True)
-class _Ordered:
-    """Texts in an order of their rows, read some at a time."""
-
-    texts_at: TextsAt
-    order: Longs
-
-    def part(self, rows: slice) -> list[str]:
-        return self.texts_at(self.order[rows])
-
-    def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self.order), TEXTS_AT_ONCE):
-            yield from self.part(slice(start, start + TEXTS_AT_ONCE))
 
 
 def _analysed(analyzer: str, texts: Sequence[str]) -> ChunkTokens:

@@ -340,11 +340,6 @@ class AnalysedRetriever(LexicalRetriever, ABC):
         """Return which tables of analysed texts a search reads."""
         return COUNTED
 
-    def index_of(self, analysed: AnalysedTexts) -> WordIndex:
-        """Return the index of analysed texts; those of equal analysis share their words."""
-        segments = [part.segment for part in analysed.segments]
-        return WordIndex.of(segments, analysed.analyzer, self)
-
     def build_of(self, analysed: AnalysedTexts, folder: Path) -> Mapping[str, Any]:
         """Index analysed texts into an empty folder; no text is analysed again."""
         analysed.save_tables(folder, self.tables())

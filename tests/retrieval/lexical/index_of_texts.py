@@ -11,7 +11,7 @@ from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.chunk_tokens import ChunkTokens
 from rag_assets.retrieval.lexical.tfidf import TfIdf
 from rag_assets.retrieval.lexical.tokens import AnalysedSegment, AnalysedTexts
-from rag_assets.retrieval.lexical.words import WordIndex
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, WordIndex
 
 
 def build_index(
@@ -34,9 +34,13 @@ def segments_of(
     return AnalysedTexts.of_segments(segments, analyzer)
 
 
+def _index(options: AnalysedRetriever, analysed: AnalysedTexts) -> WordIndex:
+    return WordIndex.of([part.segment for part in analysed.segments], analysed.analyzer, options)
+
+
 def bm25(chunks: Sequence[Sequence[str]], ends: Sequence[int] = (), **options: Any) -> WordIndex:
     """Return the index of chunks of tokens."""
-    return BM25(type="bm25", **options).index_of(segments_of(chunks, ends))
+    return _index(BM25(type="bm25", **options), segments_of(chunks, ends))
 
 
 def tfidf(
@@ -47,7 +51,7 @@ def tfidf(
 ) -> WordIndex:
     """Return the index of chunks of tokens."""
     options = {"type": "tfidf", "weighting": weighting, "k1": k1}
-    return TfIdf.model_validate(options).index_of(segments_of(chunks, ends))
+    return _index(TfIdf.model_validate(options), segments_of(chunks, ends))
 
 
 def opened(folder: Path, **options: Any) -> WordIndex:

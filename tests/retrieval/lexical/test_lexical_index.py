@@ -88,9 +88,10 @@ def test_known_blocks_change_no_byte(
     again, cold = analysed(now, known), digest(folder / "cold", analysed(now))
     assert digest(folder / "again", again) == cold
     (folder / "at once").mkdir()
-    written = AnalysedTexts.of_rows(
-        list(now),
-        lambda rows: [[*now.values()][row] for row in rows.tolist()],
+    ids = sorted(now)
+    written = AnalysedTexts.of_ordered(
+        ids,
+        lambda rows: [now[name] for name in ids[rows]],
         "whitespace",
         known,
         folder=folder / "at once",
