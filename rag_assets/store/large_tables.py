@@ -7,6 +7,7 @@ used, and takes their memory back where it is short. The file is gone with the t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,8 +40,9 @@ class TableBuilder:
     """
 
     def __init__(self, folder: Path | None = None, in_memory: int | None = None) -> None:
-        """Have the file in a ``folder`` that exists; None: where the system has such files."""
-        self._folder = folder
+        """Have the file in ``folder``, or where the system has such files if none can be there."""
+        can_write = folder is not None and os.access(folder, os.W_OK)
+        self._folder = folder if can_write else Path(gettempdir())
         self._most = IN_MEMORY_BYTES if in_memory is None else in_memory
         self._parts: list[pa.Table] = []
         self._n_bytes = 0
@@ -82,8 +84,7 @@ class TableBuilder:
         try:
             yield
         except OSError as error:
-            where = self._folder or gettempdir()
-            problem = f"cannot write a large table into {where}: {error.strerror or error}"
+            problem = f"cannot write a large table into {self._folder}: {error.strerror or error}"
             raise StoreError(problem) from error
 
 

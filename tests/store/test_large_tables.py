@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import tempfile
 from pathlib import Path
 from typing import IO
 
@@ -82,6 +83,25 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(f"{large_tables.__name__}.TemporaryFile", full)
     with pytest.raises(StoreError, match=rf"large table into {tmp_path.parent}: No space left"):
         artifact.table()
+
+
+def test_a_store_that_can_only_be_read_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is then where the system has such files."""
+    where, new_file = list[Path](), tempfile.TemporaryFile
+
+    def noted(dir: Path) -> IO[bytes]:
+        where.append(dir)
+        return new_file(dir=dir)
+
+    monkeypatch.setattr(f"{large_tables.__name__}.TemporaryFile", noted)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    for folder in (tmp_path, tmp_path, None):
+        builder = TableBuilder(folder)
+        builder.add(a_table())
+        assert builder.table().equals(a_table())
+    assert where[0] == where[2] == Path(tempfile.gettempdir())
 
 
 def test_ids_are_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
