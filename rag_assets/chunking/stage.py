@@ -267,12 +267,7 @@ def indexed_rows(
     if context.experiment.chunkings[chunking].index_texts is None:
         return chunks, partial(texts_to_index, context.experiment, chunking)
     rows = index_rows(chunks, context.artifact(index_texts_key(chunking)).table())
-    return rows, _own_texts
-
-
-def _own_texts(rows: pa.Table) -> list[str]:
-    texts: list[str] = rows.column("text").to_pylist()
-    return texts
+    return rows, lambda some: some.column("text").to_pylist()
 
 
 def current_index_texts(context: StageContext, chunking: str) -> list[str] | None:

@@ -337,22 +337,27 @@ class TokenEncoder(TextEncoder):
         model, prompt = load_model(self.files, self._device), self.prompt(kind)
         with quiet_models():
             batches = in_batches([prompt + text for text in texts], self.batch_size)
-            return objects([tokens for batch in batches for tokens in _token_vectors(model, batch)])
+            name = self.files.name
+            return objects(
+                [each for batch in batches for each in _token_vectors(model, batch, name)]
+            )
 
 
-def _token_vectors(model: Any, batch: list[str]) -> list[TokenVectors]:  # noqa: ANN401 (torch)
+def _token_vectors(model: Any, batch: list[str], name: str) -> list[TokenVectors]:  # noqa: ANN401
     """Return the unit vectors of all tokens of each text that are no special tokens."""
     import torch
 
     features = model.preprocess(batch)
     on_device = {n: v.to(model.device) if torch.is_tensor(v) else v for n, v in features.items()}
     with torch.inference_mode():
-        output = model.forward(on_device)
-        unit = torch.nn.functional.normalize(output["token_embeddings"].float(), dim=-1)
+        vectors = model.forward(on_device).get("token_embeddings")
+        if vectors is None:
+            raise ModelUnavailable(f"model '{name}' makes no vectors of tokens")
+        unit = torch.nn.functional.normalize(vectors.float(), dim=-1)
     special = torch.tensor(model.tokenizer.all_special_ids, device=model.device)
     is_word = on_device["attention_mask"].bool() & ~torch.isin(on_device["input_ids"], special)
     rows = unit.cpu().numpy().astype(np.float16)
-    return [vectors[mask] for vectors, mask in zip(rows, is_word.cpu().numpy(), strict=True)]
+    return [row[mask] for row, mask in zip(rows, is_word.cpu().numpy(), strict=True)]
 
 
 def is_multi_vector(folder: Path) -> bool:

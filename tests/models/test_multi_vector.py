@@ -17,6 +17,7 @@ from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.local import MaxSim
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.retrieval.reranking.tiny_models import colbert, masked_language_model
+from tests.static_model import save_static_model
 
 QUERY = "wind in the harbour"
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", ""]
@@ -161,3 +162,9 @@ def test_a_dense_model_is_refused(minilm_folder: Path, masked: Path, tmp_path: P
             (folder / "config.json").write_text(json.dumps(config))
         with pytest.raises(ModelUnavailable, match="makes no sparse vectors: it has neither a "):
             SparseTextEncoder(str(folder))
+
+
+def test_a_model_without_vectors_of_tokens_is_named(tmp_path: Path) -> None:
+    folder = save_static_model(tmp_path / "static", ["wind in the harbour"])
+    with pytest.raises(ModelUnavailable, match=r"static' makes no vectors of tokens"):
+        TokenEncoder(str(folder)).encode_now([QUERY], kind="query")
