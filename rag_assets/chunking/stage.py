@@ -94,8 +94,8 @@ class Chunks(Stage):
         cut = DocumentCut(context.experiment.chunkings[name], partial(_embed, context, name))
         if not cut.config.by_blocks:
             return TableProduct(cut(documents.table()))
-        known = KnownBlocks(self.similar_artifacts(context, key))
-        built = BlockedTable(known, context.store.root)
+        earlier = KnownBlocks(self.similar_artifacts(context, key))
+        built = BlockedTable(earlier, context.store.root)
         blocks = stored_blocks(documents, "document_id", "text")
         built.add(blocks, cut, context.compute.for_rows(documents.manifest.rows))
         return TableProduct(built.table(), blocks=built.blocks)

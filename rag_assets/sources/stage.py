@@ -111,8 +111,8 @@ class Documents(_SourceStage):
         lines = context.experiment.dataset.document_lines()
         if lines is None:
             return None
-        known = KnownBlocks(self.similar_artifacts(context, key))
-        built = BlockedTable(known, context.store.root)
+        earlier = KnownBlocks(self.similar_artifacts(context, key))
+        built = BlockedTable(earlier, context.store.root)
         add_documents(built, *lines)
         if not built.blocks or not are_distinct((table := built.table())["document_id"]):
             return None

@@ -286,15 +286,12 @@ def _parts(
     """
     parts: list[_StoredChunks | slice] = []
     for block in blocks:
-        place, last, end = (
-            places.get(block.digest),
-            parts[-1] if parts else None,
-            start + block.rows,
-        )
-        if place is None:
-            is_next = isinstance(last, slice)
-            rows = slice(last.start if isinstance(last, slice) else start, end)
-            parts[len(parts) - is_next :] = [rows]
+        place, last = places.get(block.digest), parts[-1] if parts else None
+        end = start + block.rows
+        if place is None and isinstance(last, slice):
+            parts[-1] = slice(last.start, end)
+        elif place is None:
+            parts.append(slice(start, end))
         elif isinstance(last, _StoredChunks) and last.is_before(place):
             parts[-1] = last._replace(end=place.end)
         else:
@@ -315,15 +312,11 @@ def _in_order(results: Iterator[tuple[int, ChunkTokens]]) -> Iterator[ChunkToken
 
 def _tokens(parts: Sequence[_StoredChunks | slice], analysed: Iterator[ChunkTokens]) -> ChunkTokens:
     """Return the tokens of some parts; ``analysed`` are those of rows, in their order."""
-    tokens = [
-        next(analysed)
-        if isinstance(part, slice)
-        else part.segment.tokens.part(part.start, part.end)
-        for part in parts
-    ]
     if len(parts) == 1 and isinstance(parts[0], slice):
-        return tokens[0]
-    return ChunkTokens.joined(tokens)
+        return next(analysed)
+    return ChunkTokens.joined(
+        next(analysed) if isinstance(part, slice) else part.tokens() for part in parts
+    )
 
 
 def _analysed(analyzer: str, texts: Sequence[str]) -> ChunkTokens:
