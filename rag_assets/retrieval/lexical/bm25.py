@@ -141,11 +141,18 @@ class BM25(AnalysedRetriever):
         norms = 1 - b + b * lengths / (lengths.mean() if lengths.any() else 1)
         least = cache(partial(_least_idf, index.segments, lengths.size))
 
-        def weigh(chunks: Ints, counts: Floats, holding: int) -> Floats:
+        def of_word(holding: int) -> Sequence[float]:
             idf = _IDF[variant](lengths.size, holding)
             if variant == "okapi" and idf < 0:
                 idf = least()
-            f, norm = counts, norms[chunks]
+            # the logarithm of numpy: the bits are those of bm25s
+            added = delta * np.log((lengths.size + 1) / np.array([holding])).item()
+            return idf, added
+
+        def weights_in(
+            chunks: Ints, f: Floats, idf: float | Floats, added: float | Floats
+        ) -> Floats:
+            norm = norms[chunks]
             if variant in ("lucene", "robertson"):
                 saturation = f / (k1 * norm + f)
             elif variant == "bm25l":
@@ -155,13 +162,13 @@ class BM25(AnalysedRetriever):
                 saturation = (f * (k1 + 1)) / (f + k1 * norm)
             weights: Floats = idf * saturation
             if variant == "bm25plus":
-                weights = weights + delta * np.log((lengths.size + 1) / np.array([holding]))
+                weights = weights + added
             if variant == "bm25l":  # bm25s subtracts and adds what an absent token would have
                 absent = idf * (((k1 + 1) * delta) / (k1 + delta))
                 weights = (weights - absent) + absent
             return weights
 
-        return weigh
+        return Weigh(of_word, weights_in)
 
     def open(self, folder: Path) -> Searcher[Sequence[str]]:
         index = self.opened(folder)
@@ -251,5 +258,5 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         """
         first = self.index.ranked(query, self.feedback.documents)
         weights = expanded(query, first, self.tokens_of, self.feedback)
-        held = [(t, w) for t, w in weights.items() if self.index.word(t).holding]
-        return self.index.best(held, depth)
+        words = [(self.index.word(token), weight) for token, weight in weights.items()]
+        return self.index.best([pair for pair in words if pair[0].holding], depth)

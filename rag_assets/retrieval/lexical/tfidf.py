@@ -23,6 +23,7 @@ weighting".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -75,18 +76,24 @@ class TfIdf(AnalysedRetriever):
         weighting, lengths, k1 = self.weighting, index.lengths, self.k1 or DEFAULT_K1
         norms = _norms(index) if weighting == "sklearn" else np.empty(0)
 
-        def weigh(chunks: Ints, counts: Floats, n_holding: int) -> Floats:
-            holding, weights = np.array([n_holding]), counts
-            if weighting == "sklearn":
-                return weights * smooth_idf(lengths.size, holding) / norms[chunks]
-            if weighting == "length_normalised":
-                weights = weights / lengths[chunks]
-            elif weighting == "saturated":
-                weights = weights / (weights + k1)
-            weighted: Floats = weights * np.log10(lengths.size / holding)
-            return weighted
+        def idf(n_holding: int) -> Sequence[float]:
+            holding = np.array([n_holding])
+            is_smooth = weighting == "sklearn"
+            numbers = (
+                smooth_idf(lengths.size, holding) if is_smooth else np.log10(lengths.size / holding)
+            )
+            return [float(numbers[0])]
 
-        return weigh
+        def weights(chunks: Ints, counts: Floats, idf: float | Floats) -> Floats:
+            if weighting == "sklearn":
+                return counts * idf / norms[chunks]
+            if weighting == "length_normalised":
+                counts = counts / lengths[chunks]
+            elif weighting == "saturated":
+                counts = counts / (counts + k1)
+            return counts * idf
+
+        return Weigh(idf, weights)
 
 
 def _norms(index: WordIndex) -> Floats:

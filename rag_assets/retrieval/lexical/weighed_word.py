@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rag_assets.retrieval.array_folder import Entries, Floats, Ints
+from rag_assets.retrieval.array_folder import Entries, Floats, Ints, Longs
 
-Weigh = Callable[[Ints, Floats, int], Floats]
-"""Chunks that hold a word, how often each does, how many do -> what the word weighs in each."""
+
+@dataclass(frozen=True)
+class Weigh:
+    """A formula of what a word weighs in the chunks that hold it.
+
+    Attributes:
+        of_word: how many chunks hold a word -> the numbers that are the same in all of them.
+        in_chunks: the chunks, how often each holds the word, and those numbers, of the word or of
+            each entry -> what it weighs in each chunk.
+    """
+
+    of_word: Callable[[int], Sequence[float]]
+    in_chunks: Callable[..., Floats]
+
+    def one(self, entries: Entries, holding: int) -> Floats:
+        """Return what a word weighs in some of the chunks that hold it."""
+        return self.in_chunks(*_as_floats(entries), *self.of_word(holding))
+
+    def each(self, entries: Entries, holding: Longs) -> Floats:
+        """Return what words weigh whose entries stand one after the other."""
+        of_words = np.array([self.of_word(number) for number in holding.tolist()])
+        return self.in_chunks(*_as_floats(entries), *np.repeat(of_words.T, holding, axis=1))
+
+
+def _as_floats(entries: Entries) -> tuple[Ints, Floats]:
+    return entries.rows, entries.numbers.astype(np.float64)
+
 
 SMALL = 1 << 12
 """Chunks of an index of which all entries are added at once: each call takes longer than adding."""
@@ -26,7 +51,7 @@ COUNTED_FROM = 1 << 17, 1 << 13
 memory, and weighed again when it is read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WeighedWord:
     """What a word weighs in the chunks of an index.
 
@@ -47,10 +72,9 @@ class WeighedWord:
     weigh: Weigh | None
 
     @classmethod
-    def of(cls, rows: Ints, counts: npt.NDArray[Any], weigh: Weigh, n_chunks: int) -> WeighedWord:
-        """Weigh a word by the chunks that hold it."""
-        holding = rows.size
-        weights = weigh(rows, counts, holding) if holding else np.empty(0)
+    def of(cls, entries: Entries, weights: Floats, weigh: Weigh, n_chunks: int) -> WeighedWord:
+        """Return a word by its counts and weights in the chunks that hold it."""
+        (rows, counts), holding = entries, entries.rows.size
         highest, least = weights.max(initial=0.0), weights.min(initial=np.inf)
         about = holding, float(highest), float(least)
         is_counted = n_chunks >= COUNTED_FROM[0] and holding >= COUNTED_FROM[1]
@@ -76,8 +100,7 @@ class WeighedWord:
 
     def add_to(self, totals: Floats, factor: float) -> None:
         """Add what it weighs, times a factor, to the sums of all chunks."""
-        is_everywhere = self.rows is None and self.weigh is None
-        rows, weights = (None, self.values) if is_everywhere else self.column()
+        rows, weights = (self.rows, self.values) if self.weigh is None else self.column()
         if factor != 1:
             weights = weights * factor
         if rows is None:
@@ -105,4 +128,6 @@ class WeighedWord:
         return weights
 
     def _weights(self, chunks: Ints, values: npt.NDArray[Any]) -> Floats:
-        return values if self.weigh is None else self.weigh(chunks, values, self.holding)
+        if self.weigh is None:
+            return values
+        return self.weigh.one(Entries(chunks, values), self.holding)

@@ -11,13 +11,12 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import field_validator
@@ -30,7 +29,6 @@ from rag_assets.retrieval.array_folder import (
     ArrayFolder,
     Entries,
     Floats,
-    Ints,
     Longs,
     Segment,
     numbers_of,
@@ -65,11 +63,14 @@ MAX_BYTES = 3 << 26
 AT_ONCE = 32
 """Queries from which on all of their words are looked up together, in one pass over all terms."""
 
+TOGETHER = 1 << 20
+"""Entries of the words that are weighed together."""
+
 PRUNED_FROM = 1 << 17
 """Chunks of an index from which on it takes less time not to add all sums."""
 
 
-def smooth_idf(n_chunks: int, holding: npt.NDArray[np.int64]) -> Floats:
+def smooth_idf(n_chunks: int, holding: Longs) -> Floats:
     """Return the idf of scikit-learn of tokens that so many chunks hold."""
     idf: Floats = np.log((1 + n_chunks) / (1 + holding)) + 1
     return idf
@@ -121,8 +122,8 @@ class WordIndex(QuerySearcher[Sequence[str]]):
 
     @cached_property
     def _weigh(self) -> Weigh:
-        # It does not know the index, which so takes its memory along when it goes.
-        return partial(_weights, self.options.weigher(self))
+        # It must not know the index, which so takes its memory along when it goes.
+        return self.options.weigher(self)
 
     def counts(self, word: str) -> Entries:
         """Return the chunks that hold a word, ascending, and how often each of them does."""
@@ -142,27 +143,65 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         """Return a word with what it weighs; those used last are kept."""
         weighed = self._words.pop(word, None)
         if weighed is None:
-            weighed = WeighedWord.of(*self.counts(word), self._weigh, len(self.chunk_ids))
-            self._n_bytes += weighed.n_bytes
-            while self._n_bytes > MAX_BYTES and self._words:
-                self._n_bytes -= self._words.pop(next(iter(self._words))).n_bytes
+            entries = self.counts(word)
+            weights = (
+                self._weigh.one(entries, entries.rows.size) if entries.rows.size else np.empty(0)
+            )
+            return self._keep(word, entries, weights)
         self._words[word] = weighed
         return weighed
+
+    def _keep(self, word: str, entries: Entries, weights: Floats) -> WeighedWord:
+        weighed = WeighedWord.of(entries, weights, self._weigh, len(self.chunk_ids))
+        self._n_bytes += weighed.n_bytes
+        while self._n_bytes > MAX_BYTES and self._words:
+            self._n_bytes -= self._words.pop(next(iter(self._words))).n_bytes
+        self._words[word] = weighed
+        return weighed
+
+    def _keep_rarest(self, words: Sequence[str], places: Longs) -> None:
+        """Weigh the rarest of some words together: one by one takes longer than their entries do.
+
+        ``places`` has the place of each word in the terms of each segment, shape (segments, words).
+        """
+        counts = [np.append(segment.holding, 0) for segment in self.segments]  # -1: in none
+        holding = np.array([part[row] for part, row in zip(counts, places, strict=True)])
+        total = holding.sum(axis=0)
+        order = np.argsort(total, kind="stable")
+        chosen = order[(total[order] > 0) & (np.cumsum(total[order]) <= TOGETHER)]
+        if not chosen.size:
+            return
+        ends = np.cumsum(total[chosen])
+        kinds = [segment.entries.numbers.dtype for segment in self.segments]
+        n_entries, free = int(total[chosen].sum()), ends - total[chosen]
+        rows, numbers = np.empty(n_entries, np.int32), np.empty(n_entries, np.result_type(*kinds))
+        for n, segment in enumerate(self.segments):
+            sizes = holding[n, chosen]
+            source = _spans(segment.starts[places[n, chosen]].astype(np.int64), sizes)
+            target = _spans(free, sizes)
+            rows[target] = segment.entries.rows[source] + np.int32(self._starts[n])
+            numbers[target] = segment.entries.numbers[source]
+            free = free + sizes
+        weights = self._weigh.each(Entries(rows, numbers), total[chosen])
+        for word, (start, end) in zip(chosen.tolist(), pairwise([0, *ends.tolist()]), strict=True):
+            part = slice(start, end)
+            self._keep(words[word], Entries(rows[part], numbers[part]), weights[part])
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """All words; only some formulas need them."""
         return Vocabulary.of(self.segments)
 
-    def terms(self, query_tokens: Sequence[str]) -> list[tuple[str, float]]:
+    def terms(self, query_tokens: Sequence[str]) -> list[tuple[WeighedWord, float]]:
         """Return the words that are added for a query, in this order, each with a factor."""
-        held = [token for token in query_tokens if self.word(token).holding]
+        words = {token: self.word(token) for token in query_tokens}
+        held = [words[token] for token in query_tokens if words[token].holding]
         if self.options.repeats == "added":
-            return [(token, 1.0) for token in held]
-        counts = Counter(held)  # in the order in which tokens occur first
+            return [(word, 1.0) for word in held]
+        counts = Counter(held)  # in the order in which words occur first
         factors = np.array(list(counts.values()), dtype=np.float64)
         if self.options.repeats == "cosine" and counts:
-            holding = np.array([self.word(token).holding for token in counts])
+            holding = np.array([word.holding for word in counts])
             factors *= smooth_idf(len(self.chunk_ids), holding)
             factors /= np.sqrt(np.sum(factors * factors))
         return list(zip(counts, factors.tolist(), strict=True))
@@ -171,36 +210,34 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
         return self._sums(self.terms(query_tokens))
 
-    def _sums(self, terms: Sequence[tuple[str, float]]) -> Floats:
-        words = [(self.word(token), factor) for token, factor in terms]
+    def _sums(self, terms: Sequence[tuple[WeighedWord, float]]) -> Floats:
         if len(self.chunk_ids) < SMALL:
-            columns, factors = [word.column() for word, _ in words], [each for _, each in words]
+            columns, factors = [word.column() for word, _ in terms], [each for _, each in terms]
             weighted = any(factor != 1 for factor in factors)
             return sums(columns, len(self.chunk_ids), factors if weighted else None)
         totals = np.zeros(len(self.chunk_ids))
-        for word, factor in words:
+        for word, factor in terms:
             word.add_to(totals, factor)
         return totals
 
-    def best(self, terms: Sequence[tuple[str, float]], depth: int) -> Hits:
+    def best(self, terms: Sequence[tuple[WeighedWord, float]], depth: int) -> Hits:
         """Return the chunks with the highest sums above 0 of some words, at most ``depth``.
 
         Each sum is added in the order of ``terms``, whichever chunks are looked at.
         """
         chunks = None
         if len(self.chunk_ids) >= PRUNED_FROM and terms:
-            factors = defaultdict[str, float](float)
-            for token, factor in terms:
-                factors[token] += factor
-            words = [(self.word(token), factor) for token, factor in factors.items()]
-            if all(word.least >= 0 and factor >= 0 for word, factor in words):
-                chunks = contenders(words, len(self.chunk_ids), depth)
+            factors = defaultdict[WeighedWord, float](float)
+            for word, factor in terms:
+                factors[word] += factor
+            if all(word.least >= 0 and factor >= 0 for word, factor in factors.items()):
+                chunks = contenders([*factors.items()], len(self.chunk_ids), depth)
         if chunks is None:
             return best_above_zero(self._sums(terms), self.ids_rank, depth)
-        weights = {token: self.word(token).at(chunks) for token in factors}
+        weights = {word: word.at(chunks) for word in factors}
         totals = np.zeros(chunks.size)
-        for token, factor in terms:
-            totals += weights[token] if factor == 1 else weights[token] * factor
+        for word, factor in terms:
+            totals += weights[word] if factor == 1 else weights[word] * factor
         hits = best_above_zero(totals, self.ids_rank[chunks], depth)
         return Hits(chunks[hits.positions].astype(np.int64), hits.scores)
 
@@ -208,8 +245,10 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         analysed = analyze_all(self.analyzer, queries)
         if len(queries) >= AT_ONCE:
             words = [*{word for tokens in analysed for word in tokens}.difference(self._words)]
-            by_segment = [_places(each, pa.array(words, pa.string())) for each in self.segments]
-            self._places = dict(zip(words, zip(*by_segment, strict=True), strict=True))
+            texts = pa.array(words, pa.string())
+            by_segment = np.array([_places(each, texts) for each in self.segments])
+            self._places = dict(zip(words, zip(*by_segment.tolist(), strict=True), strict=True))
+            self._keep_rarest(words, by_segment)
         return analysed
 
     def ranked(self, query: Sequence[str], depth: int) -> Hits:
@@ -221,8 +260,11 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         return self.best(self.terms(query), depth)
 
 
-def _weights(weigh: Weigh, chunks: Ints, counts: npt.NDArray[Any], holding: int) -> Floats:
-    return weigh(chunks, counts.astype(np.float64), holding)
+def _spans(starts: Longs, sizes: Longs) -> Longs:
+    """Return the numbers of spans that start so and are so long, one span after the other."""
+    ends = np.cumsum(sizes)
+    numbers: Longs = np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum())
+    return numbers
 
 
 def _parts(segment: Segment) -> list[pa.Array]:
@@ -231,13 +273,13 @@ def _parts(segment: Segment) -> list[pa.Array]:
     return terms.chunks if terms.num_chunks == 1 else [terms.combine_chunks()]
 
 
-def _places(segment: Segment, words: pa.Array) -> list[int]:
+def _places(segment: Segment, words: pa.Array) -> Longs:
     """Return in which row of a segment's terms each word stands; -1: in none."""
     numbers = pc.index_in(segment.terms.column("term"), value_set=words)
     rows = np.full(len(words), -1)
     held = np.flatnonzero(pc.is_valid(numbers))
     rows[np.asarray(numbers.drop_null())] = held
-    return rows.tolist()
+    return rows
 
 
 class _Ascending:

@@ -23,6 +23,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "arrays": {"SMALL": 0, "LONG_SHARE": ALWAYS, "PRUNED_FROM": ALWAYS},
     "arrays of counts": {"SMALL": 0, "COUNTED_FROM": (1, 1), "PRUNED_FROM": ALWAYS},
     "counts": {"SMALL": 0, "LONG_SHARE": 0, "COUNTED_FROM": (1, 3), "PRUNED_FROM": ALWAYS},
+    "few weighed together": {"SMALL": 0, "TOGETHER": 60},
     "pruned": {"SMALL": 0, "PRUNED_FROM": 1},
     "pruned counts": {"SMALL": 0, "PRUNED_FROM": 1, "COUNTED_FROM": (1, 1)},
 }
@@ -71,14 +72,19 @@ def test_the_hits_are_those_of_all_sums(
             monkeypatch.setattr(module, name, value, raising=False)
     monkeypatch.setattr(pruning, "FEW", 0)
     index = index_of(kind, chunks)
+    index.read([" ".join(query) for query in queries(1)] * 2)
     found = {
         (number, k): bits(index.ranked(query, k))
         for number, query in enumerate(queries(1))
         for k in (1, 5, 60, N_CHUNKS)
     }
     assert found == expected
-    weighted = [("w1", 0.5), ("w7", 1.25), ("w3", 0.125), ("w40", 3.0)]
-    assert bits(index.best(weighted, 5)) == bits(plain.best(weighted, 5))
+    factors = {"w1": 0.5, "w7": 1.25, "w3": 0.125, "w40": 3.0}
+    ours, theirs = (
+        each.best([(each.word(word), factor) for word, factor in factors.items()], 5)
+        for each in (index, plain)
+    )
+    assert bits(ours) == bits(theirs)
 
 
 @dataclass(frozen=True)
