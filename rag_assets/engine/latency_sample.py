@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.engine.measurements import Details
-from rag_assets.engine.stage_context import Part, SingleSearches, StageContext, Times
+from rag_assets.engine.stage_context import Part, Sampled, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
 Value = TypeVar("Value")
@@ -54,7 +54,7 @@ def measure_latency(
         return
     step = ranker.step_timed_once(context, retriever, top_k)
     part = served or (kept_part(context, STEP, step) if step else None)
-    search = None if part else ranker.searcher(context, retriever, top_k, depth, sample)
+    search = None if part else ranker.searcher(context, Sampled(retriever, top_k, depth, sample))
     if search is not None:
         part = Part(time_each(sample, search))
         if step is not None:
@@ -86,7 +86,7 @@ def measure_cell(
         return
     whole = None
     if getattr(context.experiment.retrievers[retriever], "candidates", "top_k") == "top_k":
-        search = ranker.searcher(context, retriever, top_k, depth, sample)
+        search = ranker.searcher(context, Sampled(retriever, top_k, depth, sample))
         before = ranker.parts_before(context, retriever, top_k)
         if search is not None and before is not None:
             whole = added([Part(time_each(sample, search)), *before])

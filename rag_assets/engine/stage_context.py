@@ -170,24 +170,29 @@ class StageContext(Protocol):
         """
 
 
-class SingleSearches(Protocol):
-    """A stage that ranks, as far as single queries are timed; see ``RunsStage``."""
+class Sampled(NamedTuple):
+    """Queries that are timed one at a time, each as a ranking to ``depth`` searches for it."""
 
-    def searcher(
-        self,
-        context: StageContext,
-        retriever: str,
-        top_k: int,
-        depth: int,
-        query_ids: Sequence[str],
-    ) -> Search | None:
+    retriever: str
+    top_k: int
+    depth: int
+    query_ids: Sequence[str]
+
+
+class SingleSearches(Protocol):
+    """A stage that ranks, as far as single queries are timed."""
+
+    def searcher(self, context: StageContext, sample: Sampled) -> Search | None:
         """Return a function that ranks one of these queries; None where nothing is computed."""
+        return None
 
     def step_timed_once(self, context: StageContext, retriever: str, top_k: int) -> str | None:
         """Return what the search's time depends on; None: time it for every new ranking."""
+        return None
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
-        """Return what comes before the search; None where it is not known."""
+        """Return what each query takes before the search; None: a part was not measured."""
+        return []
 
 
 class Ranker(SingleSearches, Protocol):

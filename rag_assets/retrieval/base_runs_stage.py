@@ -20,7 +20,7 @@ from rag_assets.chunking.index_texts import OF_CHUNK
 from rag_assets.chunking.stage import index_inputs, indexed_fields
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage_context import Part, Ranked, StageContext
+from rag_assets.engine.stage_context import Part, Ranked, Sampled, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
@@ -115,20 +115,13 @@ class BaseRuns(RunsStage):
                     table = time_weighted_ranking(table, factors, depth)
         return Ranked(table, searched.manifest.failures)
 
-    def searcher(
-        self,
-        context: StageContext,
-        retriever: str,
-        top_k: int,
-        depth: int,
-        query_ids: Sequence[str],
-    ) -> SearchOne:
-        config = _config(context, retriever)
+    def searcher(self, context: StageContext, sample: Sampled) -> SearchOne:
+        retriever, config = sample.retriever, _config(context, sample.retriever)
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
         searcher = config.open(_index(context, self.family, retriever).folder)
         ranking = self._ranking(context, retriever, searcher, queries)
-        units = config.variant_candidates if _has_variants(queries) else depth
+        units = config.variant_candidates if _has_variants(queries) else sample.depth
         return lambda query_id: ranking.hits(rows[query_id], units)
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rag_assets.chunking.stage import chunks_key
@@ -12,7 +12,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import LATENCY, kept_part, without
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Stage, TableProduct, retriever_code
-from rag_assets.engine.stage_context import Part, Ranked, Ranking, Search, StageContext
+from rag_assets.engine.stage_context import Part, Ranked, Ranking, SingleSearches, StageContext
 from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
@@ -55,7 +55,7 @@ class FamilyStage(RetrieverStage):
         return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
 
 
-class RunsStage(RetrieverStage):
+class RunsStage(RetrieverStage, SingleSearches):
     """Runs of one family of retrievers, one partition a retriever and top_k.
 
     The recipe of a cell is that of the ranking, plus the cut. The judged unit is part of it, since
@@ -83,25 +83,6 @@ class RunsStage(RetrieverStage):
     @abstractmethod
     def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
         """Compute the retriever's ranking to ``depth``."""
-
-    def searcher(
-        self,
-        context: StageContext,
-        retriever: str,
-        top_k: int,
-        depth: int,
-        query_ids: Sequence[str],
-    ) -> Search | None:
-        """Return a function that ranks one of these queries; None where nothing is computed."""
-        return None
-
-    def step_timed_once(self, context: StageContext, retriever: str, top_k: int) -> str | None:
-        """Return what the search's time depends on; None: time it for every new ranking."""
-        return None
-
-    def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
-        """Return what each query takes before the search; None: a part was not measured."""
-        return []
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the ranking."""

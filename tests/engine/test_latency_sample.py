@@ -26,7 +26,7 @@ from rag_assets.engine.measurements import (
     Measurement,
     Measurements,
 )
-from rag_assets.engine.stage_context import Part, StageContext
+from rag_assets.engine.stage_context import Part, Sampled, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import forget_models
 from rag_assets.retrieval.reranking.candidates import Pair
@@ -128,8 +128,8 @@ class FixedRanker:
     def __init__(self) -> None:
         self.depths: list[int] = []
 
-    def searcher(self, context: object, retriever: str, top_k: int, depth: int, ids: object) -> Any:
-        self.depths.append(depth)
+    def searcher(self, context: object, sample: Sampled) -> Any:
+        self.depths.append(sample.depth)
         return lambda query_id: query_id
 
     def step_timed_once(self, *_: object) -> None:

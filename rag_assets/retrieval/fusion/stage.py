@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import TableProduct, retriever_code
-from rag_assets.engine.stage_context import Ranked, StageContext
+from rag_assets.engine.stage_context import Ranked, Sampled, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.leaderboard import mean
@@ -282,14 +282,8 @@ class FusedRuns(DerivedRuns):
         failures = {q: why for ranking in rankings for q, why in ranking.failures.items()}
         return Ranked(_fusion(context, retriever, candidates, depth)(tables), failures)
 
-    def searcher(
-        self,
-        context: StageContext,
-        retriever: str,
-        top_k: int,
-        depth: int,
-        query_ids: Sequence[str],
-    ) -> SearchOne:
+    def searcher(self, context: StageContext, sample: Sampled) -> SearchOne:
+        retriever, top_k, depth, query_ids = sample
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in self.input_rankings(context, retriever, top_k)]
         read = {q: [t.filter(pc.equal(t["query_id"], q)) for t in tables] for q in query_ids}

@@ -258,5 +258,6 @@ class FeedbackSearcher(QuerySearcher[Sequence[str]]):
         """
         first = self.index.ranked(query, self.feedback.documents)
         weights = expanded(query, first, self.tokens_of, self.feedback)
+        self.index.look_up(weights)
         words = [(self.index.word(token), weight) for token, weight in weights.items()]
         return self.index.best([pair for pair in words if pair[0].holding], depth)

@@ -7,12 +7,11 @@ query has the word, and kept while the index is open: a changed chunk changes no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,13 +54,8 @@ Repeats = Literal["added", "multiplied", "cosine"]
 """What a token that stands n times in the query counts: its weight added n times or times n, or
 its part of the cosine of query and chunk."""
 
-_FIRST = 8
-
 MAX_BYTES = 3 << 26
 """Of the words that are kept, which are those used last."""
-
-AT_ONCE = 32
-"""Queries from which on all of their words are looked up together, in one pass over all terms."""
 
 TOGETHER = 1 << 20
 """Entries of the words that are weighed together."""
@@ -117,8 +111,9 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         return [0, *accumulate(segment.chunks.num_rows for segment in self.segments)]
 
     @cached_property
-    def _terms(self) -> list[_Ascending]:
-        return [_Ascending(part) for each in self.segments for part in _parts(each)]
+    def _terms(self) -> list[pa.Array]:
+        columns = (segment.terms.column("term") for segment in self.segments)
+        return [c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in columns]
 
     @cached_property
     def _weigh(self) -> Weigh:
@@ -129,7 +124,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         """Return the chunks that hold a word, ascending, and how often each of them does."""
         places = self._places.get(word)
         if places is None:
-            places = tuple(terms.place(word) for terms in self._terms)
+            (places,) = self._found([word]).T.tolist()
         columns = [
             (start, segment.column(number))
             for start, segment, number in zip(self._starts, self.segments, places, strict=False)
@@ -159,22 +154,24 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         self._words[word] = weighed
         return weighed
 
-    def _keep_rarest(self, words: Sequence[str], places: Longs) -> None:
-        """Weigh the rarest of some words together: one by one takes longer than their entries do.
-
-        ``places`` has the place of each word in the terms of each segment, shape (segments, words).
-        """
-        counts = [np.append(segment.holding, 0) for segment in self.segments]  # -1: in none
-        holding = np.array([part[row] for part, row in zip(counts, places, strict=True)])
+    def look_up(self, words: Iterable[str]) -> None:
+        """Find words, and weigh the rarest, all at once: one by one, calls take longest."""
+        new = [word for word in dict.fromkeys(words) if word not in self._words]
+        if not new:
+            return
+        places = self._found(new)
+        self._places = dict(zip(new, places.T.tolist(), strict=True))
+        holding = np.zeros_like(places)
+        for segment, own, number in zip(self.segments, places, holding, strict=True):
+            number[own >= 0] = segment.holding[own[own >= 0]]
         total = holding.sum(axis=0)
         order = np.argsort(total, kind="stable")
         chosen = order[(total[order] > 0) & (np.cumsum(total[order]) <= TOGETHER)]
         if not chosen.size:
             return
         ends = np.cumsum(total[chosen])
-        kinds = [segment.entries.numbers.dtype for segment in self.segments]
-        n_entries, free = int(total[chosen].sum()), ends - total[chosen]
-        rows, numbers = np.empty(n_entries, np.int32), np.empty(n_entries, np.result_type(*kinds))
+        free, kinds = ends - total[chosen], [s.entries.numbers.dtype for s in self.segments]
+        rows, numbers = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.result_type(*kinds))
         for n, segment in enumerate(self.segments):
             sizes = holding[n, chosen]
             source = _spans(segment.starts[places[n, chosen]].astype(np.int64), sizes)
@@ -185,7 +182,13 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         weights = self._weigh.each(Entries(rows, numbers), total[chosen])
         for word, (start, end) in zip(chosen.tolist(), pairwise([0, *ends.tolist()]), strict=True):
             part = slice(start, end)
-            self._keep(words[word], Entries(rows[part], numbers[part]), weights[part])
+            self._keep(new[word], Entries(rows[part], numbers[part]), weights[part])
+
+    def _found(self, words: Sequence[str]) -> Longs:
+        """Return where each word stands in each segment, shape (segments, words); -1: nowhere."""
+        texts = pa.array(words, pa.string())
+        places = [_places(terms, texts) for terms in self._terms]
+        return np.array(places, np.int64).reshape(-1, len(words))
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -243,12 +246,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
 
     def read(self, queries: Sequence[str]) -> Sequence[Sequence[str]]:
         analysed = analyze_all(self.analyzer, queries)
-        if len(queries) >= AT_ONCE:
-            words = [*{word for tokens in analysed for word in tokens}.difference(self._words)]
-            texts = pa.array(words, pa.string())
-            by_segment = np.array([_places(each, texts) for each in self.segments])
-            self._places = dict(zip(words, zip(*by_segment.tolist(), strict=True), strict=True))
-            self._keep_rarest(words, by_segment)
+        self.look_up(chain.from_iterable(analysed))
         return analysed
 
     def ranked(self, query: Sequence[str], depth: int) -> Hits:
@@ -267,41 +265,13 @@ def _spans(starts: Longs, sizes: Longs) -> Longs:
     return numbers
 
 
-def _parts(segment: Segment) -> list[pa.Array]:
-    """Return the terms of a segment as one array."""
-    terms = segment.terms.column("term")
-    return terms.chunks if terms.num_chunks == 1 else [terms.combine_chunks()]
-
-
-def _places(segment: Segment, words: pa.Array) -> Longs:
-    """Return in which row of a segment's terms each word stands; -1: in none."""
-    numbers = pc.index_in(segment.terms.column("term"), value_set=words)
-    rows = np.full(len(words), -1)
-    held = np.flatnonzero(pc.is_valid(numbers))
-    rows[np.asarray(numbers.drop_null())] = held
-    return rows
-
-
-class _Ascending:
-    """Texts in ascending order of their bytes, which are not made Python's to be looked through."""
-
-    def __init__(self, texts: pa.Array) -> None:
-        """Compare by the first 8 bytes first; a shorter text has zeros behind it."""
-        self._texts = texts
-        _, offsets, data = texts.buffers()
-        starts = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
-        padded = np.append(np.frombuffer(data or b"", np.uint8), np.zeros(_FIRST, np.uint8))
-        places = np.arange(_FIRST)
-        first = padded[starts[:-1, np.newaxis] + places]
-        first[places >= np.diff(starts)[:, np.newaxis]] = 0
-        self._first = first.view(">u8").ravel().astype(np.uint64)
-
-    def place(self, text: str) -> int:
-        """Return where a text stands; -1: nowhere."""
-        first = int.from_bytes(text.encode()[:_FIRST].ljust(_FIRST, b"\0"))
-        start, end = self._first.searchsorted(np.array([first, first + 1], np.uint64)).tolist()
-        place = bisect_left(range(end), text, start, key=lambda row: self._texts[row].as_py())
-        return place if place < end and self._texts[place].as_py() == text else -1
+def _places(terms: pa.Array, words: pa.Array) -> Longs:
+    """Return where each word stands in ascending terms; -1: nowhere."""
+    if not len(terms):
+        return np.full(len(words), -1)
+    rows = pc.min_element_wise(pc.search_sorted(terms, words).cast(pa.int64()), len(terms) - 1)
+    places: Longs = pc.if_else(pc.equal(terms.take(rows), words), rows, -1).to_numpy()
+    return places
 
 
 @dataclass(frozen=True)

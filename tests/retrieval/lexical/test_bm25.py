@@ -128,7 +128,7 @@ def test_segments_give_the_bits_of_one(
     else:
         whole, parts = (tfidf(chunks, formula, None, each) for each in ([], ends))
     assert [*parts.chunk_ids] == [*whole.chunk_ids]
-    parts.read([" ".join(query[1:])] * words.AT_ONCE)  # weighs these words together
+    parts.read([" ".join(query[1:])])  # weighs these words together
     for _ in range(2):  # the second time the weights are those that were kept
         assert parts.scores(query).tobytes() == whole.scores(query).tobytes()
 

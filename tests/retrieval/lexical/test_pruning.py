@@ -72,7 +72,7 @@ def test_the_hits_are_those_of_all_sums(
             monkeypatch.setattr(module, name, value, raising=False)
     monkeypatch.setattr(pruning, "FEW", 0)
     index = index_of(kind, chunks)
-    index.read([" ".join(query) for query in queries(1)] * 2)
+    index.read([" ".join(query) for query in queries(1)])
     found = {
         (number, k): bits(index.ranked(query, k))
         for number, query in enumerate(queries(1))
