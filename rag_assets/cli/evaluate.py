@@ -34,6 +34,7 @@ from rag_assets.cli.terminal import (
     print_rows,
     shown_path,
     verbosity,
+    with_store,
 )
 from rag_assets.errors import Incomplete
 from rag_assets.experiment.experiment import Experiment
@@ -190,7 +191,7 @@ def _print_places(
     """Say where results are; without labels there is no leaderboard to show more of."""
     more = f"rag-assets leaderboard {shlex.quote(str(labelled))}"
     lines = {
-        **({"more": more} if labelled else {}),
+        **({"more": with_store(more)} if labelled else {}),
         "evaluation": f"{work.evaluation.evaluation_id}: {work.computed} partitions computed, "
         f"{work.reused} reused, {work.seconds:.1f} s",
         "report": shown_path(report),

@@ -14,7 +14,12 @@ import click
 from rag_assets import __version__
 from rag_assets.cli import data_commands as data
 from rag_assets.cli import evaluation_commands as evaluations
-from rag_assets.cli.terminal import log_to_stderr, printable_messages, verbosity_options
+from rag_assets.cli.terminal import (
+    log_to_stderr,
+    printable_messages,
+    verbosity_options,
+    with_store,
+)
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt
@@ -74,7 +79,7 @@ def _failures() -> Iterator[None]:
     try:
         yield
     except RagAssetsError as error:
-        click.echo(f"error: {shortened(str(error), MAX_CHARACTERS)}", err=True)
+        click.echo(f"error: {shortened(with_store(str(error)), MAX_CHARACTERS)}", err=True)
         raise click.exceptions.Exit(error.exit_code) from error
     except click.UsageError as error:
         raise _printable(error) from None

@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from rag_assets.cli.terminal import verbosity_options
+from rag_assets.cli.terminal import GIVEN_STORE, verbosity_options
 from rag_assets.errors import UsageError
 from rag_assets.plain_text import shortened
 
@@ -102,10 +102,17 @@ def output_format(
     return choice("--format", "form", of=forms, default=forms[0], help=text or "Output format.")
 
 
+def _remembered(context: click.Context, _: click.Parameter, store: Path | None) -> Path | None:
+    """Let the commands that messages advise name the same store."""
+    context.meta[GIVEN_STORE] = store
+    return store
+
+
 PATH = click.Argument(["path"], type=PLACE, is_eager=True)
 STORE = option(
     "--store",
     type=PLACE,
+    callback=_remembered,
     help="Folder for artifacts and state, or s3://BUCKET/PREFIX  [default: data/store, or "
     "RAG_ASSETS_STORE]",
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,11 @@ UNBOUNDED = 10_000
 """Columns of what is no terminal: a line of a table or a note is one line of the file."""
 
 _KEY = "rag_assets.verbosity"
+GIVEN_STORE = "rag_assets.store"
+"""Key of a context's ``meta``: the value of ``--store``."""
+
+_ADVICE = re.compile(r"\brag-assets (?!init|convert|score)(?:judge )?[a-z-]+")
+"""A command that a message advises, and that has ``--store``."""
 
 # Alembic tells of each of Dagster's databases that it looks at it.
 _VERBOSE_LEVELS = {"": logging.INFO, "rag_assets": logging.DEBUG, "alembic": logging.WARNING}
@@ -115,7 +121,16 @@ def messages() -> Console:
 
 def print_message(line: str) -> None:
     """Print one line on stderr, however long; nothing with ``--quiet``."""
-    messages().print(line, soft_wrap=True)
+    messages().print(with_store(line), soft_wrap=True)
+
+
+def with_store(message: str) -> str:
+    """Return a message whose commands use the same ``--store`` as the one that is running."""
+    context = click.get_current_context(silent=True)
+    store = context.meta.get(GIVEN_STORE) if context is not None else None
+    if store is None:
+        return message
+    return _ADVICE.sub(lambda match: f"{match[0]} --store {shlex.quote(str(store))}", message)
 
 
 def print_note(line: str | None) -> None:

@@ -164,3 +164,15 @@ def test_a_source_that_nobody_may_look_at_is_there(
     (tmp_path / "experiments.json").write_text(listed, encoding="utf-8")
     with pytest.raises(UsageError, match="taken by"):
         open_experiment(other, StoreSettings(store, tmp_path))
+
+
+def test_advised_commands_name_the_store_that_was_given(
+    two: tuple[Path, Path, Path], invoke: Invoke, tmp_path: Path
+) -> None:
+    (mine, *_), store = two, tmp_path / "a store"
+    printed = invoke("evaluate", mine, "--store", store).stdout
+    assert f"rag-assets leaderboard --store '{store}' {mine}\n" in printed
+    for file in (store / "g" / "evaluations").glob("*.json"):
+        file.write_text("{}", encoding="utf-8")
+    damaged = invoke("leaderboard", mine, "--store", store)
+    assert f"to write a new one: rag-assets evaluate --store '{store}' " in damaged.stderr
