@@ -42,7 +42,7 @@ def _as_floats(entries: Entries) -> tuple[Ints, Floats]:
 SMALL = 1 << 12
 """Chunks of an index of which all entries are added at once: each call takes longer than adding."""
 
-LONG_SHARE = 12
+LONG_SHARE = 6
 """A word in more than one chunk of so many is kept as an array over all chunks: adding that takes
 less time than adding its entries."""
 
