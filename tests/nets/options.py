@@ -18,6 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 from click.testing import CliRunner
 
@@ -27,6 +30,7 @@ from rag_assets.chunking.chunker import CHUNKING_TYPES
 from rag_assets.cli import main as command_line
 from rag_assets.errors import RagAssetsError
 from rag_assets.judges.registry import JUDGE_TYPES
+from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from tests.nets import kept
@@ -146,13 +150,28 @@ class Changes:
         (tiny.folder / "experiment.yaml").write_text(text, encoding="utf-8")
 
 
-def contents(tiny: Tiny) -> dict[str, tuple[str, str]]:
-    """Return fingerprint -> digest and name of all that an evaluation holds."""
+def contents(tiny: Tiny) -> dict[str, tuple[SnapshotEntry, Path]]:
+    """Return fingerprint -> entry and folder of all that an evaluation holds."""
     snapshot = tiny.snapshot()
     return {
-        one.fingerprint: (one.digest, " ".join([one.asset, *one.partition.values()]))
-        for one in (*snapshot.entries, *snapshot.rankings)
+        entry.fingerprint: (entry, tiny.root / "store" / entry.path)
+        for entry in (*snapshot.entries, *snapshot.rankings)
     }
+
+
+def rounded(folders: Sequence[Path]) -> str:
+    """Return by how much numbers differ where nothing else does; empty: something does.
+
+    Vectors of a model are rounded otherwise where other texts stand in its batches.
+    """
+    tables = [pq.read_table([*folder.glob("*.parquet")]) for folder in folders]
+    names = [each.name for each in tables[0].schema if pa.types.is_floating(each.type)]
+    if len({str(table.drop(names).to_pylist()) for table in tables}) > 1:
+        return ""
+    first, second = (
+        np.array([table[name].to_pylist() for name in names], float) for table in tables
+    )
+    return f", by rounding: at most {np.nanmax(np.abs(first - second)):.0e}"
 
 
 def stale(changes: Changes, word: str = "") -> Iterator[str]:
@@ -170,8 +189,11 @@ def stale(changes: Changes, word: str = "") -> Iterator[str]:
         except RagAssetsError:
             continue  # the plan says that it is refused
         for fingerprint in before.keys() & after.keys():
-            if before[fingerprint][0] != after[fingerprint][0]:
-                yield f"{changes.name}: {path}: {after[fingerprint][1]} has other bytes"
+            (entry, *folder), (other, *new_folder) = before[fingerprint], after[fingerprint]
+            if entry.digest != other.digest:
+                name = " ".join([entry.asset, *entry.partition.values()])
+                by = rounded([*folder, *new_folder])
+                yield f"{changes.name}: {path}: {name} has other bytes{by}"
 
 
 def untried(tried: Mapping[str, Any]) -> list[str]:
