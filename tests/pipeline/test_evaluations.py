@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,10 @@ from rag_assets.analysis.diff import changes_between
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
 from rag_assets.analysis.metric_sources import Retrieval
 from rag_assets.analysis.result import EvaluationResult
-from rag_assets.errors import NotEvaluated, StoreError, UsageError
+from rag_assets.errors import StoreError, UsageError
 from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline import evaluation_record
-from rag_assets.pipeline.evaluations import all_experiments, read_current
+from rag_assets.pipeline.evaluations import read_current
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.atomic import write_text
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
@@ -68,12 +67,6 @@ def test_the_old_state_stays_until_the_last_moment(
     assert new.content != old.content
 
 
-def test_nothing_evaluated(fresh: Tiny) -> None:
-    with pytest.raises(NotEvaluated, match="tiny has no evaluation in"):
-        read_current(fresh.artifacts)
-    assert all_experiments(fresh.settings.store) == []
-
-
 def test_a_damaged_snapshot_is_a_store_error(tiny: Tiny) -> None:
     file = tiny.artifacts / "evaluations" / f"{tiny.snapshot().evaluation_id}.json"
     for content in ("", "{", "{}", "[]", "null"):
@@ -114,26 +107,6 @@ def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
     queries = comparability(*results).chosen(intersection=False)
     rows = EvaluationPair.between(*results, Retrieval(results[1].primary), queries).changes()
     assert "new" not in {row["retriever"] for row in rows}
-
-
-def test_a_quote_that_moved_is_the_same_evidence(tiny: Tiny) -> None:
-    tiny.replace("fares.md", "# Fares", "# Fares of all routes, harbours and seasons")
-    results = again(tiny)
-    assert texts(results)[0] == "1 document changed"
-    assert comparability(*results).reasons == ()
-    assert len(comparability(*results).shared) == 6
-
-
-def test_another_grade_is_another_label(tiny: Tiny) -> None:
-    rows: list[dict[str, Any]] = [dict(row) for row in JUDGMENTS]
-    rows[1]["relevance"] = 1
-    tiny.write_rows("judgments.jsonl", rows)
-    found = comparability(*again(tiny))
-    assert [reason.text for reason in found.reasons] == ["1 labelled query with other labels"]
-    assert "q2" not in found.shared
-    with pytest.raises(UsageError, match=r"with other labels\. --intersection comp"):
-        found.chosen(intersection=False)
-    assert len(found.chosen(intersection=True)) == 5
 
 
 def test_the_intersection_is_what_both_ask_alike(tiny: Tiny) -> None:

@@ -146,22 +146,6 @@ def test_what_is_searched_again(seasons: Tiny) -> None:
     assert {name for name in seasons.run() if "_runs" in name} == of_okapi
 
 
-def test_the_experiment_decides_for_those_that_say_nothing(seasons: Tiny) -> None:
-    seasons.config["filters"] = True
-    seasons.configure("vectors", filters=False)
-    found = load_experiment(seasons.folder).retrievers
-    assert [getattr(found[name], "filters", None) for name in ("bm25", "vectors", "fused")] == [
-        True,
-        False,
-        None,
-    ]
-    assert not [
-        stage
-        for stage in Tiny(seasons.root / "x").write().pipeline().stages()
-        if stage.name == "query_filters"
-    ]
-
-
 def test_one_line_for_what_is_wrong(seasons: Tiny) -> None:
     seasons.write_rows(
         "queries.jsonl", [QUERIES[0] | {"filter": {"seasn": "winter"}}, *QUERIES[1:]]

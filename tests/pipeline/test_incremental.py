@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -193,23 +192,20 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "TARGET", 400)
 
 
-def write(folder: Path, texts: Texts, chunking: dict[str, object]) -> None:
-    folder.mkdir(exist_ok=True)
-    lines = [json.dumps({"id": one, "text": text}) for one, text in texts.items()]
-    (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "queries.jsonl").write_text('{"query_id": "q", "text": "words"}', encoding="utf-8")
-    judgment = '{"query_id": "q", "doc_id": "d001"}'
-    (folder / "judgments.jsonl").write_text(judgment, encoding="utf-8")
-    config = {
-        "name": "many",
+def write(root: Path, texts: Texts, chunking: dict[str, object]) -> Tiny:
+    many = Tiny(root)
+    many.config |= {
         "dataset": {"format": "jsonl", "judge": "document"},
         "chunking": {"parts": chunking},
         "retrievers": {"bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english"}},
-        "top_k": [3],
         "metrics": ["ndcg"],
-        "primary": "ndcg@3",
     }
-    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
+    many.folder.mkdir(exist_ok=True)
+    many.write_rows("documents.jsonl", [{"id": name, "text": text} for name, text in texts.items()])
+    many.write_rows("queries.jsonl", [{"query_id": "q", "text": "words"}])
+    many.write_rows("judgments.jsonl", [{"query_id": "q", "doc_id": "d001"}])
+    many.write_config()
+    return many
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +222,7 @@ def computed(
 
     def compute(store: str) -> dict[str, Artifact]:
         settings = StoreSettings(tmp_path / store, state)
-        pipeline = Pipeline(load_experiment(tmp_path / "many"), settings)
+        pipeline = Pipeline(load_experiment(tmp_path / "data"), settings)
         keys = {asset: STAGES[asset].keys(pipeline.experiment) for asset in ASSETS}
         return {asset: pipeline.materialize(asset, keys[asset])[0].artifact for asset in ASSETS}
 
@@ -273,9 +269,9 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
     change: Callable[[Texts], Texts],
     most: int,
 ) -> None:
-    write(tmp_path / "many", TEXTS, chunking)
+    write(tmp_path, TEXTS, chunking)
     before = computed("store")
-    write(tmp_path / "many", change(TEXTS), chunking)
+    write(tmp_path, change(TEXTS), chunking)
     after, anew = computed("store"), computed("new")
     for asset in ASSETS:
         assert after[asset].manifest.digests == anew[asset].manifest.digests
@@ -291,10 +287,10 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
 def test_only_the_changed_block_is_parsed_and_cut(
     tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, cut, parsed = tmp_path / "many", list[int](), list[int]()
-    write(folder, TEXTS, CUT[0])
+    cut, parsed = list[int](), list[int]()
+    write(tmp_path, TEXTS, CUT[0])
     computed("store")
-    write(folder, edited(TEXTS), CUT[0])
+    write(tmp_path, edited(TEXTS), CUT[0])
 
     def cutting(documents: pa.Table, cutter: Cutter, **options: Any) -> pa.Table:
         cut.append(len(documents))
@@ -317,14 +313,13 @@ def test_only_the_changed_block_is_parsed_and_cut(
 def test_a_bad_line_far_from_the_first_block_is_named(
     tmp_path: Path, computed: Callable[[str], dict[str, Artifact]]
 ) -> None:
-    write(tmp_path / "many", TEXTS, CUT[0])
-    file = tmp_path / "many" / "documents.jsonl"
+    file = write(tmp_path, TEXTS, CUT[0]).folder / "documents.jsonl"
     written = file.read_text(encoding="utf-8")
     for line, problem in (
         ('{"id": "d001", "text": "Twice."}', ":241: `id`: document id 'd001' occurs twice"),
         ('{"id": "late", "text": 7}', ":241: `text`: is 7; must be a string"),
     ):
-        file.write_text(f"{written}\n{line}\n", encoding="utf-8")
+        file.write_text(f"{written}{line}\n", encoding="utf-8")
         with pytest.raises(DataError, match=re.escape(problem)):
             computed("store")
 
