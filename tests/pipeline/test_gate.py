@@ -51,7 +51,6 @@ class Known(Tiny):
             "metrics": ["mrr"],
             "primary": "mrr@4",
             "baseline": "one",
-            "statistics": {"resamples": 100},
         }
         self.write_config()
         self.rank("one", [1] * N)
