@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from rag_assets.cli import main
 from rag_assets.engine.measurements import Measurement, Measurements
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluation_record import record
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.pipeline import Pipeline
@@ -235,6 +236,10 @@ class Tiny:
 
     def run(self) -> set[str]:
         return materialize(self.pipeline())
+
+    def names(self) -> EvaluationNames:
+        """Return the names of its evaluations, such as ``latest``."""
+        return EvaluationNames(self.settings, self.artifacts.name)
 
     def rows(self, key: ArtifactKey) -> list[dict[str, Any]]:
         """Return the up-to-date table of a partition."""

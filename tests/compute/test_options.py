@@ -66,9 +66,11 @@ def test_without_a_word_nothing_leaves_the_process(monkeypatch: pytest.MonkeyPat
     assert compute_of(RAY) is LOCAL
 
 
-def test_no_fingerprint_holds_it_and_a_plan_reaches_no_cluster(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path).write()
-    assert tiny.run()
+def test_no_fingerprint_holds_it_and_a_plan_reaches_no_cluster(
+    tmp_path: Path, computed: Tiny
+) -> None:
+    tiny = Tiny(tmp_path).write().start_from(computed)
+    assert tiny.run() == set()
     tiny.config["compute"] = {"type": "ray", "address": "127.0.0.1:1"}
     tiny.write_config()
     assert tiny.run() == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -210,33 +210,24 @@ def test_no_sample_and_a_slow_clock_change_no_result(
 Amounts = dict[tuple[str, bool], int]
 
 
-@pytest.fixture
-def embedded(with_minilm: Tiny) -> Callable[[], Amounts]:
-    """A function that gives the texts embedded, by artifact and whether they were cached."""
-
-    def read() -> Amounts:
-        pipeline = with_minilm.pipeline()
-        found = {}
-        for asset in ("embedding_index", "embedding_queries"):
-            (key,) = (
-                k for s in pipeline.stages() if s.name == asset for k in s.keys(pipeline.experiment)
-            )
+def embedded(tiny: Tiny) -> Amounts:
+    """The texts embedded, by artifact and whether they were cached."""
+    pipeline, found = tiny.pipeline(), {}
+    keys = [key for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
+    for key in keys:
+        if key.asset in ("embedding_index", "embedding_queries"):
             fingerprint = pipeline.artifact(key).manifest.fingerprint
             for cached in (False, True):
                 one = pipeline.measurements.find("embed", fingerprint, cached=cached)
                 assert one is not None
-                found[asset, cached] = one["amount"]
-        return found
-
-    return read
+                found[key.asset, cached] = one["amount"]
+    return found
 
 
-def test_with_a_model_the_query_is_encoded_past_the_cache(
-    with_minilm: Tiny, embedded: Callable[[], Amounts]
-) -> None:
+def test_with_a_model_the_query_is_encoded_past_the_cache(with_minilm: Tiny) -> None:
     all_timed(with_minilm).run()
     n_chunks, n_queries = 18, len(QUERIES)
-    assert embedded() == {
+    assert embedded(with_minilm) == {
         ("embedding_index", False): n_chunks,
         ("embedding_index", True): 0,
         ("embedding_queries", False): n_queries,
@@ -246,14 +237,10 @@ def test_with_a_model_the_query_is_encoded_past_the_cache(
     assert {name for name, _ in found} == {"bm25-whole", "minilm", "mixed"}
     fast, slow = (found[name, False]["samples_ms"] or {} for name in ("bm25-whole", "minilm"))
     assert sum(slow.values()) > 5 * sum(fast.values()), "looking a vector up takes no time"
-    _one_text_more(with_minilm, embedded, n_chunks)
-
-
-def _one_text_more(with_minilm: Tiny, embedded: Callable[[], Amounts], n_chunks: int) -> None:
-    """The times of the model stay, though it is not needed for queries any more."""
+    # The times of the model stay, though it is not needed for queries any more.
     with_minilm.replace("lost.md", "Passports are handed", "Wallets are handed")
     with_minilm.run()
-    amounts = embedded()
+    amounts = embedded(with_minilm)
     assert amounts["embedding_index", False] + amounts["embedding_index", True] == n_chunks
     assert 0 < amounts["embedding_index", False] < 4
     assert latencies_of_current(with_minilm, "minilm", cached=False)["amount"] > 0

@@ -59,6 +59,8 @@ CONFIG: dict[str, Any] = {
     "metrics": ["mrr", "ndcg"],
     "primary": "ndcg@3",
     "baseline": "bm25",
+    "measurements": {"latency_sample": 1},
+    "statistics": {"resamples": 100},
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +17,7 @@ from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.sheets.formats import Row
 from rag_assets.store.artifacts import OBJECTS
 from rag_assets.store.atomic import remove
-from tests.llm.server import Server, ordered, serving
+from tests.llm.server import Received, Server, ordered, serving
 from tests.shown_board import evaluated
 from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
 
@@ -24,18 +25,17 @@ PAUSE = 60.0
 """Milliseconds that the language model takes to write."""
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    def write(text: str) -> str:
-        return ordered(text) if "[1]" in text else "The answer in four words."
-
-    with serving(write) as running:
-        yield running
+def write(text: str) -> str:
+    return ordered(text) if "[1]" in text else "The answer in four words."
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, server: Server) -> Tiny:
-    tiny = Tiny(tmp_path / "costs")
+def write_slowly(text: str) -> str:
+    time.sleep(PAUSE / 1000)
+    return write(text)
+
+
+def costly(root: Path, server: Server) -> Tiny:
+    tiny = Tiny(root)
     at = {"base_url": server.base_url, "model": "tiny", "api_key_env": None, "backoff": 0.0}
     prices = {"prompt_price": 1_000_000.0, "completion_price": 0.0}
     bm25 = {"type": "bm25", "chunking": "whole"}
@@ -54,6 +54,22 @@ def tiny(tmp_path: Path, server: Server) -> Tiny:
         "primary": "mrr@3",
     }
     return tiny.write()
+
+
+class First(NamedTuple):
+    """The first evaluation, of which tests get copies, what it cost and what servers received."""
+
+    tiny: Tiny
+    rows: dict[str, Row]
+    received: Sequence[Received]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[First]:
+    with serving(write) as server:
+        tiny = costly(tmp_path_factory.mktemp("costs") / "first", server)
+        rows = rows_of(tiny)
+        yield First(tiny, rows, tuple(server.received))
 
 
 def rows_of(tiny: Tiny) -> dict[str, Row]:
@@ -92,10 +108,10 @@ def told(row: Row) -> tuple[object, object, object]:
     return row["n_asked"], row["api_tokens"], row["api_cost"]
 
 
-def test_tokens_and_money_of_every_kind_of_server(tiny: Tiny, server: Server) -> None:
-    found = rows_of(tiny)
-    paths = [request.path.rpartition("/")[2] for request in server.received]
-    chats = [r.body["messages"][-1]["content"] for r in server.received if "messages" in r.body]
+def test_tokens_and_money_of_every_kind_of_server(first: First) -> None:
+    found, received = first.rows, first.received
+    paths = [request.path.rpartition("/")[2] for request in received]
+    chats = [r.body["messages"][-1]["content"] for r in received if "messages" in r.body]
     orders = sum("[1]" in text for text in chats)
     written = len(chats) - orders
     n_words = 5  # of what the server writes; it counts 10 tokens for every request
@@ -108,28 +124,23 @@ def test_tokens_and_money_of_every_kind_of_server(tiny: Tiny, server: Server) ->
     assert found["vectors"]["n_asked_before"] == 0
     assert paths.count("rerank") == len(QUERIES)
     assert found["scored"]["n_asked"] == sum(
-        len(r.body["documents"]) for r in server.received if "documents" in r.body
+        len(r.body["documents"]) for r in received if "documents" in r.body
     )
     assert found["scored"]["api_tokens"] is None, "this server does not tell"
     assert told(found["bm25"]) == (None, None, None)
 
 
-def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server: Server) -> None:
+def test_latency_and_cost_of_a_query_count_what_servers_take(tmp_path: Path) -> None:
     """A model that is slow and dear makes no fast and cheap retriever."""
-    answer = server.write
-
-    def write(text: str) -> str:
-        time.sleep(PAUSE / 1000)
-        return answer(text)
-
-    server.write = write
-    del tiny.config["measurements"]
-    tiny.config["retrievers"] |= {
-        "both": {"type": "rrf", "inputs": ["hyde", "hyde2"]},
-        "hyde2": {"type": "bm25", "chunking": "parts", "query_set": "pretended"},
-    }
-    tiny.write_config()
-    result = evaluated(tiny.pipeline())
+    with serving(write_slowly) as server:
+        tiny = costly(tmp_path / "slow", server)
+        del tiny.config["measurements"]
+        tiny.config["retrievers"] |= {
+            "both": {"type": "rrf", "inputs": ["hyde", "hyde2"]},
+            "hyde2": {"type": "bm25", "chunking": "parts", "query_set": "pretended"},
+        }
+        tiny.write_config()
+        result = evaluated(tiny.pipeline())
     experiment = tiny.pipeline().experiment
     found = {
         str(row["retriever"]): row
@@ -155,23 +166,23 @@ def test_latency_and_cost_of_a_query_count_what_servers_take(tiny: Tiny, server:
     assert not {"hyde", "hyde2", "both", "asked"} & set(chart["front"][:1])
 
 
-def test_times_of_answers_are_kept_with_them(tiny: Tiny) -> None:
+def test_times_of_answers_are_kept_with_them(first: First, tmp_path: Path) -> None:
     """Where only the caches are left, nothing is asked again, and what answers took is known."""
-    first = rows_of(tiny)
+    tiny = first.tiny.copy_to(tmp_path / "copy")
     for name in (OBJECTS, MEASUREMENTS):
         remove(tiny.settings.store / name)
     second = rows_of(tiny)
     for name in ("hyde", "asked"):
         assert second[name]["n_asked"] == 0
         assert second[name]["p50_ms"] is not None
-        assert second[name]["query_cost"] == first[name]["query_cost"]
+        assert second[name]["query_cost"] == first.rows[name]["query_cost"]
     for name in ("vectors", "scored"):
         assert (second[name]["p50_ms"], second[name]["query_cost"]) == (None, None)
-        assert first[name]["p50_ms"] is not None
+        assert first.rows[name]["p50_ms"] is not None
 
 
-def test_what_is_known_is_not_paid_again(tiny: Tiny, server: Server) -> None:
-    before = rows_of(tiny)
+def test_what_is_known_is_not_paid_again(first: First, tmp_path: Path) -> None:
+    tiny = first.tiny.copy_to(tmp_path / "copy")
     tiny.replace("fares.md", "40 crowns", "42 crowns")
     after = rows_of(tiny)
     vectors = after["vectors"]
@@ -179,6 +190,6 @@ def test_what_is_known_is_not_paid_again(tiny: Tiny, server: Server) -> None:
         1 + len(QUERIES),  # the queries were not embedded again: what that cost stands
         len(DOCUMENTS) - 1,
     )
-    assert after["hyde"]["api_cost"] == before["hyde"]["api_cost"]
+    assert after["hyde"]["api_cost"] == first.rows["hyde"]["api_cost"]
     assert after["scored"]["n_asked_before"]
     assert json.dumps(after)

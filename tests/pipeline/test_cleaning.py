@@ -14,7 +14,6 @@ from rag_assets.analysis.metric_sources import Retrieval
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.errors import StoreError
 from rag_assets.pipeline.cleaning import Item, removable
-from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.history import History
 from tests.forked import Forks, Place
@@ -59,10 +58,6 @@ def edited(changed_master: Tiny, tmp_path: Path) -> Tiny:
     return changed_master.copy_to(tmp_path / "edited")
 
 
-def names(tiny: Tiny) -> EvaluationNames:
-    return EvaluationNames(tiny.settings, tiny.artifacts.name)
-
-
 def test_an_artifact_that_no_snapshot_names_is_one(tiny: Tiny) -> None:
     before = everything(tiny)
     tiny.configure("bm25", k1=0.4)
@@ -76,61 +71,54 @@ def test_an_artifact_that_no_snapshot_names_is_one(tiny: Tiny) -> None:
     assert made
 
 
-def test_old_snapshots_go_with_what_they_alone_name(tiny: Tiny) -> None:
-    fresh = everything(tiny)
-    changed(tiny, 0.4)
-    middle = names(tiny).find("latest")
-    changed(tiny, 1.2)
-    last = names(tiny).find("latest")
-    assert clean(tiny, 1.0) == []
-    found = clean(tiny, 0.0)
+def test_old_snapshots_go_with_what_they_alone_name(edited: Tiny, tiny: Tiny) -> None:
+    middle = edited.names().find("latest")
+    changed(edited, 1.2)
+    last = edited.names().find("latest")
+    assert clean(edited, 1.0) == []
+    found = clean(edited, 0.0)
     assert [one.kind for one in found[:2]] == ["snapshots", "snapshots"]
-    left = sorted(file.stem for file in (tiny.artifacts / "evaluations").glob("*.json"))
+    left = sorted(file.stem for file in (edited.artifacts / "evaluations").glob("*.json"))
     assert left == [last.evaluation_id]
     assert "metrics" in {one.kind for one in found}
-    kept = {path for path in everything(tiny) if path.suffix == ".parquet"}
-    assert kept <= fresh | set((tiny.artifacts / "history").iterdir())
-    assert middle.evaluation_id in History(tiny.artifacts, tiny.settings.locks).ids()
-    assert tiny.run() == set()
-
-
-def test_the_anchor_stays_and_can_be_compared(tiny: Tiny) -> None:
-    pinned = names(tiny).pin("latest")
-    changed(tiny, 0.4)
-    changed(tiny, 0.6)
-    clean(tiny, 0.0, orphans=True)
-    assert names(tiny).find("anchor") == pinned
-    old = EvaluationResult(tiny.artifacts, pinned)
-    new = EvaluationResult.current(tiny.artifacts)
-    assert (
-        len(EvaluationPair.between(old, new, Retrieval(new.primary), {"q1", "q2"}).changes()) == 5
+    kept, fresh = (
+        {path.relative_to(one.root) for path in everything(one) if path.suffix == ".parquet"}
+        for one in (edited, tiny)
     )
+    history = (edited.artifacts / "history").iterdir()
+    assert kept <= fresh | {path.relative_to(edited.root) for path in history}
+    assert middle.evaluation_id in History(edited.artifacts, edited.settings.locks).ids()
+    assert edited.run() == set()
 
 
-def test_unfinished_files_go(tiny: Tiny) -> None:
-    unfinished = tiny.objects("chunks") / "0.tmp-0123456789ac"
-    unfinished.write_bytes(b"half")
-    folder = tiny.objects("lexical_index") / "0.tmp-0123456789ab"
-    folder.mkdir()
-    (folder / "postings").write_bytes(b"half")
-    assert {one.path for one in clean(tiny, None, orphans=True)} == {unfinished, folder}
+def test_the_anchor_stays_and_can_be_compared(edited: Tiny) -> None:
+    pinned = edited.names().pin("previous")
+    changed(edited, 0.6)
+    clean(edited, 0.0, orphans=True)
+    assert edited.names().find("anchor") == pinned
+    old = EvaluationResult(edited.artifacts, pinned)
+    new = EvaluationResult.current(edited.artifacts)
+    pair = EvaluationPair.between(old, new, Retrieval(new.primary), {"q1", "q2"})
+    assert len(pair.changes()) == 5
 
 
-def test_unfinished_files_of_the_state_go_too(tiny: Tiny, tmp_path: Path) -> None:
+def test_unfinished_files_go(tiny: Tiny, tmp_path: Path) -> None:
     later = datetime.now(UTC) + LATER
+    table = tiny.objects("chunks") / "0.tmp-0123456789ac"
+    folder = tiny.objects("lexical_index") / "0.tmp-0123456789ab"
     for state in (tiny.settings.store, tmp_path / "state"):
         settings = replace(tiny.settings, state_dir=state)
         files = {path.with_suffix(".tmp-0123456789ab") for path in (settings.warehouse, STAMPS)}
-        unfinished = {state / file for file in files}
-        for file in unfinished:
+        unfinished = {table, *(state / file for file in files)}
+        for file in (folder / "postings", *unfinished):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(b"half")
         assert removable(settings, None, orphans=True) == []  # they may still be written
         assert removable(settings, None, orphans=True, experiment="tiny", now=later) == []
         garbage = removable(settings, None, orphans=True, now=later)
-        assert {item.path for item in garbage} == unfinished
-        settings.remove(unfinished)
-        assert not any(file.exists() for file in unfinished)
+        assert {item.path for item in garbage} == {folder, *unfinished}
+        settings.remove(item.path for item in garbage)
+        assert not any(file.exists() for file in (folder, *unfinished))
 
 
 def test_a_snapshot_that_cannot_be_read_stops_it(edited: Tiny) -> None:
@@ -156,6 +144,14 @@ def test_the_command(edited: Tiny) -> None:
     listed = {path.relative_to(edited.settings.store).parts[:3] for path in gone}
     assert len(listed) == sum(row["count"] for row in rows)
     assert edited.command("clean", "--older-than", "0", "--yes").stdout == "nothing to remove\n"
+    orphan = edited.objects("chunks") / "0123456789abcdef"
+    orphan.mkdir()
+    (orphan / "table.parquet").write_bytes(b"old")
+    assert edited.command("clean", "--orphans", "--yes").stdout == "nothing to remove\n"
+    old = time.time() - 7200
+    os.utime(orphan / "table.parquet", (old, old))
+    assert edited.command("clean", "--orphans", "--yes").exit_code == 0
+    assert not orphan.exists()
     assert edited.command("clean").exit_code == 2
     assert (
         "unknown experiment 'tony' (did you mean 'tiny'?)"
@@ -163,46 +159,31 @@ def test_the_command(edited: Tiny) -> None:
     )
 
 
-def test_an_old_orphan_goes_by_the_command(tiny: Tiny) -> None:
-    orphan = tiny.objects("chunks") / "0123456789abcdef"
-    orphan.mkdir()
-    (orphan / "table.parquet").write_bytes(b"old")
-    assert tiny.command("clean", "--orphans", "--yes").stdout == "nothing to remove\n"
-    old = time.time() - 7200
-    os.utime(orphan / "table.parquet", (old, old))
-    assert tiny.command("clean", "--orphans", "--yes").exit_code == 0
-    assert not orphan.exists()
-
-
 def test_what_another_experiment_names_stays(tiny: Tiny) -> None:
+    def of_other() -> list[Item]:
+        later = datetime.now(UTC) + LATER
+        return removable(tiny.settings, timedelta(), orphans=True, experiment="other", now=later)
+
+    (tiny.objects("chunks") / "0123456789abcdef.parquet").write_bytes(b"an orphan")
     tiny.config["name"] = "other"
     tiny.write_config()
     assert tiny.run() == set()
     tiny.snapshot()
     tiny.config["name"] = "tiny"
     changed(tiny, 0.4)
+    assert of_other() == []
     assert {one.kind for one in clean(tiny, 0.0)} == {"snapshots"}
     tiny.config["name"] = "other"
     changed(tiny, 0.6)
+    own = of_other()
+    assert {one.experiment for one in own} == {"other"}
+    assert [one.kind for one in own].count("snapshots") == 1
     found = clean(tiny, 0.0)
     assert {(one.experiment, one.reason) for one in found[1:]} == {("other", "only older name it")}
     for name, k1 in (("other", 0.6), ("tiny", 0.4)):
         tiny.config["name"] = name
         tiny.configure("bm25", k1=k1)
         assert tiny.run() == set()
-
-
-def test_of_one_experiment_go_its_own_alone(tiny: Tiny) -> None:
-    changed(tiny, 0.4)
-    tiny.config["name"] = "other"
-    changed(tiny, 0.6)
-    changed(tiny, 0.8)
-    orphan = tiny.objects("chunks") / "0123456789abcdef.parquet"
-    orphan.write_bytes(b"old")
-    later = datetime.now(UTC) + LATER
-    found = removable(tiny.settings, timedelta(), orphans=True, experiment="other", now=later)
-    assert {one.experiment for one in found} == {"other"}
-    assert [one.kind for one in found].count("snapshots") == 1
 
 
 def test_nothing_goes_while_an_evaluation_runs(forks: Forks, edited: Tiny) -> None:

@@ -18,7 +18,6 @@ from rag_assets.llm.client import ChatRequest, Completion, Message
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.pipeline import forgetting
 from rag_assets.pipeline.cleaning import items
-from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.pipeline.forgetting import LAST, MAX_FRAGMENTS, fragments_of, holds_any, to_forget
 from rag_assets.pipeline.history import History
 from tests.answers.answering import with_answers
@@ -95,7 +94,7 @@ def test_no_byte_of_the_text_is_left(cleaned: Tiny) -> None:
     assert holding(store, SECRET) == set()
     again = cleaned.command("clean", "--document", "fares.md", "--yes")
     assert again.exit_code == 2
-    assert "holds a document 'fares.md'" in again.stderr
+    assert "no artifact of any experiment" in again.stderr
 
 
 def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> None:
@@ -111,16 +110,6 @@ def test_no_byte_of_a_text_in_a_file_is_left(cleaned: Tiny, tmp_path: Path) -> N
     assert "holds no text" in cleaned.command("clean", "--text", str(file)).stderr
     mixed = cleaned.command("clean", "--document", "a", "--caches", "1")
     assert "--document and --text cannot be combined with the other options" in mixed.stderr
-
-
-def test_replies_that_cannot_be_read_go_too(cleaned: Tiny) -> None:
-    (damaged,) = (cleaned.settings.store / "cache" / "completions").rglob("*.parquet")
-    damaged.write_bytes(b"PAR1" + SECRET[1].encode())
-    dry = cleaned.command("clean", "--document", "fares.md", columns=200)
-    assert "cannot be read, may hold the text" in dry.stdout
-    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
-    assert not damaged.exists()
-    assert holding(cleaned.settings.store, SECRET) == set()
 
 
 def test_the_text_goes_from_all_experiments_and_they_are_named(
@@ -148,69 +137,62 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     )
 
 
-def test_what_is_no_text_of_it_stays(cleaned: Tiny) -> None:
-    store = cleaned.settings.store
-    latest = EvaluationNames(cleaned.settings, cleaned.artifacts.name).pin("latest")
+def test_what_is_no_text_of_it_stays_and_an_evaluation_goes_on(cleaned: Tiny) -> None:
+    store, names = cleaned.settings.store, cleaned.names()
+    pinned = names.pin("latest")
     board = list(cleaned.objects("leaderboard").iterdir())
+    (cleaned.folder / "fares.md").unlink()
+    cleaned.write_rows("queries.jsonl", QUERIES[1:])
+    cleaned.write_rows("judgments.jsonl", JUDGMENTS[1:])
     assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
     assert all(path.exists() for path in board)
-    assert History(cleaned.artifacts, cleaned.settings.locks).ids() == [latest.evaluation_id]
-    assert cleaned.command("leaderboard", str(cleaned.folder)).exit_code == 0
+    assert History(cleaned.artifacts, cleaned.settings.locks).ids() == [pinned.evaluation_id]
+    assert cleaned.command("leaderboard", ".").exit_code == 0
     _, cached = VectorCache(store / "cache" / "embeddings", "a" * 64).get(["another text"])
     assert not cached.any(), "their keys are hashes, so all go"
     answers = ReplyStore(store / "cache" / "completions").get(
         MODEL, [asked(SECRET[1]), asked("Another passage.")]
     )
     assert [answer is not None for answer in answers] == [False, True]
-
-
-def test_what_was_stored_without_an_evaluation_is_found(cleaned: Tiny) -> None:
-    shutil.rmtree(cleaned.artifacts / "evaluations")
-    (cleaned.artifacts / "current").unlink()
-    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
-    assert holding(cleaned.settings.store, SECRET) == set()
-
-
-def test_an_evaluation_goes_on_without_the_document(cleaned: Tiny) -> None:
-    names = EvaluationNames(cleaned.settings, cleaned.artifacts.name)
-    names.pin("latest")
-    (cleaned.folder / "fares.md").unlink()
-    cleaned.write_rows("queries.jsonl", QUERIES[1:])
-    cleaned.write_rows("judgments.jsonl", JUDGMENTS[1:])
-    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
     cleaned.run()
     cleaned.snapshot()
-    assert holding(cleaned.settings.store, SECRET) == set()
+    assert holding(store, SECRET) == set()
     old = EvaluationResult(cleaned.artifacts, names.find("anchor"))
     found = comparability(old, EvaluationResult.current(cleaned.artifacts))
     assert [reason.text for reason in found.reasons] == ["1 labelled query removed"]
     assert len(found.shared) == 5
-    assert cleaned.command("diff", str(cleaned.folder), "anchor", "latest").exit_code == 1
+    assert cleaned.command("diff", ".", "anchor", "latest").exit_code == 1
 
 
-def test_an_experiment_without_the_document_is_not_touched(tiny: Tiny) -> None:
-    result = tiny.command("clean", "--document", "nobody.md", "--yes")
-    assert result.exit_code == 2
-    assert "no artifact of any experiment" in result.stderr
+def test_what_has_no_evaluation_or_cannot_be_read_goes_too(cleaned: Tiny) -> None:
+    shutil.rmtree(cleaned.artifacts / "evaluations")
+    (cleaned.artifacts / "current").unlink()
+    (damaged,) = (cleaned.settings.store / "cache" / "completions").rglob("*.parquet")
+    damaged.write_bytes(b"PAR1" + SECRET[1].encode())
+    dry = cleaned.command("clean", "--document", "fares.md", columns=200)
+    assert "cannot be read, may hold the text" in dry.stdout
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
+    assert not damaged.exists()
+    assert holding(cleaned.settings.store, SECRET) == set()
 
 
-@pytest.mark.parametrize("step", [1, -1])
 def test_chunks_go_before_documents_however_a_store_is_listed(
-    fresh: Tiny, monkeypatch: pytest.MonkeyPatch, step: int
+    master: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fresh.run()
-    fresh.snapshot()
-    listed = sorted(items(fresh.settings), key=lambda item: item.path)[::step]
-    monkeypatch.setattr(forgetting, "items", lambda _settings: listed)
-    forgotten = to_forget(fresh.settings, "fares.md")
-    assert forgotten is not None
-    kinds = [item.kind for item in forgotten.items]
-    first = kinds.index("chunks")
-    assert set(kinds[:first]).isdisjoint(LAST)
-    assert list(dict.fromkeys(kinds[first:])) == list(LAST)
+    listed = sorted(items(master.settings), key=lambda item: item.path)
+    for order in (listed, listed[::-1]):
+        monkeypatch.setattr(forgetting, "items", lambda _settings, order=order: order)
+        forgotten = to_forget(master.settings, "fares.md")
+        assert forgotten is not None
+        kinds = [item.kind for item in forgotten.items]
+        first = kinds.index("chunks")
+        assert set(kinds[:first]).isdisjoint(LAST)
+        assert list(dict.fromkeys(kinds[first:])) == list(LAST)
 
 
 def test_answers_that_were_written_from_it_go_too(fresh: Tiny) -> None:
+    fresh.config |= {"top_k": [3], "metrics": ["mrr"], "primary": "mrr@3"}
+    fresh.config["retrievers"] = {"bm25": {"type": "bm25", "chunking": "parts"}}
     with_answers(fresh, split={"dev": 0.5, "seed": 0})
     fresh.config["generators"] = {"spans": {"type": "extractive"}}
     short = {"generator": "spans", "retriever": "bm25", "top_k": [3]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from rag_assets.chunking.chunker import Cutter, cut_documents
 from rag_assets.chunking.recursive import RecursiveChunking
 from rag_assets.chunking.strategies import ParentChunking, SemanticChunking
 from rag_assets.errors import DataError
-from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -37,91 +36,39 @@ from tests.tiny_experiment import CONFIG, DOCUMENTS, QUERIES, Tiny, is_done, mat
 
 TOP_K = (1, 3, 5)
 
-Change = Callable[[Tiny], object]
-
 SUMMARIES = ("metrics_summary/*", "intervals/*", "leaderboard")
 NUMBERS = (*SUMMARIES, "comparisons")
 
-N_PARTITIONS = 74
 
+def test_exactly_the_dependants_of_a_change_are_computed(tiny: Tiny) -> None:
+    """The matrix of invalidation has more changes; these are made one after the other."""
 
-def add_top_k(tiny: Tiny) -> None:
-    tiny.config["top_k"] = [1, 3, 5, 10]
-    tiny.write_config()
+    def computes(*expected: str) -> None:
+        plan = planned(tiny)
+        computed = tiny.run()
+        assert computed == matching(tiny.pipeline(), *expected)
+        assert is_done(plan, computed)
 
-
-def measure_answers(tiny: Tiny) -> None:
+    # Blanks at the end of a document; the small chunks stay, and what is found.
+    tiny.write_document("crew.md", f"{DOCUMENTS['crew.md']}\n  \n")
+    of_whole = (
+        f"{asset}/{name}*"
+        for asset in ("relevant_units", "retriever_contexts", "metrics")
+        for name in ("bm25-whole", "hybrid")
+    )
+    computes("documents", "qrels", "chunks/*", "term_counts/whole:english", *of_whole)
+    # An answer; no mean depends on it, until answers are measured.
+    tiny.replace("queries.jsonl", '"q1",', '"q1", "answers": ["11 crowns"],')
+    computes("queries", "query_facts")
     tiny.config["metrics"] = [*CONFIG["metrics"], "answer_hit"]
     tiny.write_config()
-
-
-def with_answer(answer: str) -> list[dict[str, Any]]:
-    return [{**QUERIES[0], "answers": [answer]}, *QUERIES[1:]]
-
-
-CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
-    "nothing": (lambda tiny: None, ()),
-    "blanks at the end of a document; the small chunks stay, and what is found": (
-        lambda tiny: tiny.write_document("crew.md", f"{DOCUMENTS['crew.md']}\n  \n"),
-        (
-            "documents",
-            "qrels",
-            "chunks/*",
-            "term_counts/whole:english",
-            "relevant_units/bm25-whole",
-            "relevant_units/hybrid",
-            "retriever_contexts/bm25-whole",
-            "retriever_contexts/hybrid",
-            "metrics/bm25-whole/*",
-            "metrics/hybrid/*",
-        ),
-    ),
-    "an answer; no mean depends on it": (
-        lambda tiny: tiny.replace("queries.jsonl", '"q1",', '"q1", "answers": ["10 crowns"],'),
-        ("queries", "query_facts"),
-    ),
-    "answers are measured": (measure_answers, ("metrics/*", *NUMBERS)),
-}
-
-
-@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
-def test_exactly_the_dependants_of_a_change_are_computed(
-    tiny: Tiny, change: Change, expected: tuple[str, ...]
-) -> None:
-    change(tiny)
-    plan = planned(tiny)
-    computed = tiny.run()
-    assert computed == matching(tiny.pipeline(), *expected)
-    assert is_done(plan, computed)
-    assert tiny.run() == set()
-
-
-def test_where_answers_are_measured_a_text_or_an_answer_changes_the_metrics_only(
-    tiny: Tiny,
-) -> None:
-    measure_answers(tiny)
-    tiny.run()
-    tiny.write_rows("queries.jsonl", with_answer("10 crowns"))
-    expected = matching(tiny.pipeline(), "queries", "query_facts", "metrics/*", *NUMBERS)
-    assert tiny.run() == expected
+    computes("metrics/*", *NUMBERS)
+    tiny.replace("queries.jsonl", "11 crowns", "10 crowns")
+    computes("queries", "query_facts", "metrics/*", *NUMBERS)
     tiny.replace("fares.md", "free of charge", "safe of charge")
-    changed = (
-        "documents",
-        "qrels",
-        "chunks/*",
-        "term_counts/*",
-        "lexical_index/*",
-        "lexical_runs/*",
-        "retriever_contexts/*",
-    )
-    assert tiny.run() == matching(tiny.pipeline(), *changed, "metrics/*")
-
-
-def test_everything_is_computed_once(fresh: Tiny) -> None:
-    everything = matching(fresh.pipeline(), "*")
-    assert len(everything) == N_PARTITIONS
-    assert fresh.run() == everything
-    assert fresh.run() == set()
+    of_text = ("documents", "qrels", "chunks/*", "term_counts/*", "lexical_index/*")
+    computes(*of_text, "lexical_runs/*", "retriever_contexts/*", "metrics/*")
+    assert tiny.run() == set()
 
 
 def test_old_and_new_artifacts_are_the_same_as_from_an_empty_store(
@@ -132,7 +79,8 @@ def test_old_and_new_artifacts_are_the_same_as_from_an_empty_store(
     tiny.run()
     tiny.replace("fares.md", "40 crowns", "45 crowns")
     tiny.configure("deep", type="rrf", inputs=["bm25", "okapi"], candidates=50)
-    add_top_k(tiny)
+    tiny.config["top_k"] = [1, 3, 5, 10]
+    tiny.write_config()
     tiny.run()
     other = Tiny(tmp_path / "other", tiny.config).write()
     other.replace("fares.md", "40 crowns", "45 crowns")
@@ -146,68 +94,13 @@ def test_files_of_another_program_in_the_store_do_no_harm(tiny: Tiny) -> None:
     assert tiny.run() == set()
 
 
-Fields = dict[str, list[Any]]
-Facts = dict[str, dict[str, Any]]
-
-
-def ask(tiny: Tiny, fields: Fields, **config: Any) -> None:
-    """Give the queries fields, and the experiment keys."""
-    values = [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
-    tiny.write_rows("queries.jsonl", [{**q, **v} for q, v in zip(QUERIES, values, strict=True)])
-    tiny.config |= config
-    tiny.write_config()
-
-
-def facts(tiny: Tiny) -> Facts:
-    pipeline = tiny.pipeline()
-    for asset in ("documents", "queries", "qrels", "query_facts"):
-        pipeline.materialize(asset, [QUERY_FACTS_KEY.of(asset)])
-    rows = pipeline.artifact(QUERY_FACTS_KEY).table().to_pylist()
-    return {row.pop("query_id"): row for row in rows}
-
-
-@pytest.mark.parametrize(
-    ("fields", "config", "place", "problem"),
-    [
-        (
-            {"fold": ["dev", "tset", "test", "test", "test", None]},
-            {"split": {"field": "fold"}},
-            "split.field",
-            "query 'q2' has 'fold': 'tset'; must be dev or test",
-        ),
-        (
-            {"asked": [1, 2, 3, 0, 5, 6]},
-            {"weight": "asked"},
-            "weight",
-            "query 'q4' has 'asked': 0; must be a positive number, at most 2^53",
-        ),
-    ],
-)
-def test_a_bad_value_is_one_line_with_file_line_and_key(
-    one: Tiny, fields: Fields, config: dict[str, Any], place: str, problem: str
-) -> None:
-    ask(one, fields or {"x": [1] * 6}, **config)
-    file = one.folder / "experiment.yaml"
-    keys = [line.split(":")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    with pytest.raises(DataError) as caught:
-        facts(one)
-    line = 1 + keys.index(place.split(".")[-1])
-    assert str(caught.value) == f"{file}:{line}: `{place}`: {problem}"
-
-
-def test_an_unreadable_answer_is_noted(one: Tiny) -> None:
-    ask(one, {"answers": [["x"], [], "y", {"text": "z"}, True, None]})
-    found = facts(one)
-    assert [row["answers"] for row in found.values()] == [["x"], [], ["y"], [], [], []]
-    notes = one.pipeline().artifact(QUERY_FACTS_KEY).manifest.facts["notes"]
-    assert notes == [
-        "2 queries have an answer that is not a text; their answers are not used: q4, q5"
-    ]
-
-
 def test_means_by_split_and_weight_by_hand(one: Tiny) -> None:
-    fields: Fields = {"fold": ["dev", "dev", *["test"] * 4], "n": [1, 2, 3, 4, 5, 8]}
-    ask(one, fields, split={"field": "fold"}, weight="n")
+    folds, weights = ["dev", "dev", *["test"] * 4], [1, 2, 3, 4, 5, 8]
+    answers = [["x"], [], "y", {"text": "z"}, True, None]
+    rows = zip(QUERIES, folds, weights, answers, strict=True)
+    one.write_rows("queries.jsonl", [{**q, "fold": f, "n": n, "answers": a} for q, f, n, a in rows])
+    one.config |= {"split": {"field": "fold"}, "weight": "n"}
+    one.write_config()
     result = evaluated(one.pipeline())
     values = {
         row["query_id"]: row["mrr"] for row in result.query_metrics(1)["bm25-whole"].to_pylist()
@@ -223,10 +116,19 @@ def test_means_by_split_and_weight_by_hand(one: Tiny) -> None:
             assert row["mrr"] == pytest.approx(expected[row["split"]])
     assert shown(result)[0] == "tiny: test, top_k 1, weighted mean over 4 queries"
     assert shown(result, "dev")[0] == "tiny: dev, top_k 1, weighted mean over 2 queries"
-    page = render(result)
-    assert "Weighted means over 4 answerable queries of the test split" in page
+    assert "Weighted means over 4 answerable queries of the test split" in render(result)
     slices = {one.value: one.n_queries for one in slices_of(result)}
     assert slices == {"engines": 1, "safety": 2}  # q1 and q2, fares and wind, are in dev
+    found = [row["answers"] for row in one.rows(QUERY_FACTS_KEY)]
+    assert found == [["x"], [], ["y"], [], [], []]
+    unread = "2 queries have an answer that is not a text; their answers are not used: q4, q5"
+    assert unread in one.facts(QUERY_FACTS_KEY)["notes"]
+    one.replace("queries.jsonl", '"n": 4', '"n": 0')
+    problem = (
+        r"yaml:\d+: `weight`: query 'q4' has 'n': 0; must be a positive number, at most 2\^53$"
+    )
+    with pytest.raises(DataError, match=problem):
+        one.run()
 
 
 COLUMNS = [
@@ -243,6 +145,7 @@ COLUMNS = [
 def test_parameters_reach_every_face(fresh: Tiny) -> None:
     fresh.config["retrievers"] = {"bm25": fresh.config["retrievers"]["bm25"]}
     fresh.config["metrics"] = ["ERR", "P", "P(rel=2)", "RBP(p=0.9)", "nDCG", "Bpref", "ndcg_exp"]
+    fresh.config["metrics"] += ["recall", "group_recall", "full_recall", "group_ndcg@5"]
     fresh.config["primary"] = "RBP(p=0.9)@3"
     fresh.write_config()
     fresh.run()
@@ -255,9 +158,13 @@ def test_parameters_reach_every_face(fresh: Tiny) -> None:
     assert [row["top_k"] for row in rows] == [1, 3, 5]
     assert [name for name in rows[0] if name in COLUMNS] == COLUMNS
     cell = result.query_metrics(3)["bm25"]
-    assert cell.column_names[-len(COLUMNS) :] == COLUMNS
+    assert [name for name in cell.column_names if name in COLUMNS] == COLUMNS
     assert rows[1]["rbp(p=0.9)"] == sum(cell["rbp(p=0.9)"].to_pylist()) / 6
     assert rows[1]["precision(rel=2)"] != rows[1]["precision"]
+    for row in result.leaderboard.to_pylist():
+        assert (row["group_ndcg"] is None) == (row["top_k"] != 5)
+        assert row["group_recall"] == row["recall"] >= row["full_recall"]
+    assert {1.0} <= set(cell["full_recall"].to_pylist()) <= {0.0, 1.0}
     assert set(slices_of(result)[0].means) == {"bm25"}
     console = Console(width=160)
     with console.capture() as shown:
@@ -265,25 +172,6 @@ def test_parameters_reach_every_face(fresh: Tiny) -> None:
     assert "rbp(p=0.9)*" in shown.get()
     assert "rbp(p=0.9) by top_k" in shown.get()
     assert "err(gmax=4)" in render(result)
-
-
-def test_an_experiment_asks_for_them(fresh: Tiny) -> None:
-    fresh.config["metrics"] = ["recall", "group_recall", "full_recall", "group_ndcg@5"]
-    fresh.write()
-    retriever = next(iter(fresh.config["retrievers"]))
-    fresh.run()
-    pipeline = fresh.pipeline()
-    board = pipeline.artifact(LEADERBOARD_KEY).table()
-    assert {"recall", "group_recall", "full_recall", "group_ndcg"} <= set(board.column_names)
-    for row in board.to_pylist():
-        assert (row["group_ndcg"] is None) == (row["top_k"] != 5)
-        if row["group_recall"] is not None:
-            assert row["group_recall"] == row["recall"] >= row["full_recall"]
-    top_k = max(fresh.config["top_k"])
-    cell = pipeline.artifact(metrics_key(retriever, top_k)).table()
-    values = cell["full_recall"].to_pylist()
-    assert set(values) <= {0.0, 1.0, None}
-    assert 1.0 in values
 
 
 def test_going_back_costs_nothing(tiny: Tiny) -> None:
@@ -304,23 +192,20 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "TARGET", 400)
 
 
-def write(folder: Path, texts: Texts, chunking: dict[str, object]) -> None:
-    folder.mkdir(exist_ok=True)
-    lines = [json.dumps({"id": one, "text": text}) for one, text in texts.items()]
-    (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    (folder / "queries.jsonl").write_text('{"query_id": "q", "text": "words"}', encoding="utf-8")
-    judgment = '{"query_id": "q", "doc_id": "d001"}'
-    (folder / "judgments.jsonl").write_text(judgment, encoding="utf-8")
-    config = {
-        "name": "many",
+def write(root: Path, texts: Texts, chunking: dict[str, object]) -> Tiny:
+    many = Tiny(root)
+    many.config |= {
         "dataset": {"format": "jsonl", "judge": "document"},
         "chunking": {"parts": chunking},
         "retrievers": {"bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english"}},
-        "top_k": [3],
         "metrics": ["ndcg"],
-        "primary": "ndcg@3",
     }
-    (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
+    many.folder.mkdir(exist_ok=True)
+    many.write_rows("documents.jsonl", [{"id": name, "text": text} for name, text in texts.items()])
+    many.write_rows("queries.jsonl", [{"query_id": "q", "text": "words"}])
+    many.write_rows("judgments.jsonl", [{"query_id": "q", "doc_id": "d001"}])
+    many.write_config()
+    return many
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +222,7 @@ def computed(
 
     def compute(store: str) -> dict[str, Artifact]:
         settings = StoreSettings(tmp_path / store, state)
-        pipeline = Pipeline(load_experiment(tmp_path / "many"), settings)
+        pipeline = Pipeline(load_experiment(tmp_path / "data"), settings)
         keys = {asset: STAGES[asset].keys(pipeline.experiment) for asset in ASSETS}
         return {asset: pipeline.materialize(asset, keys[asset])[0].artifact for asset in ASSETS}
 
@@ -384,9 +269,9 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
     change: Callable[[Texts], Texts],
     most: int,
 ) -> None:
-    write(tmp_path / "many", TEXTS, chunking)
+    write(tmp_path, TEXTS, chunking)
     before = computed("store")
-    write(tmp_path / "many", change(TEXTS), chunking)
+    write(tmp_path, change(TEXTS), chunking)
     after, anew = computed("store"), computed("new")
     for asset in ASSETS:
         assert after[asset].manifest.digests == anew[asset].manifest.digests
@@ -399,62 +284,44 @@ def test_a_change_computes_its_blocks_and_gives_what_a_new_store_gives(
             assert after[asset].manifest.blocks == anew[asset].manifest.blocks
 
 
-def test_only_the_changed_block_is_cut(
+def test_only_the_changed_block_is_parsed_and_cut(
     tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, cut = tmp_path / "many", list[int]()
-    write(folder, TEXTS, CUT[0])
+    cut, parsed = list[int](), list[int]()
+    write(tmp_path, TEXTS, CUT[0])
     computed("store")
-    write(folder, edited(TEXTS), CUT[0])
+    write(tmp_path, edited(TEXTS), CUT[0])
 
-    def watched(documents: pa.Table, cutter: Cutter, **options: Any) -> pa.Table:
+    def cutting(documents: pa.Table, cutter: Cutter, **options: Any) -> pa.Table:
         cut.append(len(documents))
         return cut_documents(documents, cutter, **options)
 
-    monkeypatch.setattr("rag_assets.chunking.chunker.cut_documents", watched)
-    computed("store")
-    assert 1 <= len(cut) <= 2
-    assert sum(cut) < 60
-
-
-def test_only_the_changed_block_of_a_file_is_parsed(
-    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, parsed = tmp_path / "many", list[int]()
-    write(folder, TEXTS, CUT[0])
-    computed("store")
-    write(folder, edited(TEXTS), CUT[0])
-
-    def watched(record: Record) -> tuple[Place, dict[str, Any]]:
+    def parsing(record: Record) -> tuple[Place, dict[str, Any]]:
         parsed.append(len(record[1]))
         return parse_object(record)
 
-    monkeypatch.setattr("rag_assets.sources.tables.parse_object", watched)
+    monkeypatch.setattr("rag_assets.chunking.chunker.cut_documents", cutting)
+    monkeypatch.setattr("rag_assets.sources.tables.parse_object", parsing)
     after = computed("store")["documents"]
+    assert 1 <= len(cut) <= 2
+    assert sum(cut) < 60
     assert 1 < len(parsed) < 60
     texts = dict(column_values(after.table(), "document_id", "text"))
     assert texts == edited(TEXTS)
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (
-            '{"id": "d001", "text": "Twice."}',
-            ":241: `id`: document id 'd001' occurs twice",
-        ),
-        ('{"id": "late", "text": 7}', ":241: `text`: is 7; must be a string"),
-    ],
-)
 def test_a_bad_line_far_from_the_first_block_is_named(
-    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]], line: str, problem: str
+    tmp_path: Path, computed: Callable[[str], dict[str, Artifact]]
 ) -> None:
-    write(tmp_path / "many", TEXTS, CUT[0])
-    (file,) = (tmp_path / "many").glob("documents.jsonl")
-    file.write_text(f"{file.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
-    with pytest.raises(DataError) as error:
-        computed("store")
-    assert problem in str(error.value)
+    file = write(tmp_path, TEXTS, CUT[0]).folder / "documents.jsonl"
+    written = file.read_text(encoding="utf-8")
+    for line, problem in (
+        ('{"id": "d001", "text": "Twice."}', ":241: `id`: document id 'd001' occurs twice"),
+        ('{"id": "late", "text": 7}', ":241: `text`: is 7; must be a string"),
+    ):
+        file.write_text(f"{written}{line}\n", encoding="utf-8")
+        with pytest.raises(DataError, match=re.escape(problem)):
+            computed("store")
 
 
 def test_semantic_chunking_says_that_it_is_not_by_blocks() -> None:

@@ -18,14 +18,12 @@ from rag_assets.chunking.stage import chunks_key, index_texts_key
 from rag_assets.cli import main
 from rag_assets.errors import DataError
 from rag_assets.evaluation.contexts_stage import chunking_contexts, retriever_contexts_key
+from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.base import RELEVANCE
 from rag_assets.judges.verdicts_stage import verdicts_key
-from rag_assets.llm.completions import BudgetReached
-from rag_assets.pipeline.failed_queries import try_again
 from rag_assets.pipeline.forgetting import to_forget
 from rag_assets.pipeline.plan import Plan
-from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.runs_stage import run_key
 from tests.llm.server import Server, error, says
 from tests.pipeline.test_forgetting import contents
@@ -70,21 +68,13 @@ def test_what_is_returned_is_the_chunk_itself(tmp_path: Path) -> None:
     with_texts(tiny, texts, plain={**BM25_OPTIONS, "chunking": "plain"}, nested=nested)
     tiny.run()
     pipeline = tiny.pipeline()
-    first, second = (chunking_contexts(pipeline, name) for name in ("parts", "plain"))
-    assert first.equals(second)
-    first, second = (
-        pipeline.artifact(retriever_contexts_key(name)).table() for name in ("bm25", "plain")
-    )
-    assert first.equals(second)
-    relevant = [
-        pipeline.artifact(STAGES["relevant_units"].keys(pipeline.experiment)[n]).table()
-        for n in (0, 1)
-    ]
-    assert relevant[0].equals(relevant[1])
-    run = pipeline.artifact(run_key(pipeline.experiment, "nested", 100)).table()
-    assert set(run["unit_id"].to_pylist()) <= DOCUMENTS.keys()
-    chunks = pipeline.artifact(chunks_key("nested")).table()
-    assert set(run["chunk_id"].to_pylist()) <= set(chunks["chunk_id"].to_pylist())
+    assert chunking_contexts(pipeline, "parts").equals(chunking_contexts(pipeline, "plain"))
+    for key in (retriever_contexts_key, relevant_units_key):
+        assert tiny.rows(key("bm25")) == tiny.rows(key("plain"))
+    run = tiny.rows(run_key(pipeline.experiment, "nested", 100))
+    assert {row["unit_id"] for row in run} <= DOCUMENTS.keys()
+    chunks = tiny.rows(chunks_key("nested"))
+    assert {row["chunk_id"] for row in run} <= {row["chunk_id"] for row in chunks}
 
 
 def reply(prompt: str) -> str:
@@ -103,8 +93,7 @@ def asking(server: Server, tmp_path: Path) -> Tiny:
 
 
 def n_chunks(tiny: Tiny, document: str = "") -> int:
-    ids = tiny.pipeline().artifact(chunks_key("parts")).table()["document_id"].to_pylist()
-    return sum(one.startswith(document) for one in ids)
+    return sum(row["document_id"].startswith(document) for row in tiny.rows(chunks_key("parts")))
 
 
 def calls(plan: Plan) -> int | None:
@@ -118,8 +107,8 @@ def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> Non
     assert len(server.received) == expected == 2 * n_chunks(asking)
     assert calls(planned(asking)) is None
     assert asking.run() == set()
-    table = asking.pipeline().artifact(index_texts_key("parts")).table()
-    assert table["kind"].to_pylist()[:4] == ["text", "questions", "questions", "context"]
+    kinds = [row["kind"] for row in asking.rows(index_texts_key("parts"))]
+    assert kinds[:4] == ["text", "questions", "questions", "context"]
     # Another chunk of a document: its question, and the context of all chunks of the document.
     asking.replace("crew.md", "A crew of five", "A crew of six")
     before = len(server.received)
@@ -141,21 +130,14 @@ def test_requests_are_planned_and_sent_once(asking: Tiny, server: Server) -> Non
     assert len(server.received) == before
 
 
-def test_the_budget_stops_before_it_is_passed(asking: Tiny, server: Server) -> None:
-    asking.config["llm"]["max_calls"] = 5
-    asking.write_config()
-    with pytest.raises(BudgetReached, match=r"max_calls 5 .*5 answers are stored"):
-        asking.run()
-    contexts = [one for one in server.received if one.body["model"] == "m"]
-    assert len(contexts) == 5
-    with pytest.raises(BudgetReached, match="10 answers are stored"):
-        asking.run()
-
-
 def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server: Server) -> None:
     server.on("Passports", error(400, "too long"))
     server.on("diesel", says("\x00 \u200b"))
-    asking.run()
+
+    def evaluate(*options: str) -> Result:
+        return asking.command("evaluate", ".", *options, columns=200)
+
+    result = evaluate()
     artifact = asking.pipeline().artifact(index_texts_key("parts"))
     facts = artifact.manifest.facts
     n_contexts = n_chunks(asking, "lost.md")  # each is shown with its document
@@ -167,29 +149,17 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
     for row in artifact.table().to_pylist():
         kinds[row["chunk_id"]].append(row["kind"])
     assert all("text" in own for own in kinds.values())
-    assert not asking.snapshot().complete
+    lacking = f"parts lacks texts of {facts['unanswered']} chunks"
+    assert result.exit_code == 3
+    told = f"index_texts[chunking=parts]: no answer for {facts['unanswered']} chunks"
+    assert f"{told}; --retry-failed" in result.output
+    assert f"incomplete: {lacking}" in result.output
+    assert incomplete_parts(EvaluationResult.current(asking.artifacts)) == [lacking]
     server.forget_rules()
     assert asking.run() == set()  # without a word it stays as it is
     asked = len(server.received)
-    assert try_again(asking.pipeline()) == facts["unanswered"]
-    asking.run()
-    assert len(server.received) == asked + facts["unanswered"]
-    assert asking.snapshot().complete
-
-
-def test_an_evaluation_without_some_texts_is_incomplete(asking: Tiny, server: Server) -> None:
-    def evaluate(*options: str) -> Result:
-        return asking.command("evaluate", ".", *options, columns=200)
-
-    server.on("JSON", error(400, "too long"), says('["What?", "Why?"]'))
-    result = evaluate()
-    assert result.exit_code == 3
-    assert "index_texts[chunking=parts]: no answer for 1 chunks; --retry-failed" in result.output
-    assert "incomplete: parts lacks texts of 1 chunks" in result.output
-    assert incomplete_parts(EvaluationResult.current(asking.artifacts)) == [
-        "parts lacks texts of 1 chunks"
-    ]
     assert evaluate("--retry-failed").exit_code == 0
+    assert len(server.received) == asked + facts["unanswered"]
 
 
 def test_a_model_that_writes_nothing_usable_stops(asking: Tiny, server: Server) -> None:

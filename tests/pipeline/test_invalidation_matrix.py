@@ -41,14 +41,14 @@ class Cost(NamedTuple):
     Attributes:
         change: the change.
         computed: patterns of the partitions that are computed, such as ``metrics/bm25/*``.
-        texts: how many texts are embedded.
         reasons: of some partitions, what the plan says.
+        texts: how many texts are embedded.
     """
 
     change: to.Change | to.Upgrade
     computed: tuple[str, ...] = ()
-    texts: int = 0
     reasons: Mapping[str, str] = {}
+    texts: int = 0
 
 
 def of_both(retriever: str) -> tuple[str, ...]:
@@ -61,8 +61,8 @@ def of_both(retriever: str) -> tuple[str, ...]:
 NEW_MODEL = Cost(
     to.retriever("dense", model="../models/second"),
     (*DENSE, "embedding_queries/dense", *of_both("dense")),
-    N_TEXTS,
     {"embedding_index/dense": "the model's files changed"},
+    texts=N_TEXTS,
 )
 
 OF_DOCUMENTS: dict[str, Cost] = {
@@ -70,19 +70,18 @@ OF_DOCUMENTS: dict[str, Cost] = {
     "edit a document; what is found stays": Cost(
         lambda matrix: matrix.replace("documents.jsonl", "30 days", "60 days"),
         ("documents", "qrels", *CUT, "lexical_runs/*", "embedding_runs/*", "metrics/*"),
-        1,
         {"documents": "1 document changed", "qrels": "documents changed"},
+        texts=1,
     ),
     "add a document": Cost(
         to.documents({"id": "crew", "text": "Five people sail each ferry."}),
         ("documents", "qrels", *READ_CHUNKS, "answerability"),
-        1,
         {"documents": "1 document added"},
+        texts=1,
     ),
     "remove a document": Cost(
         lambda matrix: matrix.write_rows("documents.jsonl", DOCUMENTS[:-1]),
         ("documents", "qrels", *READ_CHUNKS, "answerability"),
-        0,
         {"documents": "1 document removed"},
     ),
     "rename a document that is no answer": Cost(
@@ -97,32 +96,29 @@ OF_DOCUMENTS: dict[str, Cost] = {
             "metrics/*",  # they read where the texts of all chunks are, which are named otherwise
             "attributions/*",
         ),
-        0,
         {"documents": "1 document added, 1 removed"},
     ),
     "change 3 documents, remove one": Cost(
         to.several_documents,
         ("documents", "qrels", *READ_CHUNKS, *NUMBERS, "answerability"),
-        3,
         {"documents": "3 documents changed, 1 removed"},
+        texts=3,
     ),
     "the metadata of a document": Cost(
         to.documents({**DOCUMENTS[1], "owner": "port"}),
         ("documents",),
-        0,
         {"documents": "1 document changed"},
     ),
     "the order of the corpus file": Cost(
         lambda matrix: matrix.write_rows("documents.jsonl", DOCUMENTS[::-1]),
         ("documents",),
-        0,
         {"documents": "files changed, no document did"},
     ),
     "the chunk size": Cost(
         to.cut(8),
         (*READ_CHUNKS, *NUMBERS, "answerability"),
-        9,
         {"chunks/parts": "max_tokens 40 -> 8"},
+        texts=9,
     ),
 }
 
@@ -137,8 +133,8 @@ OF_LABELS: dict[str, Cost] = {
             "attributions/*",
             "answerability",
         ),
-        1,
         {"queries": "1 query changed"},
+        texts=1,
     ),
     "add a query": Cost(
         lambda matrix: matrix.write_rows(
@@ -154,13 +150,12 @@ OF_LABELS: dict[str, Cost] = {
             *NUMBERS,
             "answerability",
         ),
-        1,
         {"queries": "1 query added", "qrels": "queries changed"},
+        texts=1,
     ),
     "remove a query and its judgment": Cost(
         to.removed_query,
         ("queries", "query_facts", *ANSWERS, *LABELS, *NUMBERS),
-        0,
         {"queries": "1 query removed", "qrels": "1 judgment removed; queries changed"},
     ),
     "the tags of a query": Cost(
@@ -173,7 +168,6 @@ OF_LABELS: dict[str, Cost] = {
     "a grade; every answer is ranked as well as can be": Cost(
         lambda matrix: matrix.replace("judgments.jsonl", '"relevance": 2', '"relevance": 1'),
         (*LABELS, "metrics_summary/*", "comparisons"),
-        0,
         {"qrels": "1 judgment changed", "relevant_units/bm25": "qrels changed"},
     ),
     "one more judgment": Cost(
@@ -181,7 +175,6 @@ OF_LABELS: dict[str, Cost] = {
             "judgments.jsonl", [*JUDGMENTS, {"query_id": "q3", "doc_id": "fares"}]
         ),
         (*LABELS, *NUMBERS),
-        0,
         {"qrels": "1 judgment added"},
     ),
     "the order of the judgments": Cost(
@@ -200,25 +193,22 @@ OF_RETRIEVERS: dict[str, Cost] = {
             "attributions/hybrid/*",
             "answerability",
         ),
-        0,
         {"lexical_index/bm25": "k1 1.2 -> 0.9"},
     ),
     "the analyzer": Cost(
         to.retriever("bm25", analyzer="whitespace"),
         ("term_counts/*", *BM25, *of_both("bm25")),
-        0,
         {"lexical_index/bm25": "analyzer english -> whitespace; ..."},
     ),
     "the model": NEW_MODEL,
     "the model's revision": NEW_MODEL._replace(change=to.other_revision),
     "the folder of the model": Cost(to.moved_model),
     "k of the fusion; its order stays": Cost(
-        to.retriever("hybrid", k=5), FUSED, 0, {"fused_runs/hybrid/3": "k 60.0 -> 5.0"}
+        to.retriever("hybrid", k=5), FUSED, {"fused_runs/hybrid/3": "k 60.0 -> 5.0"}
     ),
     "the weights of the fusion; its order stays": Cost(
         to.retriever("hybrid", weights=[3, 1]),
         FUSED,
-        0,
         {"fused_runs/hybrid/3": "weights null -> [3.0, 1.0]"},
     ),
     "more candidates than were searched for": Cost(
@@ -231,7 +221,6 @@ OF_RETRIEVERS: dict[str, Cost] = {
             "attributions/dense/*",
             "attributions/hybrid/*",
         ),
-        0,
         {
             "fused_runs/hybrid/3": "candidates 3 -> 50; upstream ...",
             "embedding_runs/dense/1": "its ranking is needed to depth 50, but not stored that deep",
@@ -249,7 +238,6 @@ OF_RETRIEVERS: dict[str, Cost] = {
             "comparisons",
             "answerability",
         ),
-        0,
         {"fused_runs/hybrid/3": "candidates 3 -> 2; ..."},
     ),
     "one more retriever": Cost(
@@ -264,7 +252,6 @@ OF_RETRIEVERS: dict[str, Cost] = {
             "comparisons",
             "answerability",
         ),
-        0,
         {
             "lexical_index/tfidf": "nothing stored yet",
             "comparisons": "retrievers: tfidf added; ...",
@@ -273,7 +260,6 @@ OF_RETRIEVERS: dict[str, Cost] = {
     "one retriever less": Cost(
         to.without_retriever,
         ("leaderboard", "comparisons", "answerability"),
-        0,
         {"leaderboard": "summary of hybrid is no longer read"},
     ),
     "the name of a retriever; nothing is embedded or fused": Cost(
@@ -292,13 +278,11 @@ OF_RETRIEVERS: dict[str, Cost] = {
         to.setting("top_k", [1, 3, 5]),
         # BM25 found no more, so only those of one whose ranking is longer now.
         ("*_runs/*/5", "metrics/*/5", "attributions/dense/*", *SUMMARIES),
-        0,
         {"lexical_runs/bm25/5": "nothing stored yet"},
     ),
     "one top_k less": Cost(
         to.setting("top_k", [3]),
         SUMMARIES,
-        0,
         {"metrics_summary/bm25": "top k 1 is no longer read"},
     ),
 }
@@ -309,32 +293,28 @@ OF_STORE: dict[str, Cost] = {
     "new code of a stage": Cost(
         to.upgraded("fused_runs"),
         ("fused_runs/*",),
-        0,
         {"fused_runs/hybrid/1": "the code of fused_runs changed"},
     ),
     "new code of a retriever type; the vectors are known": Cost(
         to.upgraded("embedding"),
         (*DENSE, "embedding_queries/dense", "answerability"),
-        0,
         {"embedding_index/dense": "the code of embedding_index changed"},
     ),
     "a table is deleted": Cost(
         to.deleted("metrics", "bm25", 1),
         ("metrics/bm25/1",),
-        0,
         {"metrics/bm25/1": "artifact was deleted"},
     ),
     "an index is deleted": Cost(
         to.deleted("embedding_index"),
         ("embedding_index/dense",),
-        0,
         {"embedding_index/dense": "artifact was deleted"},
     ),
     "all rankings are deleted": Cost(
         to.deleted("rankings"), ("lexical_runs/bm25/1", "embedding_runs/dense/1")
     ),
     "a byte of a table's body is another": Cost(
-        to.flipped("chunks"), ("chunks/parts",), 0, {"chunks/parts": "artifact is damaged"}
+        to.flipped("chunks"), ("chunks/parts",), {"chunks/parts": "artifact is damaged"}
     ),
     "a byte of a ranking is another": Cost(
         to.flipped("rankings", "bm25"), ("lexical_runs/bm25/1",)
@@ -342,26 +322,23 @@ OF_STORE: dict[str, Cost] = {
     "a byte of an index is another": Cost(
         to.flipped("embedding_index", name="vectors-0000.npy"),
         ("embedding_index/dense",),
-        0,
         {"embedding_index/dense": "artifact is damaged"},
     ),
     "a byte of an index's manifest is another": Cost(
         to.flipped("lexical_index", name="manifest.json"),
         ("lexical_index/bm25",),
-        0,
         {"lexical_index/bm25": "artifact is damaged"},
     ),
     "a file is cut off": Cost(
         to.truncated("relevant_units", "dense"),
         ("relevant_units/*",),  # all three have one artifact
-        0,
         {"relevant_units/dense": "artifact is damaged"},
     ),
     "the warehouse and the instance of Dagster": Cost(to.without_state),
     "the vector cache; a document is edited": Cost(
         to.without_vectors,
         ("documents", "qrels", *CUT, "lexical_runs/*", "embedding_runs/*", "metrics/*"),
-        5,
+        texts=5,
     ),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from rag_assets.analysis.plan import flat_plan_rows
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.cli import main
 from rag_assets.engine.recipe import Recipe
@@ -33,25 +31,18 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.sources.stage import QUERIES_KEY, Queries
-from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
+from rag_assets.store.artifacts import Artifact, ArtifactStore
 from rag_assets.store.atomic import remove
 from rag_assets.store.content_cache import CACHE
 from tests.cached_vectors import VectorCache
 from tests.llm.requests import store_replies
-from tests.tiny_experiment import Tiny, materialize, planned, short
-
-
-def keys_of(pipeline: Pipeline) -> list[ArtifactKey]:
-    return [key for stage in pipeline.stages() for key in stage.keys(pipeline.experiment)]
+from tests.tiny_experiment import Tiny, matching, materialize, planned
 
 
 def computed(tiny: Tiny) -> int:
     """How many partitions an evaluation computes."""
     pipeline = tiny.pipeline()
-    for asset, keys in required_partitions(
-        pipeline.experiment, Selection.of(pipeline.experiment)
-    ).items():
-        pipeline.materialize(asset, keys)
+    materialize(pipeline)
     return pipeline.n_computed
 
 
@@ -63,8 +54,8 @@ def test_a_table_of_before_a_projection_is_up_to_date(
     monkeypatch.setattr(Queries, "projections", more)
     artifact = tiny.pipeline().current(QUERIES_KEY)
     assert artifact is not None
-    fresh.run()
-    assert artifact.manifest.digests == fresh.pipeline().artifact(QUERIES_KEY).manifest.digests
+    (new,) = fresh.pipeline().materialize("queries", [QUERIES_KEY])
+    assert artifact.manifest.digests == new.artifact.manifest.digests
     assert computed(tiny) == 0
 
 
@@ -122,8 +113,7 @@ def test_two_experiments_share_what_is_equal(tiny: Tiny, tmp_path: Path) -> None
     other = Tiny(tmp_path / "other", config).write()
     before = EvaluationResult.current(tiny.artifacts).speed
     pipeline = Pipeline(load_experiment(other.folder), tiny.settings)
-    names = {short(key) for key in keys_of(pipeline)}
-    done = materialize(pipeline)
+    names, done = matching(pipeline, "*"), materialize(pipeline)
     shared = {"leaderboard", "comparisons", "answerability", "overlaps"}
     own = {name for name in names if "/new" in name} | {"term_counts/parts:auto"}
     assert {name for name in done if name.split("/")[0] not in shared} <= own
@@ -161,31 +151,6 @@ def test_what_another_process_stored_meanwhile_is_taken(tiny: Tiny, tmp_path: Pa
         run = run_key(pipeline.experiment, entry.partition["retriever"], entry.partition["top_k"])
         assert pipeline.artifact(run).manifest.digests["all"] in inputs.values()
     assert tiny.run() == set(), "everything below is of what is stored"
-
-
-def test_a_snapshot_has_the_checksum_of_each_file_rankings_too(tiny: Tiny) -> None:
-    evaluation = tiny.snapshot()
-    assert {one.partition["retriever"] for one in evaluation.rankings} == {
-        *tiny.config["retrievers"]
-    }
-    for entry in (*evaluation.entries, *evaluation.rankings):
-        folder = tiny.settings.store / entry.path
-        found = {file.name for file in folder.rglob("*") if file.is_file()}
-        assert {Path(name).name for name in entry.files} | {"manifest.json"} == found
-        for name, stated in entry.files.items():
-            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == stated
-
-
-def test_a_plan_says_which_partition_an_equal_one_is_computed_with(one: Tiny) -> None:
-    found = planned(grid(one, 3))
-    same = {short(step.key): step.same_as and short(step.same_as) for step in found.steps}
-    assert same["relevant_units/b0"] is None
-    assert same["relevant_units/b1"] == same["relevant_units/b2"] == "relevant_units/b0"
-    assert same["lexical_index/b1"] is None
-    rows = {
-        row["partition"]: row for row in flat_plan_rows(found) if row["asset"] == "relevant_units"
-    }
-    assert rows["retriever=b1"]["same_as"] == "retriever=b0"
 
 
 def test_no_object_holds_the_name_of_a_retriever_or_a_path(tiny: Tiny) -> None:
@@ -228,17 +193,14 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_only_its_history_is_read(old: Path) -> None:
+def test_only_its_history_is_read_and_nothing_of_it_is_lost(old: Path) -> None:
     assert printed(old, "history", "--format", "csv").count("\n") == 7
-    arguments = ["leaderboard", str(old / "notes"), "--store", str(old / "store")]
-    refused = CliRunner().invoke(main, [*arguments])
+    store = ["--store", str(old / "store")]
+    refused = CliRunner().invoke(main, ["leaderboard", str(old / "notes"), *store])
     assert refused.exit_code == 3
     assert refused.stderr.endswith(
         "of ferry is from before 0.1.0: only its history is read; evaluate ferry again\n"
     )
-
-
-def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:
     before = files(old)
     pinned = (old / "store" / "ferry" / "anchor").read_text()
     printed(old, "evaluate")
@@ -246,15 +208,11 @@ def test_it_is_evaluated_again_and_loses_nothing(old: Path) -> None:
     assert " 0 partitions computed" in printed(old, "evaluate")
     assert printed(old, "history", "--format", "csv").count("\n") == 13
     assert (old / "store" / "ferry" / "anchor").read_text() == pinned
-
-
-def test_clean_takes_none_of_its_files_for_rubbish(old: Path) -> None:
-    printed(old, "evaluate")
     kept = {path for path in files(old) if "/evaluations/" not in path}
-    words = ["clean", "--older-than", "0", "--orphans", "--yes", "--store", str(old / "store")]
+    words = ["clean", "--older-than", "0", "--orphans", "--yes", *store]
     cleaned = CliRunner().invoke(main, words)
     assert cleaned.exit_code == 0, cleaned.output
-    assert kept <= files(old).keys()
+    assert kept <= files(old).keys(), "none is taken for rubbish"
 
 
 MODEL = {"model": "m", "server": "s"}

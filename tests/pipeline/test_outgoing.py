@@ -30,14 +30,19 @@ PRICES = {"prompt_price": 2.0, "completion_price": 10.0}
 ASKED = sum(len(query["text"].encode()) for query in QUERIES)
 
 
-@pytest.fixture
-def stored(fresh: Tiny) -> Tiny:
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """The documents are chunks as they are, and the chunks are stored."""
+    tiny = Tiny(tmp_path_factory.mktemp("outgoing") / "master")
     bm25 = {"type": "bm25", "chunking": "whole"}
-    fresh.config |= {"retrievers": {"bm25": bm25}, "top_k": [2, 3], "primary": "ndcg@3"}
-    fresh.write_config()
-    fresh.run()
-    return fresh
+    tiny.config |= {"retrievers": {"bm25": bm25}, "top_k": [2, 3], "primary": "ndcg@3"}
+    tiny.write().run()
+    return tiny
+
+
+@pytest.fixture
+def stored(master: Tiny, tmp_path: Path) -> Tiny:
+    return master.copy_to(tmp_path / "stored")
 
 
 def sizes(tiny: Tiny) -> list[int]:
@@ -294,28 +299,21 @@ def test_where_a_model_runs_without(tiny: Tiny) -> None:
         base_url="http://127.0.0.1:9/v1",
         query_prompt="query: ",
     )
+    # The vectors of its documents are its own: nothing is said of a prompt for them.
+    search: dict[str, Any] = {"type": "http", "url": "http://127.0.0.1:9/search", "revision": "1"}
+    search |= {"body": {"v": "{vector}"}, "hits": "hits", "id": "id"}
+    tiny.configure("usual", **search, embedding={"model": model})
+    tiny.configure("search", **search, embedding={"model": model, "query_prompt": ""})
     said = [
         line.split(" was trained with ") for line in prompt_warnings(tiny.pipeline().experiment)
     ]
     assert [(names.split("'")[1], rest) for names, rest in said] == [
         ("late", "'query: ' before every query; give it as query_prompt"),
         ("served", "'passage: ' before every document; give it as document_prompt"),
+        ("search", "'query: ' before every query; give it as query_prompt"),
     ]
     planned = tiny.command("plan", ".", columns=200)
     assert "warning: retriever 'late': model '" in planned.stderr
-
-
-def test_a_search_of_its_own_has_its_queries_embedded_without(tiny: Tiny) -> None:
-    """The vectors of its documents are its own: nothing is said of a prompt for them."""
-    model = tiny.config["retrievers"].pop("asymmetric")["model"]
-    search: dict[str, Any] = {"type": "http", "url": "http://127.0.0.1:9/search", "revision": "1"}
-    search |= {"body": {"v": "{vector}"}, "hits": "hits", "id": "id"}
-    tiny.configure("usual", **search, embedding={"model": model})
-    tiny.configure("without", **search, embedding={"model": model, "query_prompt": ""})
-    assert prompt_warnings(tiny.pipeline().experiment) == [
-        f"retriever 'without': embedding: model '{model}' (E5) was trained with 'query: ' before "
-        "every query; give it as query_prompt"
-    ]
 
 
 def test_what_was_put_before_texts_is_said(tiny: Tiny) -> None:

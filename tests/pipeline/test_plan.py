@@ -1,6 +1,6 @@
 """What a plan says of every partition after a change, and why; that an evaluation then does it.
 
-``test_incremental.py`` compares plan and evaluation after many more changes.
+``test_invalidation_matrix.py`` compares plan and evaluation after many more changes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,10 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Recipe, manifest_of
 from rag_assets.engine.stage import Stage
 from rag_assets.engine.stage_context import StageContext
-from rag_assets.llm.client import Completion
 from rag_assets.pipeline.plan import CHECK, COMPUTE, REUSE, Plan
-from rag_assets.pipeline.reasons import Reason, Wanted, row_changes
+from rag_assets.pipeline.reasons import Reason, Wanted
 from rag_assets.pipeline.selection import Selection
-from rag_assets.query_sets.query_set import requests_for
-from rag_assets.query_sets.strategies import RewriteQuerySet
-from rag_assets.schemas import QUERIES
 from rag_assets.store.artifacts import ArtifactKey, Manifest
-from rag_assets.store.content_cache import COMPLETIONS
-from tests.llm.requests import store_replies
 from tests.tiny_experiment import (
     DOCUMENTS,
     Tiny,
@@ -130,27 +124,6 @@ def test_texts_to_embed_are_counted_where_the_chunks_are_there(tiny: Tiny) -> No
     assert (found.work("texts"), found.work("llm_calls")) == (n_chunks + 6, None)
 
 
-def test_calls_of_a_language_model_are_those_that_are_not_in_the_cache(fresh: Tiny) -> None:
-    llm = {"model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key_env": None, "max_calls": 4}
-    fresh.config |= {"llm": llm, "query_sets": {"clear": {"strategy": "rewrite"}}}
-    fresh.configure("bm25", query_set="clear")
-    found = planned(fresh)
-    (line,) = found.outgoing
-    assert (found.work("llm_calls"), line.requests, line.max_calls) == (6, 6, 4)
-    experiment = fresh.pipeline().experiment
-    config, model = experiment.query_sets["clear"], experiment.config.llm
-    assert isinstance(config, RewriteQuerySet)
-    assert model is not None
-    requests = requests_for(experiment.dataset.read_queries().table, config.prompted())
-    folder = fresh.pipeline().cache_folder(COMPLETIONS)
-    known = [(one, Completion("x", 1, 1, "stop")) for one in requests[:2]]
-    store_replies(folder, model.identity(), known)
-    found = planned(fresh)
-    assert {short(s.key): s.work for s in found.steps if s.work} == {
-        "query_set_answers/clear": {"llm_calls": 4}
-    }
-
-
 def test_a_plan_works_out_a_missing_partition_once(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,50 +181,4 @@ def test_versions_and_files() -> None:
     assert differences(replace(RECIPE, versions=new), replace(RECIPE, versions=old)) == [
         "duckdb 1.0 -> 1.1",
         "the file under path changed",
-    ]
-
-
-def test_inputs() -> None:
-    wanted = replace(RECIPE, inputs={"a": "9", "c": "1"})
-    keys = {"a": ArtifactKey.of("chunks", chunking="whole")}
-    assert differences(wanted, keys=keys) == [
-        "c is new",
-        "chunks[chunking=whole] changed",
-        "b is no longer read",
-    ]
-
-
-def test_what_fits() -> None:
-    def fits(wanted: Wanted) -> bool:
-        return wanted.fits(manifest())
-
-    some = replace(RECIPE, inputs={"a": "1"})
-    assert fits(Wanted(RECIPE))
-    assert not fits(Wanted(some))
-    assert fits(Wanted(some, unknown=frozenset({"b", ""})))
-    assert fits(Wanted(some, maybe=frozenset({"b", "c"})))
-    assert not fits(Wanted(some, unknown=frozenset({"b", "c"})))
-    assert not fits(Wanted(replace(RECIPE, inputs={"a": "2"}), unknown=frozenset({"b"})))
-    late = replace(RECIPE, config={"judge": "chunk"})
-    assert not fits(Wanted(late))
-    assert fits(Wanted(late, late=frozenset({"k"})))
-    assert not fits(Wanted(replace(RECIPE, code_version="3")))
-    assert not fits(Wanted(replace(RECIPE, versions={})))
-
-
-def test_rows() -> None:
-    def table(**differences: str) -> Any:
-        rows: list[dict[str, object]] = [
-            {"query_id": name, "text": text, "tags": [], "metadata": "{}"}
-            for name, text in differences.items()
-        ]
-        return QUERIES.from_rows(rows)
-
-    old = table(a="x", b="y", c="z", d="w")
-    new = table(b="y", a="1", c="2", e="w")
-    found = row_changes("queries", old, new, QUERIES.key)
-    assert found == [Reason("2 queries changed, 1 added, 1 removed")]
-    turned = table(d="w", c="z", b="y", a="x")
-    assert row_changes("queries", old, turned, QUERIES.key) == [
-        Reason("files changed, no query did")
     ]

@@ -17,9 +17,9 @@ from rag_assets.evaluation.attributions_stage import attributions_key, places
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.runs_stage import run_key
-from rag_assets.store.artifacts import Artifact, ArtifactKey
+from rag_assets.store.artifacts import Artifact
 from tests.shown_board import evaluated, shown
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import Tiny
 
 TOP_K = (1, 3, 5)
 
@@ -52,19 +52,21 @@ def by_query(table: pa.Table) -> dict[str, list[dict[str, object]]]:
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "bm25-whole", "okapi", "hybrid"])
-@pytest.mark.parametrize("top_k", [1, 3, 5])
 def test_a_cell_is_exactly_the_first_k_of_the_ranking(
-    tiny: Tiny, retriever: str, top_k: int
+    pipeline_master: Tiny, retriever: str
 ) -> None:
-    (ranking,) = rankings(tiny, retriever).values()
-    whole = by_query(ranking)
-    artifact = cell(tiny.pipeline(), retriever, top_k)
-    assert "depth" not in artifact.manifest.facts  # that of the ranking, which is none of a cell
-    run = by_query(artifact.table())
-    assert run == {query: rows[:top_k] for query, rows in whole.items()}
-    ranks = [[row["rank"] for row in rows] for rows in run.values()]
-    assert ranks == [list(range(1, len(found) + 1)) for found in ranks]
-    assert max(map(len, ranks)) <= top_k
+    (ranking,) = rankings(pipeline_master, retriever).values()
+    whole, pipeline = by_query(ranking), pipeline_master.pipeline()
+    for top_k in TOP_K:
+        artifact = cell(pipeline, retriever, top_k)
+        assert (
+            "depth" not in artifact.manifest.facts
+        )  # that of the ranking, which is none of a cell
+        run = by_query(artifact.table())
+        assert run == {query: rows[:top_k] for query, rows in whole.items()}
+        ranks = [[row["rank"] for row in rows] for rows in run.values()]
+        assert ranks == [list(range(1, len(found) + 1)) for found in ranks]
+        assert max(map(len, ranks)) <= top_k
 
 
 def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> None:
@@ -83,33 +85,26 @@ def test_candidates_deeper_than_top_k_are_fused_by_the_formula(tiny: Tiny) -> No
 
 
 def test_what_a_fusion_reads_below_the_cut_changes_the_version_of_a_cell(tiny: Tiny) -> None:
-    """The first of q1 stays; a document far below changes, which the deep fusion reads."""
-    pipeline = tiny.pipeline()
-    before = cell(pipeline, "bm25", 1)
-    version = pipeline.data_version(before, run_key(pipeline.experiment, "bm25", 1))
-    digest = before.manifest.digests["all"]
-    assert version != digest
-    okapi = cell(pipeline, "okapi", 1)
+    def digest_and_version(retriever: str) -> tuple[str, str]:
+        pipeline = tiny.pipeline()
+        key = run_key(pipeline.experiment, retriever, 1)
+        artifact = pipeline.artifact(key)
+        return artifact.manifest.digests["all"], pipeline.data_version(artifact, key)
+
+    digest, version = digest_and_version("bm25")
+    assert version != digest, "a fusion reads it to the depth of 100"
+    digest, version = digest_and_version("okapi")
     tiny.configure("deep", type="rrf", inputs=["bm25-whole", "okapi"], candidates=50)
     tiny.run()
-    pipeline = tiny.pipeline()
-    assert cell(pipeline, "okapi", 1).manifest.digests == okapi.manifest.digests
-    key = run_key(pipeline.experiment, "okapi", 1)
-    assert pipeline.data_version(okapi, key) != tiny_version(tiny, key)
+    after = digest_and_version("okapi")
+    assert after[0] == digest
+    assert after[1] != version
 
 
-def tiny_version(tiny: Tiny, key: ArtifactKey) -> str:
-    """The version of a partition in an experiment without the retriever ``deep``."""
-    del tiny.config["retrievers"]["deep"]
-    tiny.write_config()
-    pipeline = tiny.pipeline()
-    return pipeline.data_version(pipeline.artifact(key), key)
-
-
-@pytest.fixture
-def tied(tmp_path: Path) -> Tiny:
+@pytest.fixture(scope="module")
+def tied_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Three documents of the same words; the one that is judged has the lowest id of them."""
-    tiny = Tiny(tmp_path / "tied")
+    tiny = Tiny(tmp_path_factory.mktemp("tied") / "master")
     for name in "abc":
         tiny.write_document(f"{name}.md", "A dog needs a ticket.")
     tiny.write_document("x.md", "The southern harbour is closed.")
@@ -133,42 +128,40 @@ def tied(tmp_path: Path) -> Tiny:
         "primary": "mrr@1",
     }
     tiny.write_config()
+    evaluated(tiny.pipeline())
     return tiny
+
+
+@pytest.fixture
+def tied(tied_master: Tiny, tmp_path: Path) -> Tiny:
+    """A copy of that experiment, with its evaluation."""
+    return tied_master.copy_to(tmp_path / "tied")
 
 
 TIED = {"dog": "dog ticket", "harbour": "southern harbour"}
 
 
 def ties(tiny: Tiny, retriever: str, top_k: int) -> dict[str, int | None]:
-    table = tiny.pipeline().artifact(metrics_key(retriever, top_k)).table()
-    rows = table.select(["query_id", "ties_at_cut"]).to_pylist()
+    rows = tiny.rows(metrics_key(retriever, top_k))
     return {row["query_id"]: row["ties_at_cut"] for row in rows}
 
 
 def n_tied(tiny: Tiny, retriever: str) -> list[int | None]:
-    counts: list[int | None] = (
-        tiny.pipeline().artifact(summary_key(retriever)).table()["n_tied"].to_pylist()
-    )
-    return counts
+    return [row["n_tied"] for row in tiny.rows(summary_key(retriever))]
 
 
-def test_every_cell_knows_its_ties(tied: Tiny) -> None:
-    tied.run()
-    assert ties(tied, "bm25", 1) == {"dog": 2, "harbour": 0}
-    assert ties(tied, "bm25", 3) == {"dog": 0, "harbour": 0}
-    assert n_tied(tied, "bm25") == [1, 0]
-    assert n_tied(tied, "fused") == [0, 0], "the inputs agree on the ranks"
-
-
-def test_an_imported_run_that_ends_at_the_cut_does_not(tied: Tiny) -> None:
-    tied.run()
-    assert ties(tied, "given", 1) == {"dog": None, "harbour": None}
-    assert ties(tied, "given", 3) == {"dog": 0, "harbour": 0}
-    assert n_tied(tied, "given") == [None, 0]
+def test_every_cell_knows_its_ties(tied_master: Tiny) -> None:
+    assert ties(tied_master, "bm25", 1) == {"dog": 2, "harbour": 0}
+    assert ties(tied_master, "bm25", 3) == {"dog": 0, "harbour": 0}
+    assert n_tied(tied_master, "bm25") == [1, 0]
+    assert n_tied(tied_master, "fused") == [0, 0], "the inputs agree on the ranks"
+    # An imported run that ends at the cut does not.
+    assert ties(tied_master, "given", 1) == {"dog": None, "harbour": None}
+    assert ties(tied_master, "given", 3) == {"dog": 0, "harbour": 0}
+    assert n_tied(tied_master, "given") == [None, 0]
 
 
 def test_a_tie_that_comes_below_an_unchanged_run_changes_metrics(tied: Tiny) -> None:
-    tied.run()
     pipeline = tied.pipeline()
     key = run_key(pipeline.experiment, "bm25", 3)
     before = pipeline.artifact(key).manifest
@@ -182,7 +175,7 @@ def test_a_tie_that_comes_below_an_unchanged_run_changes_metrics(tied: Tiny) -> 
 
 
 def test_what_the_order_is_worth(tied: Tiny) -> None:
-    result = evaluated(tied.pipeline())
+    result = EvaluationResult.current(tied.artifacts)
     rows = tie_rows(result, ["bm25", "given"], 1)
     found = {(row["retriever"], row["metric"]): row for row in rows}
     assert set(found) == {(n, f"{m}@1") for n in ("bm25", "given") for m in ("mrr", "recall")}
@@ -195,16 +188,10 @@ def test_what_the_order_is_worth(tied: Tiny) -> None:
     assert values["bm25"]["mrr"] == bm25["value"]
     text = "\n".join(shown(result))
     assert "bm25: equal scores on both sides of the cut in 1 of 2 queries" in text
-
-
-def test_bounds_without_the_stored_ranking(tied: Tiny) -> None:
-    """From the deepest run that was cut from it, which is all that is left."""
-    result = evaluated(tied.pipeline())
-    (whole,) = [r for r in tie_rows(result, ["bm25"], 1) if r["metric"] == "mrr@1"]
-    for file in (result.root.parent / "objects" / "rankings").rglob("*.parquet"):
+    # Without the stored ranking: from the deepest run that was cut from it.
+    for file in tied.objects("rankings").rglob("*.parquet"):
         file.unlink()
-    (row,) = [r for r in tie_rows(result, ["bm25"], 1) if r["metric"] == "mrr@1"]
-    assert row == whole
+    assert tie_rows(result, ["bm25", "given"], 1) == rows
 
 
 def test_no_bounds_where_tied_units_satisfy_one_evidence(tied: Tiny) -> None:
@@ -221,16 +208,14 @@ def test_no_bounds_where_tied_units_satisfy_one_evidence(tied: Tiny) -> None:
 def test_no_measure_with_bounds(tied: Tiny) -> None:
     tied.config |= {"metrics": ["map"], "primary": "map@1"}
     tied.write_config()
-    result: EvaluationResult = evaluated(tied.pipeline())
     with pytest.raises(NotEvaluated, match=r"has no cell at top_k 1 .* one of hit_rate, mrr"):
-        tie_rows(result, ["bm25"], 1)
+        tie_rows(evaluated(tied.pipeline()), ["bm25"], 1)
 
 
 def attributed(tiny: Tiny, retriever: str) -> dict[str, dict[str, Any]]:
     """Query and evidence -> the row of one retriever."""
-    pipeline = tiny.pipeline()
-    table = pipeline.artifact(attributions_key(pipeline.experiment, retriever)).table()
-    return {f"{row['query_id']} {row['evidence_id']}": row for row in table.to_pylist()}
+    rows = tiny.rows(attributions_key(tiny.pipeline().experiment, retriever))
+    return {f"{row['query_id']} {row['evidence_id']}": row for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -269,47 +254,3 @@ def test_a_fusion_of_lists_cut_at_top_k_is_looked_at_in_the_primary_cell(at_1: T
     (second,) = [row for row in attributed(at_1, "shallow").values() if row["lost_at"] != "found"]
     assert (second["lost_at"], second["rank"]) == ("below_candidates", None)
     assert second["input_ranks"] == [None, None]
-
-
-def test_what_a_fusion_moves_down_is_lost_in_it(fresh: Tiny) -> None:
-    """bm25 alone has the evidence first; a second retriever that misses it outvotes it."""
-    fresh.config |= {"metrics": ["recall"], "primary": "recall@1", "top_k": [1, 5]}
-    fresh.write_document("noise.md", "southern southern southern southern\n")
-    fresh.configure("odd", type="bm25", chunking="parts", analyzer="standard", k1=100.0, b=0.0)
-    fresh.configure("mixed", type="rrf", inputs=["bm25", "odd", "odder"], candidates=100)
-    fresh.configure("odder", type="bm25", chunking="parts", analyzer="standard", k1=100.0, b=0.0)
-    fresh.write_rows(
-        "queries.jsonl",
-        [
-            {**row, "text": "southern harbour wind"} if row["query_id"] == "q2" else row
-            for row in QUERIES
-        ],
-    )
-    fresh.run()
-    row = attributed(fresh, "mixed")["q2 harbours.md#51-122"]
-    assert row["input_ranks"][0] == 1
-    assert row["input_ranks"][1] == row["input_ranks"][2] > 1
-    assert (row["lost_at"], row["rank"]) == ("lost_in_fusion", 2)
-    assert attributed(fresh, "odd")["q2 harbours.md#51-122"]["lost_at"] == "cut_at_k"
-
-
-def test_an_evidence_in_no_chunk(fresh: Tiny) -> None:
-    """The white space between small chunks is trimmed; this evidence is little else."""
-    fresh.config["chunking"]["parts"] = {
-        "strategy": "recursive",
-        "max_characters": 70,
-        "overlap": 0,
-    }
-    fresh.write_config()
-    first = "The old quay in the north is closed for repairs until the spring."
-    second = "The new crane in the south is painted yellow and lifts ten tonnes."
-    text = first + "\n" * 60 + second
-    fresh.write_document("quay.md", text)
-    quote = text[len(first) - 7 : len(first) + 67]
-    row = {"query_id": "q1", "doc_id": "quay.md", "quote": quote}
-    fresh.write_rows("judgments.jsonl", [row])
-    fresh.run()
-    (of_parts,) = attributed(fresh, "okapi").values()
-    (of_whole,) = attributed(fresh, "bm25-whole").values()
-    assert (of_parts["lost_at"], of_parts["n_relevant_units"]) == ("no_chunk", 0)
-    assert of_whole["n_relevant_units"] == 1

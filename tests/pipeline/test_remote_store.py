@@ -274,25 +274,20 @@ def test_a_damaged_pointer_is_written_again(machines: Machines) -> None:
     assert machines["b"].current() == evaluation
 
 
-def test_what_is_damaged_there_is_replaced(machines: Machines) -> None:
+def test_what_is_damaged_there_or_here_is_replaced(machines: Machines) -> None:
     a, b = machines["a"], machines["b"]
     _, evaluation = a.evaluate()
     entry = evaluation.entries_of("chunks")[0]
-    name = f"{entry.path}/table.parquet"
+    name = f"{entry.path}/{TABLE}"
     whole = (a.settings.store / name).read_bytes()
-    a.there().write(name, whole[:-40] + bytes(40))
+    damaged = whole[:-40] + bytes(40)
+    a.there().write(name, damaged)
     assert b.evaluate()[0] == {f"chunks/{entry.partition['chunking']}"}
     assert a.there().read(name) == whole
-    assert machines["c"].evaluate()[0] == set()
-
-
-def test_what_is_damaged_here_is_brought_again(machines: Machines) -> None:
-    machine = machines["a"]
-    _, evaluation = machine.evaluate()
-    for asset in ("chunks", "leaderboard"):
-        path = machine.settings.store / evaluation.entries_of(asset)[0].path / TABLE
-        path.write_bytes(path.read_bytes()[:-40] + bytes(40))
-    assert machine.evaluate()[0] == set()
+    board = a.settings.store / evaluation.entries_of("leaderboard")[0].path / TABLE
+    board.write_bytes(board.read_bytes()[:-40] + bytes(40))
+    (a.settings.store / name).write_bytes(damaged)
+    assert a.evaluate()[0] == set(), "it is brought again"
 
 
 def test_two_machines_pin_at_the_same_time(
@@ -441,7 +436,7 @@ def test_an_old_evaluation_does_not_come_back(two: tuple[Machine, Machine]) -> N
 def test_orphans_are_found_without_fetching_the_store(
     unsent: Machines, two: tuple[Machine, Machine]
 ) -> None:
-    a, new = two[0], unsent["new"]
+    (a, b), new = two, unsent["new"]
     orphan = "objects/lexical_index/0123456789abcdef"
     for name in ("manifest.json", "postings"):
         a.there().write(f"{orphan}/{name}", b"{}")
@@ -455,11 +450,7 @@ def test_orphans_are_found_without_fetching_the_store(
     new.settings.remove([one.path for one in found])
     assert not a.there().listed(orphan)
     assert a.evaluate()[0] == set()
-
-
-def test_a_cache_is_pruned_where_it_is(unsent: Machines, two: tuple[Machine, Machine]) -> None:
-    _, b = two
-    new = unsent["new"]
+    # A cache is pruned where it is.
     assert command(new, "clean", "--caches", "0", "--yes").exit_code == 0
     assert not new.there().listed("cache")
     b.current()

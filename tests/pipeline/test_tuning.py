@@ -11,7 +11,6 @@ from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.fusion.stage import chosen_weights, tuning_key
 from rag_assets.retrieval.runs_stage import run_key
-from tests.shown_board import evaluated, shown
 from tests.tiny_experiment import QUERIES, Tiny, matching
 
 RELEVANT = {"q1": "fares", "q2": "harbours", "q3": "engines", "q4": "crew", "q5": "fares"}
@@ -80,11 +79,7 @@ def weights(tiny: Tiny) -> tuple[float, ...]:
 
 
 def tuning(tiny: Tiny) -> list[dict[str, Any]]:
-    pipeline = tiny.pipeline()
-    rows: list[dict[str, Any]] = (
-        pipeline.artifact(tuning_key(pipeline.experiment, "tuned")).table().to_pylist()
-    )
-    return rows
+    return tiny.rows(tuning_key(tiny.pipeline().experiment, "tuned"))
 
 
 def test_weights_are_those_that_are_best_on_dev(tiny: Tiny) -> None:
@@ -172,19 +167,6 @@ def test_lists_that_are_cut_at_top_k_are_tuned_at_the_cut_off_of_the_metric(tiny
     # has a larger id than `fares.md` and `harbours.md`, so it wins a tie.
     assert found == {0.5: 0.0, 0.0: 0.0, 1.0: 1.0}
     assert weights(tiny) == (1.0, 0.0)
-
-
-def test_the_leaderboard_shows_test_and_does_not_rank_the_tuned_on_dev(tiny: Tiny) -> None:
-    result = evaluated(tiny.pipeline())
-    places = {
-        (row["split"], row["retriever"]): row["position"] for row in result.leaderboard.to_pylist()
-    }
-    assert places["dev", "tuned"] is None
-    assert places["dev", "good-on-dev"] == 1
-    assert places["test", "tuned"] is not None
-    assert shown(result)[0] == "tiny: test, top_k 1, mean over 3 queries"
-    reason = "tuned: not ranked, its parameters were chosen on dev; `--split test` ranks it"
-    assert reason in shown(result, "dev")
 
 
 def test_a_dev_split_without_a_relevant_document_is_an_error(tiny: Tiny) -> None:

@@ -293,18 +293,13 @@ def test_what_is_computed_from_a_table_of_blocks_goes_by_their_rows(tmp_path: Pa
     assert len(names[1] - names[0]) <= 2
 
 
-def test_a_damaged_table_of_blocks_is_named(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path, tmp_path / "locks")
-    one = stored(store, "a", built(["a", "b"], KnownBlocks()))
-    one.file.write_bytes(b"PAR1")
-    with pytest.raises(StoreError, match="delete it"):
-        [rows() for _, rows in stored_blocks(one, "id", "text")]
-
-
-def test_a_table_that_is_gone_gives_no_block(tmp_path: Path) -> None:
+def test_a_table_of_blocks_that_is_damaged_or_gone(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path, tmp_path / "locks")
     one = stored(store, "a", built(["a", "b"], KnownBlocks()))
     known = KnownBlocks([one])
+    one.file.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match="delete it"):
+        [rows() for _, rows in stored_blocks(one, "id", "text")]
     one.file.unlink()
     assert known.rows(one.manifest.blocks[0][0]) is None
     assert built(["a", "b"], known).table().equals(table(["a", "b"]))

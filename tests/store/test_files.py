@@ -36,13 +36,19 @@ class InterruptedWork(Exception):
     pass
 
 
-def test_file_appears_at_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "file"
+def test_a_file_or_a_folder_appears_at_the_end(tmp_path: Path) -> None:
+    file, folder = tmp_path / "new" / "file", tmp_path / "other" / "folder"
     with atomic_file(file) as temporary:
         temporary.write_text("content")
         assert not file.exists()
-    assert file.read_text() == "content"
-    assert list(file.parent.iterdir()) == [file]
+    with atomic_directory(folder) as temporary:
+        (temporary / "sub").mkdir()
+        (temporary / "sub" / "file").write_text("content")
+        assert not folder.exists()
+    for written in (file, folder / "sub" / "file"):
+        assert written.read_text() == "content"
+    for place in (file, folder):
+        assert list(place.parent.iterdir()) == [place]
 
 
 def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -58,16 +64,6 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         work()
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_directory_appears_at_the_end(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "folder"
-    with atomic_directory(folder) as temporary:
-        (temporary / "sub").mkdir()
-        (temporary / "sub" / "file").write_text("content")
-        assert not folder.exists()
-    assert (folder / "sub" / "file").read_text() == "content"
-    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_directory_that_is_already_there_stays(tmp_path: Path) -> None:
@@ -144,26 +140,15 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_default_lies_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_store_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the working directory, where the environment says, or where it is said."""
     monkeypatch.chdir(tmp_path)
     settings = StoreSettings.resolve()
     assert settings.store == settings.state_dir == tmp_path / "data" / "store"
-
-
-def test_environment_gives_both_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAG_ASSETS_STORE", "far/store")
     assert StoreSettings.resolve() == StoreSettings(tmp_path / "far/store", tmp_path / "far/store")
     monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / "near"))
     assert StoreSettings.resolve() == StoreSettings(tmp_path / "far/store", tmp_path / "near")
-
-
-def test_argument_wins_and_holds_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in VARIABLES[:2]:
-        monkeypatch.setenv(name, str(tmp_path / "other"))
-    monkeypatch.chdir(tmp_path)
     settings = StoreSettings.resolve("mine")
     assert settings.store == settings.state_dir == tmp_path / "mine"
 
@@ -227,12 +212,12 @@ def test_file_that_was_just_edited_is_not_trusted(folder: Path, tmp_path: Path) 
     assert digest(folder, tmp_path / "cache") != before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null"])
-def test_corrupt_cache_is_ignored_and_repaired(folder: Path, tmp_path: Path, content: str) -> None:
+def test_corrupt_cache_is_ignored_and_repaired(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    cache.write_text(content)
-    assert digest(folder, cache) == digest(folder)
-    assert set(json.loads(cache.read_text())) == {str(folder / "a"), str(folder / "b")}
+    for content in ("", "{", "[]", "null"):
+        cache.write_text(content)
+        assert digest(folder, cache) == digest(folder)
+        assert set(json.loads(cache.read_text())) == {str(folder / "a"), str(folder / "b")}
 
 
 TABLE = pa.table({"first": [1, 2], "second": ["a", None], "third": [[1.0], []]})

@@ -14,9 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from rag_assets.errors import StoreError
+from rag_assets.evaluation import contexts_stage
+from rag_assets.retrieval import array_folder
 from rag_assets.store import large_tables
 from rag_assets.store.artifacts import Artifact, Manifest
 from rag_assets.store.large_tables import Ids, TableBuilder, columned, read_groups
+from tests.nets.options import contents
+from tests.tiny_experiment import Tiny
 
 N_BYTES = 2_500_000
 
@@ -30,6 +34,18 @@ def a_table() -> pa.Table:
     texts = [None if n % 7 == 0 else f"text {n} " * 9 for n in range(30_000)]
     lists = pa.array([["a"] * (n % 3) for n in range(len(texts))])
     return pa.table({"n": pa.array(range(len(texts)), pa.int32()), "text": texts, "tags": lists})
+
+
+def noted_files(monkeypatch: pytest.MonkeyPatch) -> list[Path | None]:
+    """Return a list that will hold the folders of the files that are made from now on."""
+    where, new_file = list[Path | None](), tempfile.TemporaryFile
+
+    def noted(dir: Path | None) -> IO[bytes]:
+        where.append(dir)
+        return new_file(dir=dir)
+
+    monkeypatch.setattr(f"{large_tables.__name__}.TemporaryFile", noted)
+    return where
 
 
 def open_files() -> list[str]:
@@ -89,13 +105,7 @@ def test_a_store_that_can_only_be_read_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is then where the system has such files."""
-    where, new_file = list[Path](), tempfile.TemporaryFile
-
-    def noted(dir: Path) -> IO[bytes]:
-        where.append(dir)
-        return new_file(dir=dir)
-
-    monkeypatch.setattr(f"{large_tables.__name__}.TemporaryFile", noted)
+    where = noted_files(monkeypatch)
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     for folder in (tmp_path, tmp_path, None):
         builder = TableBuilder(folder)
@@ -117,3 +127,27 @@ def test_ids_are_a_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     assert columned(ids) is ids.column
     assert columned(names).equals(ids.column)
     assert [*Ids(pa.chunked_array([], pa.string()))] == []
+
+
+@pytest.mark.parametrize("judge", ["document", "evidence"])
+def test_an_experiment_of_large_tables_gives_what_a_small_one_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    """Its tables are files, of which only pages are in memory."""
+    small, large = Tiny(tmp_path / "small"), Tiny(tmp_path / "large")
+    for tiny in (small, large):
+        del tiny.config["retrievers"]["okapi"], tiny.config["retrievers"]["shallow"]
+        tiny.config["dataset"]["judge"] = judge
+        tiny.config |= {"top_k": [3], "metrics": ["mrr"], "primary": "mrr@3"}
+        tiny.write()
+    small.run()
+    for module in (large_tables, array_folder):
+        monkeypatch.setattr(module, "IDS_AT_ONCE", 2)
+    for name in ("IN_MEMORY_BYTES", "PORTION_BYTES"):
+        monkeypatch.setattr(large_tables, name, 0)
+    monkeypatch.setattr(array_folder, "IN_MEMORY", 0)
+    monkeypatch.setattr(contexts_stage, "ROWS_AT_ONCE", 2)
+    files = noted_files(monkeypatch)
+    large.run()
+    assert len(files) > 30
+    assert contents(large) == contents(small)

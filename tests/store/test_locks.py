@@ -126,13 +126,20 @@ def test_an_evaluation_waits_for_what_removes(tmp_path: Path) -> None:
         assert time.monotonic() - started > 0.25
 
 
-def test_that_of_another_machine_ends_when_it_is_not_renewed(tmp_path: Path) -> None:
+def test_that_of_another_machine_ends_when_it_is_not_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the times of files: clocks of machines do not matter."""
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS - 10)
     with pytest.raises(StoreError, match="north"), exclusive_lease(local(tmp_path), "clean"):
         raise AssertionError
     elsewhere(tmp_path, "evaluates", seconds_ago=locks.ENDS + 10)
     with exclusive_lease(local(tmp_path), "clean"):
         assert [file.name for file in held(tmp_path)] != ["0.json"]
+    elsewhere(tmp_path, "evaluates")
+    monkeypatch.setattr(time, "time", lambda: 1e10)
+    with pytest.raises(StoreError, match="north"), exclusive_lease(local(tmp_path), "clean"):
+        raise AssertionError
 
 
 def test_it_is_renewed_and_whoever_overslept_is_told(
@@ -162,29 +169,3 @@ def test_without_proc_a_machine_is_known_by_its_name(monkeypatch: pytest.MonkeyP
     name = locks._machine.__wrapped__()
     assert len(name) == len(with_proc) == 16
     assert name == locks._machine.__wrapped__()
-
-
-def test_clocks_of_machines_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere(tmp_path, "evaluates")
-    monkeypatch.setattr(time, "time", lambda: 1e10)
-    with pytest.raises(StoreError, match="north"), exclusive_lease(local(tmp_path), "clean"):
-        raise AssertionError
-
-
-def test_machines_see_each_other_on_s3(
-    s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stores = []
-    for name in ("a", "b"):
-        monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / name))
-        stores.append(StoreSettings.resolve(s3_store))
-    with shared_lease(stores[0], "an evaluation of ferry"):
-        with (
-            pytest.raises(StoreError, match="an evaluation of ferry"),
-            exclusive_lease(stores[1], "x"),
-        ):
-            raise AssertionError
-        check_lease(stores[0])
-    refused = pytest.raises(StoreError, match="clean")
-    with exclusive_lease(stores[1], "clean"), refused, exclusive_lease(stores[0], "clean"):
-        raise AssertionError

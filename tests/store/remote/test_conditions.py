@@ -114,16 +114,6 @@ def test_who_never_comes_through_says_so(here: LocalCopy, monkeypatch: pytest.Mo
     assert here.objects.read("current") == str(number).encode()
 
 
-def test_the_first_of_two_that_send_one_artifact_wins(here: LocalCopy, other: LocalCopy) -> None:
-    for copy in (here, other):
-        path = copy.folder / "objects" / "chunks" / "1.parquet"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"of {copy.folder.name}")
-        copy.send([path])
-    for copy in (here, other):
-        assert (copy.folder / "objects" / "chunks" / "1.parquet").read_text() == "of here"
-
-
 def test_two_that_send_one_folder_leave_one_that_is_whole(
     here: LocalCopy, other: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,30 +163,21 @@ def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize("text", ["", "data/store", "/data/s3", "s3", "./s3:", "C:/store"])
-def test_a_folder_is_no_address(text: str) -> None:
-    assert Address.of(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
+def test_addresses() -> None:
+    for text in ("", "data/store", "/data/s3", "s3", "./s3:", "C:/store"):
+        assert Address.of(text) is None, "a folder"
+    for text, url in (
         ("s3://bucket", "s3://bucket"),
         ("s3://bucket/", "s3://bucket"),
         ("S3://bucket/a//b/", "s3://bucket/a/b"),
         (str(Path("s3://bucket/a/b")), "s3://bucket/a/b"),
-    ],
-)
-def test_address_of_a_url(text: str, url: str) -> None:
-    address = Address.of(text)
-    assert address is not None
-    assert (address.url, address.endpoint) == (url, None)
-
-
-@pytest.mark.parametrize("text", ["s3://", "gs://bucket/a", "https://host/a"])
-def test_what_is_neither_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="neither a folder nor s3://BUCKET/PREFIX"):
-        Address.of(text)
+    ):
+        address = Address.of(text)
+        assert address is not None
+        assert (address.url, address.endpoint) == (url, None)
+    for text in ("s3://", "gs://bucket/a", "https://host/a"):
+        with pytest.raises(UsageError, match="neither a folder nor s3://BUCKET/PREFIX"):
+            Address.of(text)
 
 
 def test_the_endpoint_for_s3_wins_and_loses_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +203,9 @@ def test_no_two_stores_share_a_working_copy() -> None:
     assert all(len(name) < 80 and name.isascii() for name in names)
 
 
-def test_the_working_copy_lies_in_the_state_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_working_copy_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     own = StoreSettings.resolve("s3://bucket/a")
     assert own.store == own.state_dir
     assert own.store.parent == tmp_path / "data" / "store" / "remote"
@@ -235,31 +215,13 @@ def test_the_working_copy_lies_in_the_state_folder(
     assert shared.state_dir == tmp_path / "state"
     assert shared.store == tmp_path / "state" / "remote" / own.store.name
     assert StoreSettings.resolve(Path("s3://bucket/a")) == shared
-
-
-def test_places_that_are_given_are_those_that_are_resolved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for state in (None, str(tmp_path / "state")):
-        if state is not None:
-            monkeypatch.setenv("RAG_ASSETS_STATE_DIR", state)
-        for store in ("s3://bucket/a", str(tmp_path / "local")):
-            monkeypatch.setenv("RAG_ASSETS_STORE", store)
-            found = StoreSettings.resolve()
-            assert StoreSettings.at(store, str(found.state_dir)) == found
-            assert StoreSettings.at(found.place, str(found.state_dir)) == found
-
-
-def test_a_store_knows_whether_it_is_remote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    settings = StoreSettings.resolve("s3://bucket/a")
-    assert settings.remote is not None
-    assert settings.remote.folder == settings.store
-    assert settings.remote.objects.address == Address("bucket", "a", "http://127.0.0.1:9")
-    assert settings.place == "s3://bucket/a"
+    assert shared.remote is not None
+    assert shared.remote.folder == shared.store
+    assert shared.remote.objects.address == Address("bucket", "a", "http://127.0.0.1:9")
     local = StoreSettings.resolve(tmp_path)
     assert (local.remote, local.place) == (None, str(tmp_path))
+    # A place that is given is the one that is resolved.
+    for settings, store in ((own, None), (shared, None), (local, str(tmp_path))):
+        state = str(settings.state_dir)
+        assert StoreSettings.at(store or "s3://bucket/a", state) == settings
+        assert StoreSettings.at(settings.place, state) == settings

@@ -40,6 +40,12 @@ def test_objects_are_written_listed_read_and_deleted(s3_store: str, tmp_path: Pa
     store.delete("a/two.txt")
     store.delete("a/two.txt")
     assert set(store.listed("")) == {"a/x=1/one.txt"}
+    odd = {"b/empty", "b/x=1/ü #?%2F&+.txt"}
+    for name in odd:
+        store.write(name, b"")
+        assert store.fetch(name, tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == b""
+    assert set(store.listed("b")) == odd
 
 
 def test_a_large_file_arrives_whole(s3_store: str, tmp_path: Path) -> None:
@@ -251,7 +257,9 @@ def test_no_name_leads_out_of_a_local_copy(here: LocalCopy, tmp_path: Path) -> N
         here.name(here.folder / "ferry" / ".." / ".." / "other.txt")
 
 
-def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
+def test_a_missing_bucket_or_server_is_one_line(
+    s3_store: str, s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = objects("s3://not-there/a")
     for do in (lambda: store.listed(""), lambda: store.write("a", b"")):
         with pytest.raises(StoreError) as error:
@@ -260,6 +268,13 @@ def test_a_missing_bucket_is_one_line(s3_store: str, s3_url: str) -> None:
             "the store s3://not-there/a cannot be used: there is no bucket 'not-there' at "
             f"{s3_url} (AWS_ENDPOINT_URL); create it first"
         )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(StoreError) as error:
+        objects(s3_store).listed("")
+    assert str(error.value) == (
+        f"the store {s3_store} cannot be used: nothing answers at http://127.0.0.1:9 "
+        "(AWS_ENDPOINT_URL)"
+    )
 
 
 def test_denied_access_is_one_line(s3_store: str, s3_url: str) -> None:
@@ -293,24 +308,3 @@ def test_a_process_that_used_it_ends_in_silence(s3_store: str) -> None:
     command = [sys.executable, "-c", LISTS, s3_store]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("{}\n", "")
-
-
-def test_an_empty_object_and_odd_names_come_back(s3_store: str, tmp_path: Path) -> None:
-    store = objects(s3_store)
-    for name in ("a/empty", "a/x=1/ü #?%2F&+.txt"):
-        store.write(name, b"")
-        assert store.fetch(name, tmp_path / "back")
-        assert (tmp_path / "back").read_bytes() == b""
-    assert set(store.listed("a")) == {"a/empty", "a/x=1/ü #?%2F&+.txt"}
-
-
-def test_a_server_that_is_not_there_is_one_line(
-    s3_store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with pytest.raises(StoreError) as error:
-        objects(s3_store).listed("")
-    assert str(error.value) == (
-        f"the store {s3_store} cannot be used: nothing answers at http://127.0.0.1:9 "
-        "(AWS_ENDPOINT_URL)"
-    )
