@@ -150,13 +150,10 @@ class Changes:
         (tiny.folder / "experiment.yaml").write_text(text, encoding="utf-8")
 
 
-def contents(tiny: Tiny) -> dict[str, tuple[SnapshotEntry, Path]]:
-    """Return fingerprint -> entry and folder of all that an evaluation holds."""
+def contents(tiny: Tiny) -> dict[str, SnapshotEntry]:
+    """Return fingerprint -> entry of all that an evaluation holds."""
     snapshot = tiny.snapshot()
-    return {
-        entry.fingerprint: (entry, tiny.root / "store" / entry.path)
-        for entry in (*snapshot.entries, *snapshot.rankings)
-    }
+    return {entry.fingerprint: entry for entry in (*snapshot.entries, *snapshot.rankings)}
 
 
 def rounded(folders: Sequence[Path]) -> str:
@@ -181,18 +178,19 @@ def stale(changes: Changes, word: str = "") -> Iterator[str]:
         changes: an experiment and its changes.
         word: only the changes whose paths contain it.
     """
-    before = contents(changes.tiny)
+    before, store = contents(changes.tiny), changes.tiny.root / "store"
     chosen = [(path, config) for path, config in changes if word in path]
     for number, (path, config) in enumerate(chosen):
         try:
-            after = contents(changes.cold(config, number))
+            tiny = changes.cold(config, number)
         except RagAssetsError:
             continue  # the plan says that it is refused
+        after = contents(tiny)
         for fingerprint in before.keys() & after.keys():
-            (entry, *folder), (other, *new_folder) = before[fingerprint], after[fingerprint]
+            entry, other = before[fingerprint], after[fingerprint]
             if entry.digest != other.digest:
                 name = " ".join([entry.asset, *entry.partition.values()])
-                by = rounded([*folder, *new_folder])
+                by = rounded([store / entry.path, tiny.root / "store" / other.path])
                 yield f"{changes.name}: {path}: {name} has other bytes{by}"
 
 

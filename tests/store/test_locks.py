@@ -169,3 +169,22 @@ def test_without_proc_a_machine_is_known_by_its_name(monkeypatch: pytest.MonkeyP
     name = locks._machine.__wrapped__()
     assert len(name) == len(with_proc) == 16
     assert name == locks._machine.__wrapped__()
+
+
+def test_machines_see_each_other_on_s3(
+    s3_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = []
+    for name in ("a", "b"):
+        monkeypatch.setenv("RAG_ASSETS_STATE_DIR", str(tmp_path / name))
+        stores.append(StoreSettings.resolve(s3_store))
+    with shared_lease(stores[0], "an evaluation of ferry"):
+        with (
+            pytest.raises(StoreError, match="an evaluation of ferry"),
+            exclusive_lease(stores[1], "x"),
+        ):
+            raise AssertionError
+        check_lease(stores[0])
+    refused = pytest.raises(StoreError, match="clean")
+    with exclusive_lease(stores[1], "clean"), refused, exclusive_lease(stores[0], "clean"):
+        raise AssertionError
