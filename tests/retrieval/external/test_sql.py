@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -172,16 +172,11 @@ def test_a_slow_duckdb(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [result.error for result in results] == [None, "no answer within 0.5 s", None]
 
 
-@pytest.fixture
-def silent() -> Iterator[int]:
-    """A server that accepts and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_a_server_that_says_nothing(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, f"host=127.0.0.1 port={silent} user=u password=secret-1")
-    assert reason(retriever(timeout=0.2)) == "no answer within 0.2 s"
+def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        monkeypatch.setenv(VARIABLE, f"host=127.0.0.1 port={port} user=u password=secret-1")
+        assert reason(retriever(timeout=0.2)) == "no answer within 0.2 s"
 
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
