@@ -309,11 +309,8 @@ def test_what_an_engine_says_is_wrong_is_a_failed_query(
     for variable, value in VARIABLES.items():
         monkeypatch.setenv(variable, value)
 
-    def answer(request: Request) -> Reply:
-        return Reply(body)
-
     first = next(name for name, (own, _) in RECIPES.items() if own == heading)
-    with serving(answer) as server:
+    with serving(lambda request: Reply(body)) as server:
         (result,) = search(recipe(first, server, static_model), "dog")
     assert reason in str(result.error)
     assert list(result.hits) == []

@@ -69,6 +69,11 @@ TWO = [["one", "2"], ["two", "2"], ["three", "2"]]
             "        return {'documents': [query, str(top_k)]}\nf = C()",
             {},
         ),
+        (
+            "class C:\n    def warm_up(self):\n        self.end = '2'\n"
+            "    def run(self, query):\n        return {'documents': [query, self.end]}\nf = C()",
+            {},
+        ),
     ],
 )
 def test_functions_objects_classes_and_factories_are_asked(
@@ -97,6 +102,11 @@ def test_a_dotted_name_is_a_method(asked: Asked) -> None:
         (
             "class C:\n    similarity_top_k = 4\n    def retrieve(self, query):\n"
             "        return [str(self.similarity_top_k)]\nf = C()",
+            "2",
+        ),
+        (
+            "import pydantic\nclass C(pydantic.BaseModel):\n    k: int = 4\n"
+            "    def invoke(self, _):\n        return [str(self.k)]\nf = C()",
             "2",
         ),
     ],

@@ -108,8 +108,6 @@ def test_a_query_of_any_content_is_a_value(notes: SearchDatabase, file: Path, te
     [
         ("'x' AS body", "returns the columns body; allowed, each once: id, text, docume"),
         ("1 AS score", "returns the columns score; a hit is one of three: `id`; `text`; or"),
-        ("'a' AS id, 't' AS text", "returns the columns id, text; a hit is one of three"),
-        ("'a' AS document_id, 1 AS start", "returns the columns document_id, start; a hit is one"),
         ("'a' AS id, 'b' AS id", "returns the columns id, id; a hit is one of three"),
         ("NULL AS id", "hit 1: `id` matches nothing; a hit is one of three"),
         ("'a' AS id, 'NaN'::float8 AS score", "hit 1: `score` is NaN; it must be a finite number"),
@@ -358,7 +356,6 @@ OPTIONS: Mapping[str, Any] = {"type": "sql", "dsn_env": "A", "query": FULL_TEXT,
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"revision": None}, "needs `revision`, because changes of what is searched"),
         ({"query": "SELECT 1; SELECT 2"}, "must be one statement"),
         ({"query": "SELECT 1 AS id LIMIT :k"}, "has neither the parameter :query nor its :vector"),
         ({"query": "SELECT :vector AS id"}, "`embedding` and a :vector in the query belong toget"),

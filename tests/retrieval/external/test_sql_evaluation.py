@@ -13,8 +13,6 @@ from tests.postgres_server import PASSWORD
 from tests.retrieval.external.conftest import VARIABLE, SearchDatabase, evaluate
 from tests.tiny_experiment import DOCUMENTS, Tiny
 
-HITS = hits_key("mine")
-
 ANY_WORD = "CAST(replace(plainto_tsquery('english', :query)::text, ' & ', ' | ') AS tsquery)"
 BY_WORDS = f"""
     SELECT text, file AS source, ts_rank(words, wanted) AS score
@@ -43,25 +41,20 @@ def passages(postgres_search: SearchDatabase, monkeypatch: pytest.MonkeyPatch) -
     return postgres_search
 
 
-@pytest.fixture
-def tiny(tmp_path: Path, passages: SearchDatabase, computed: Tiny) -> Tiny:
-    """A search in Postgres beside BM25."""
+def test_chunks_of_a_table_are_judged_on_evidence_and_a_dsn_is_in_no_file(
+    tmp_path: Path, passages: SearchDatabase, computed: Tiny
+) -> None:
     tiny = Tiny(tmp_path / "tiny").start_from(computed)
+    mine = {"type": "sql", "dsn_env": VARIABLE, "query": BY_WORDS, "revision": "1"}
+    wrong = BY_WORDS.replace("passages,", "passages, no_such,")
     tiny.config["retrievers"] = {
-        "mine": {"type": "sql", "dsn_env": VARIABLE, "query": BY_WORDS, "revision": "1"},
+        "mine": mine,
+        "wrong": {**mine, "query": wrong},
         "bm25": tiny.config["retrievers"]["bm25"],
     }
-    tiny.config |= {"baseline": "bm25", "measurements": {"latency_sample": 6}}
-    return tiny.write()
-
-
-def test_chunks_of_a_table_are_judged_on_evidence_and_a_dsn_is_in_no_file(
-    tiny: Tiny, passages: SearchDatabase
-) -> None:
-    wrong = BY_WORDS.replace("passages,", "passages, no_such,")
-    tiny.configure("wrong", **{**tiny.config["retrievers"]["mine"], "query": wrong})
+    tiny.write()
     printed = evaluate(tiny, code=3)
-    assert set(tiny.facts(HITS)["located"]) == {"exact"}
+    assert set(tiny.facts(hits_key("mine"))["located"]) == {"exact"}
     own = max(tiny.rows(summary_key("mine")), key=lambda row: row["top_k"])
     assert (own["n_failed"], own["n_queries"]) == (0, 6)
     assert own["hit_rate"] == 1.0  # each evidence is a paragraph

@@ -79,6 +79,10 @@ def test_texts_are_compared_by_the_model(tmp_path: Path) -> None:
     one = candidates(texts, [5.0, 4.0, 3.0, 2.0, 0.5])
     # A mean of word vectors knows no order: both copies go; the last is below the score.
     assert left(config, one) == [5.0, 4.0, None, None, None]
+    assert config.describe()["document"] == Encoder(str(model)).describe("document")
+    plain = Keep(type="keep", input="bm25", min_score=1)
+    assert (plain.describe(), plain.versions()) == ({}, {})
+    assert set(config.versions()) == {"sentence-transformers", "torch", "transformers"}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,6 @@ def test_texts_are_compared_by_the_model(tmp_path: Path) -> None:
     [
         ({}, "keep would drop nothing; give min_score, max_similarity or both"),
         ({"min_score": 1, "model": "m"}, "model is only for max_similarity"),
-        ({"max_similarity": 1.5}, "less than or equal to 1"),
     ],
 )
 def test_options_that_do_nothing_are_refused(options: dict[str, object], problem: str) -> None:
