@@ -83,7 +83,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> AnalysedTexts:
     return AnalysedTexts.load(folder)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(CHANGES)
 def test_known_blocks_change_no_byte(
     tmp_path_factory: pytest.TempPathFactory,

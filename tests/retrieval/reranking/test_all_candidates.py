@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
@@ -26,6 +26,7 @@ from rag_assets.retrieval.reranking.local import maxsim
 from tests.tiny_experiment import QUERIES, Tiny
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)), min_size=1, max_size=12),
     st.integers(0, 2**32 - 1),
