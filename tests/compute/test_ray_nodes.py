@@ -6,12 +6,10 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 import yaml
@@ -26,7 +24,7 @@ from rag_assets.llm.models import LocalTransformers
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import Advance
 from rag_assets.retrieval.lexical.stage import term_counts_key
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.store.settings import StoreSettings
 from tests.llm.requests import answers_of, asking, untimed
 from tests.llm.tiny_language_models import WORDS, save_t5
@@ -97,25 +95,8 @@ def evaluated(experiment: Path, store: Path, progress: Any = None) -> Pipeline:
     return pipeline
 
 
-KINDS = {"reranked": "reranked_runs", "static": "embedding_runs", "words": "lexical_runs"}
-
-
 def run(pipeline: Pipeline, retriever: str) -> pa.Table:
-    key = ArtifactKey.of(KINDS[retriever], retriever=retriever, top_k="10")
-    return pipeline.artifact(key).table()
-
-
-@pytest.mark.slow
-def test_the_cluster_listens_on_loopback_only(nodes: Nodes) -> None:
-    listening = [
-        connection.laddr.ip.removeprefix("::ffff:")  # IPv4 on a socket of both
-        for pid in nodes.processes()
-        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
-    assert listening
-    assert all(ip_address(ip).is_loopback for ip in listening), listening
+    return pipeline.artifact(run_key(pipeline.experiment, retriever, 10)).table()
 
 
 @pytest.mark.slow

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, TypeVar
@@ -13,7 +12,6 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from rag_assets.compute.compute import Compute
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TokenEncoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
@@ -67,38 +65,6 @@ def test_same_vectors_as_sentence_transformers(fresh: np.ndarray, minilm_folder:
     expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     assert (np.sum(fresh * expected, axis=1) >= 1 - 1e-6).all()
     assert model.max_seq_length == 256
-
-
-class Groups(Compute):
-    """Computes, and notes what was embedded together."""
-
-    def __init__(self) -> None:
-        self.seen: list[list[str]] = []
-
-    def map(
-        self, work: Callable[..., Result], blocks: Iterable[tuple[Any, ...]]
-    ) -> Iterator[tuple[int, Result]]:
-        for number, block in enumerate(blocks):
-            self.seen.append(block[0])
-            yield number, work(*block)
-
-
-def test_texts_with_most_tokens_come_first_however_many_letters_they_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("rag_assets.models.encoder.BATCHES_PER_GROUP", 1)
-    few, many, beyond, most = "internationally " * 9, "a " * 40, "long " * 300, "a " * 254
-    texts = [few, many, beyond, most]
-    groups = Groups()
-    sorted_by_tokens = Encoder(device="cpu", batch_size=1, compute=groups)
-    vectors = sorted_by_tokens.encode(texts, kind="document")
-    # `beyond` and `most` fill what the model reads: then the first stays the first.
-    assert groups.seen == [[beyond], [most], [many], [few]]
-    together = Groups()
-    assert np.allclose(
-        Encoder(device="cpu", compute=together).encode(texts, kind="document"), vectors, atol=1e-6
-    )
-    assert together.seen == [[beyond, most, few, many]]  # one batch: nothing is counted
 
 
 def test_past_the_cache_nothing_is_looked_up_or_kept(encoder: Encoder, tmp_path: Path) -> None:
@@ -182,10 +148,11 @@ def test_prompts_are_put_before_texts_and_have_their_own_space(encoder: Encoder)
 
 
 @pytest.fixture
-def copied_model(minilm_folder: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "copied"
-    shutil.copytree(minilm_folder, folder)
-    return folder
+def copied_model(small_files: Path, minilm_folder: Path) -> Path:
+    """A copy whose weights are a link."""
+    (small_files / "model.safetensors").unlink()
+    (small_files / "model.safetensors").symlink_to(minilm_folder / "model.safetensors")
+    return small_files
 
 
 def test_model_declared_in_half_precision_is_computed_in_fp32(
@@ -206,25 +173,24 @@ def test_module_with_code_of_its_own_is_refused(copied_model: Path) -> None:
         Encoder(str(copied_model), device="cpu").encode(["a"], kind="query")
 
 
-def test_damaged_weights_are_one_line(copied_model: Path) -> None:
-    (copied_model / "model.safetensors").write_bytes(b"not weights")
+def test_damaged_weights_are_one_line(small_files: Path) -> None:
     with pytest.raises(ModelUnavailable, match="cannot be loaded") as caught:
-        Encoder(str(copied_model), device="cpu").encode(["a"], kind="query")
+        Encoder(str(small_files), device="cpu").encode(["a"], kind="query")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN or infinity"), (0.0, "length 0")])
 def test_model_without_a_direction_names_the_text(
-    copied_model: Path, tmp_path: Path, value: float, what: str
+    small_files: Path, minilm_folder: Path, tmp_path: Path, value: float, what: str
 ) -> None:
     from safetensors.numpy import load_file, save_file
 
-    weights = load_file(copied_model / "model.safetensors")
+    weights = load_file(minilm_folder / "model.safetensors")
     for part in ("weight", "bias"):
         name = f"encoder.layer.5.output.LayerNorm.{part}"
         weights[name] = np.full_like(weights[name], value)
-    save_file(weights, copied_model / "model.safetensors", metadata={"format": "pt"})
-    encoder = Encoder(str(copied_model), cache=tmp_path / "cache", device="cpu")
+    save_file(weights, small_files / "model.safetensors", metadata={"format": "pt"})
+    encoder = Encoder(str(small_files), cache=tmp_path / "cache", device="cpu")
     with pytest.raises(DataError, match=rf"the query 'the ferry' by .*{what}"):
         encoder.encode(["the ferry"], kind="query")
     assert not (tmp_path / "cache").exists()
@@ -341,31 +307,25 @@ BGE = "Represent this sentence for searching relevant passages: "
         ("/models/Multilingual-E5-Large/", "query: ", "passage: "),
         ("BAAI/bge-small-en-v1.5", BGE, ""),
         ("nomic-ai/nomic-embed-text-v1.5", "search_query: ", "search_document: "),
+        (
+            "BAAI/bge-large-zh-v1.5",
+            "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a"
+            "\u4ee5\u7528\u4e8e\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a",
+            "",
+        ),
         ("thenlper/gte-base", "", ""),
+        *((name, None, None) for name in (DEFAULT_MODEL, "my-e5-base", "e5", "intfloat", "", "/")),
     ],
 )
-def test_the_table(name: str, query: str, document: str) -> None:
+def test_the_table(name: str, query: str | None, document: str | None) -> None:
     known = known_model(name)
-    assert known is not None
-    assert (known.query, known.document) == (query, document)
+    assert (known and known.query, known and known.document) == (query, document)
 
 
-def test_instructions_and_characters_as_the_cards_have_them() -> None:
+def test_an_instruction_as_the_card_has_it() -> None:
     instructed = known_model("intfloat/multilingual-e5-large-instruct")
     assert instructed is not None
     assert instructed.query.endswith("that answer the query\nQuery: ")
-    chinese = known_model("BAAI/bge-large-zh-v1.5")
-    assert chinese is not None
-    assert chinese.query == "\u4e3a\u8fd9\u4e2a\u53e5\u5b50\u751f\u6210\u8868\u793a" + (
-        "\u4ee5\u7528\u4e8e\u68c0\u7d22\u76f8\u5173\u6587\u7ae0\uff1a"
-    )
-
-
-@pytest.mark.parametrize(
-    "name", ["sentence-transformers/all-MiniLM-L6-v2", "my-e5-base", "e5", "intfloat", "", "/"]
-)
-def test_other_models_are_not_known(name: str) -> None:
-    assert known_model(name) is None
 
 
 @pytest.fixture

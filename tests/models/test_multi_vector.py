@@ -52,15 +52,12 @@ def pylate(model: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_bi_encoder_is_none_of_them(model: Path, pylate: Path) -> None:
+def test_which_folders_are_one(model: Path, pylate: Path, tmp_path: Path) -> None:
+    stanford = tmp_path / "stanford"
+    stanford.mkdir()
+    (stanford / "config.json").write_text(json.dumps({"architectures": ["HF_ColBERT"]}))
+    assert all(map(is_multi_vector, (model, pylate, stanford)))
     assert not is_multi_vector(resolve_model(DEFAULT_MODEL).path)
-    assert is_multi_vector(model)
-    assert is_multi_vector(pylate)
-
-
-def test_a_checkpoint_of_stanford_is_one(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["HF_ColBERT"]}))
-    assert is_multi_vector(tmp_path)
 
 
 def test_queries_are_filled_up_and_words_left_out_as_in_training(model: Path) -> None:

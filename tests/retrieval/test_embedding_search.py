@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
-from rag_assets.errors import ConfigError
-from rag_assets.experiment import load_experiment
 from rag_assets.models.model_names import load_tokenizer, resolve_model
 from rag_assets.models.token_counts import truncation_facts
 from rag_assets.retrieval.base_runs_stage import index_key
+from rag_assets.retrieval.dense.embedding import BiEncoder
 from rag_assets.retrieval.runs_stage import run_key
-from tests.tiny_experiment import QUERIES, Tiny, matching
+from rag_assets.retrieval.workspace import NO_WORKSPACE
+from tests.tiny_experiment import QUERIES, Tiny
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 INDEXES = ("flat", "hnsw")
@@ -27,6 +29,17 @@ def best(tiny: Tiny, retriever: str) -> list[tuple[str, str, float]]:
     run = pipeline.artifact(run_key(pipeline.experiment, retriever, 50)).table()
     columns = (run.column(name).to_pylist() for name in ("query_id", "chunk_id", "score"))
     return list(zip(*columns, strict=True))
+
+
+def by_definition(rows: np.ndarray, query: np.ndarray, similarity: str) -> np.ndarray:
+    """Return the score of each row."""
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+    found: np.ndarray = {
+        "cosine": rows @ query / lengths,
+        "dot": rows @ query,
+        "euclidean": -np.linalg.norm(rows - query, axis=1),
+    }[similarity]
+    return found
 
 
 def expected(tiny: Tiny, model: Path, similarity: str) -> list[tuple[str, str, float]]:
@@ -42,12 +55,7 @@ def expected(tiny: Tiny, model: Path, similarity: str) -> list[tuple[str, str, f
     )
     found = []
     for query, vector in zip(QUERIES, queries, strict=True):
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(vector)
-        scores = {
-            "cosine": rows @ vector / lengths,
-            "dot": rows @ vector,
-            "euclidean": -np.linalg.norm(rows - vector, axis=1),
-        }[similarity].tolist()
+        scores = by_definition(rows, vector, similarity).tolist()
         ids = chunks.column("chunk_id").to_pylist()
         ordered = sorted(zip(ids, scores, strict=True), key=lambda p: (p[1], p[0]), reverse=True)
         found += [(query["query_id"], name, score) for name, score in ordered]
@@ -60,6 +68,7 @@ def test_every_similarity_by_every_index(bm25_only: Tiny, static_model: Path) ->
         for index in INDEXES:
             name = f"{index}-{similarity}"
             bm25_only.configure(name, **fixed, similarity=similarity, index=index)
+    bm25_only.configure("shallow", **fixed, index="hnsw", hnsw={"ef_search": 2})
     bm25_only.run()
     orders = set()
     for similarity in SIMILARITIES:
@@ -75,95 +84,25 @@ def test_every_similarity_by_every_index(bm25_only: Tiny, static_model: Path) ->
     pipeline = bm25_only.pipeline()
     facts = pipeline.artifact(index_key("embedding", "hnsw-dot")).manifest.facts
     assert facts["graph_bytes"] > 0
+    assert (facts["dimension"], facts["n_truncated"]) == (64, 0)
+    assert len(best(bm25_only, "shallow")) == 2 * len(QUERIES)
     assert bm25_only.run() == set()
 
 
-def test_what_a_change_recomputes(bm25_only: Tiny, static_model: Path) -> None:
-    fixed = {"type": "embedding", "model": str(static_model), "chunking": "parts"}
-    bm25_only.configure("own", **fixed)
-    bm25_only.run()
-    bm25_only.configure("own", index="hnsw")
-    computed = bm25_only.run()
-    assert {"embedding_index/own", "embedding_runs/own/1"} <= computed
-    bm25_only.configure("own", hnsw={"ef_search": 2})
-    computed = bm25_only.run()
-    assert "embedding_runs/own/1" in computed
-    assert not matching(bm25_only.pipeline(), "embedding_index/*") & computed
-    assert len(best(bm25_only, "own")) == 2 * len(QUERIES)
-    bm25_only.configure("own", hnsw={"ef_search": 2, "m": 4})
-    assert "embedding_index/own" in bm25_only.run()
-
-
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "hnsw of a flat index": (
-        {"hnsw": {"m": 4}},
-        "retrievers.own.hnsw`: hnsw is only for index: hn",
-    ),
-    "too few links": (
-        {"index": "hnsw", "hnsw": {"m": 1}},
-        "retrievers.own.hnsw.m`: should be greater than or equal to 2; found 1",
-    ),
-    "unknown key": (
-        {"index": "hnsw", "hnsw": {"ef": 1}},
-        "retrievers.own.hnsw.ef`: unknown key 'ef'; allowed: m, ef_construction, ef_search",
-    ),
-    "no block": (
-        {"index": "hnsw", "hnsw": 4},
-        "retrievers.own.hnsw`: must be a mapping of keys to values; found 4",
-    ),
-    "unknown similarity": (
-        {"similarity": "jaccard"},
-        "retrievers.own.similarity`: should be 'cosine', 'dot' or 'euclidean'; found 'jaccard'",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_refused(bm25_only: Tiny, case: str) -> None:
-    options, problem = WRONG[case]
-    bm25_only.configure("own", type="embedding", chunking="parts", **options)
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(bm25_only.folder)
-    assert problem in str(caught.value)
+def test_a_graph_is_described_for_a_graph_only() -> None:
+    with pytest.raises(ValidationError, match="hnsw is only for index: hnsw"):
+        BiEncoder.model_validate({"type": "embedding", "hnsw": {"m": 4}})
 
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def test_a_static_model_works(bm25_only: Tiny, static_model: Path) -> None:
-    bm25_only.configure("static", type="embedding", model=str(static_model), chunking="parts")
-    bm25_only.run()
-    pipeline = bm25_only.pipeline()
-    facts = pipeline.artifact(index_key("embedding", "static")).manifest.facts
-    assert (facts["dimension"], facts["n_truncated"]) == (64, 0)
-    run = pipeline.artifact(run_key(pipeline.experiment, "static", 1)).table()
-    best = dict(zip(*(run.column(n).to_pylist() for n in ("query_id", "document_id")), strict=True))
-    # The words of these questions stand in one document, and vectors of other words are far.
-    assert (best["q2"], best["q4"]) == ("harbours.md", "safety/fire.md")
-    assert bm25_only.run() == set()
-
-
 def test_chunks_that_the_model_does_not_read_to_the_end(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "long")
-    tiny.config |= {"top_k": [1], "primary": "mrr@1", "metrics": ["mrr"]}
-    tiny.config["retrievers"] = {"minilm": {"type": "embedding", "chunking": "whole"}}
-    tiny.config["baseline"] = "minilm"
-    tiny.write()
-    tiny.write_document("long.md", "word " * 300)
-    pipeline = tiny.pipeline()
-    for asset in ("documents", "chunks", "embedding_index"):
-        keys = [
-            key
-            for stage in pipeline.stages()
-            if stage.name == asset
-            for key in stage.keys(pipeline.experiment)
-        ]
-        pipeline.materialize(asset, keys)
-    assert pipeline.artifact(chunks_key("whole")).manifest.rows == 9
-    facts = pipeline.artifact(index_key("embedding", "minilm")).manifest.facts
+    texts, chunks = ["word " * 300, "word"], pa.table({"chunk_id": ["long", "short"]})
+    facts = BiEncoder(type="embedding").build(chunks, texts, tmp_path, NO_WORKSPACE)
     assert facts["n_truncated"] == 1
     (note,) = facts["notes"]
-    assert note.startswith("1 of 9 chunks are longer than the model's limit")
+    assert note.startswith("1 of 2 chunks are longer than the model's limit")
 
 
 def test_the_limit_is_exact_and_counts_special_tokens_and_the_prompt() -> None:

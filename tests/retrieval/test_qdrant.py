@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from rag_assets.errors import DataError, NotServed, UsageError
-from rag_assets.retrieval.dense.qdrant import PointIndex, Qdrant
+from rag_assets.retrieval.dense.qdrant import Qdrant
 from rag_assets.retrieval.dense.vector_index import dense_table
 from rag_assets.retrieval.workspace import Workspace
 from tests.retrieval.qdrant_server import serving
@@ -151,25 +150,13 @@ SERVED = {"url": "http://127.0.0.1:6333", "collection": "manuals"}
         ({"collection": "manuals"}, "url\n  Field required"),
         ({**SERVED, "document_prompt": "passage: "}, "document_prompt: the chunks on the server"),
         ({**SERVED, "exact": True, "ef_search": 9}, "ef_search is only for approximate search"),
-        ({"url": "http://a:b@127.0.0.1", "collection": "manuals"}, "no user, password or query"),
+        ({**SERVED, "url": "http://a:b@127.0.0.1"}, "no user, password or query"),
+        ({**SERVED, "url": "http://127.0.0.1:port"}, "a port from 0 to 65535"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         Qdrant.model_validate({"type": "qdrant", **options})
-
-
-def test_of_several_scores_of_a_chunk_the_best_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def repeating(self: PointIndex, queries: np.ndarray, limit: int) -> list[list[Any]]:
-        pairs = [(0, 1.0), (0, 5.0), (1, 2.0), (1, 5.0), (2, 3.0), (2, 4.0)][:limit]
-        named = [({"chunk_id": "abc"[i]}, score) for i, score in pairs]
-        return [[SimpleNamespace(payload=p, score=score) for p, score in named] for _ in queries]
-
-    monkeypatch.setattr(PointIndex, "_points", repeating)
-    config = of_server("http://127.0.0.1:6333", similarity="dot", id_field="chunk_id", exact=True)
-    index = PointIndex(("a", "b", "c"), None, config, {"points": 6, "dimension": 16})
-    (hits,) = index.search(asked(vectors(1)), 3, None)
-    assert (hits.positions.tolist(), hits.scores.tolist()) == ([1, 0, 2], [5.0, 5.0, 4.0])
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

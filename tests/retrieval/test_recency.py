@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,8 @@ from rag_assets.retrieval.unit_ranking import (
 from rag_assets.schemas import DOCUMENTS, RUNS
 
 Row = Sequence[float | None]
+Drawn = TypeVar("Drawn")
+N_DOCUMENTS, N_QUERIES = 6, 2
 
 
 @pytest.mark.parametrize(
@@ -120,17 +123,21 @@ def test_dates_of_documents() -> None:
 
 
 class Engine:
-    """Scores by a table; None is no hit. Remembers the deepest request."""
+    """Scores by a table; None is no hit. Remembers the largest requests."""
 
     def __init__(self, scores: Sequence[Row]) -> None:
         self.scores = scores
-        self.deepest = 0
+        self.deepest = self.largest = 0
 
     def search(self, numbers: Sequence[int], depth: int) -> list[Hits]:
         assert numbers
-        assert depth <= len(self.scores[0])
         self.deepest = max(self.deepest, depth)
+        self.largest = max(self.largest, len(numbers) * depth)
         return [hits_of(ordered(self.scores[number])[:depth]) for number in numbers]
+
+    def part(self, positions: Positions) -> Search:
+        """Search some chunks alone."""
+        return Engine([[row[position] for position in positions] for row in self.scores]).search
 
 
 def ordered(scores: Row) -> list[tuple[int, float]]:
@@ -152,19 +159,21 @@ def weighted_by_hand(scores: Row, factors: Sequence[float]) -> list[float | None
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[list[float | None]], list[int], list[float], int]:
-    n_chunks, n_documents = draw(st.integers(1, 60)), draw(st.integers(1, 6))
-    documents = draw(
-        st.lists(st.integers(0, n_documents - 1), min_size=n_chunks, max_size=n_chunks)
-    )
-    # Few different values, so that weighted scores tie too: 2 * 0.5 = 1 * 1.
+def corpora(draw: st.DrawFn) -> tuple[list[list[float | None]], list[int]]:
+    """Scores of some queries, and the document of each chunk.
+
+    Few scores are different, so that weighted ones tie too: 2 * 0.5 = 1 * 1.
+    """
+    n_chunks = draw(st.integers(1, 40))
     score = st.none() | st.sampled_from([-4.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0])
-    scores = draw(
-        st.lists(st.lists(score, min_size=n_chunks, max_size=n_chunks), min_size=1, max_size=3)
-    )
-    factor = st.sampled_from([1.0, 0.5, 0.25, 0.7])
-    factors = draw(st.lists(factor, min_size=n_documents, max_size=n_documents))
-    return scores, documents, factors, draw(st.integers(1, 70))
+    row = st.lists(score, min_size=n_chunks, max_size=n_chunks)
+    document = st.integers(0, N_DOCUMENTS - 1)
+    documents = st.lists(document, min_size=n_chunks, max_size=n_chunks)
+    return draw(st.lists(row, min_size=1, max_size=N_QUERIES)), draw(documents)
+
+
+def each(count: int, values: st.SearchStrategy[Drawn]) -> st.SearchStrategy[list[Drawn]]:
+    return st.lists(values, min_size=count, max_size=count)
 
 
 def chunks_of(documents: Sequence[int]) -> pa.Table:
@@ -176,11 +185,11 @@ def chunks_of(documents: Sequence[int]) -> pa.Table:
     )
 
 
-@given(cases())
+@given(corpora(), each(N_DOCUMENTS, st.sampled_from([1.0, 0.5, 0.25, 0.7])), st.integers(1, 50))
 def test_the_best_of_all_scores_at_any_depth(
-    case: tuple[list[list[float | None]], list[int], list[float], int],
+    corpus: tuple[list[list[float | None]], list[int]], factors: list[float], depth: int
 ) -> None:
-    scores, documents, factors, depth = case
+    scores, documents = corpus
     by_document = {f"d{number}": factor for number, factor in enumerate(factors)}
     ranking = UnitRanking(Engine(scores).search, chunks_of(documents), "chunk", factors=by_document)
     for number, hits in enumerate(ranking.hits(range(len(scores)), depth)):
@@ -224,69 +233,34 @@ def test_a_complete_ranking() -> None:
     ]
 
 
-class Filtered:
-    """Scores by a table; a score of 0 is no hit. Remembers the largest request."""
-
-    def __init__(self, scores: Sequence[Sequence[int]]) -> None:
-        self.scores = scores
-        self.largest = 0
-
-    def ranked(self, number: int) -> list[tuple[int, int]]:
-        found = [(position, score) for position, score in enumerate(self.scores[number]) if score]
-        return sorted(found, key=lambda one: (-one[1], -one[0]))
-
-    def search(self, numbers: Sequence[int], depth: int) -> list[Hits]:
-        assert numbers
-        self.largest = max(self.largest, len(numbers) * depth)
-        return [self.hits(self.ranked(number)[:depth]) for number in numbers]
-
-    @staticmethod
-    def hits(found: Sequence[tuple[int, int]]) -> Hits:
-        positions = np.array([position for position, _ in found], np.int64)
-        return Hits(positions, np.array([score for _, score in found], np.float64))
-
-    def part(self, positions: Positions) -> Search:
-        """Search some chunks alone."""
-        some = Filtered([[row[p] for p in positions] for row in self.scores])
-        return some.search
-
-
-@st.composite
-def filtered_cases(
-    draw: st.DrawFn,
-) -> tuple[list[list[int]], list[int], list[list[bool] | None], int]:
-    n_chunks = draw(st.integers(1, 25))
-    n_documents = draw(st.integers(1, 5))
-    documents = draw(
-        st.lists(st.integers(0, n_documents - 1), min_size=n_chunks, max_size=n_chunks)
-    )
-    row = st.lists(st.integers(0, 4), min_size=n_chunks, max_size=n_chunks)
-    scores = draw(st.lists(row, min_size=1, max_size=4))
-    mask = st.none() | st.lists(st.booleans(), min_size=n_documents, max_size=n_documents)
-    masks = draw(st.lists(mask, min_size=len(scores), max_size=len(scores)))
-    return scores, documents, masks, draw(st.integers(1, 30))
-
-
-@given(filtered_cases(), st.booleans())
+@given(
+    corpora(),
+    each(N_QUERIES, st.none() | each(N_DOCUMENTS, st.booleans())),
+    st.integers(1, 30),
+    st.booleans(),
+)
 def test_a_restricted_search_is_the_ranking_without_the_others(
-    case: tuple[list[list[int]], list[int], list[list[bool] | None], int], divisible: bool
+    corpus: tuple[list[list[float | None]], list[int]],
+    masks: list[list[bool] | None],
+    depth: int,
+    divisible: bool,
 ) -> None:
-    scores, documents, masks, depth = case
-    engine = Filtered(scores)
+    scores, documents = corpus
+    engine = Engine(scores)
     allowed = [None if m is None else np.flatnonzero(np.array(m)[documents]) for m in masks]
     part = engine.part if divisible else None
     ranking = UnitRanking(engine.search, chunks_of(documents), "chunk", allowed, None, part)
     for number, hits in enumerate(ranking.hits(range(len(scores)), depth)):
         mask = masks[number]
         expected = [
-            one for one in engine.ranked(number) if mask is None or mask[documents[one[0]]]
+            one for one in ordered(scores[number]) if mask is None or mask[documents[one[0]]]
         ][:depth]
         assert list(zip(hits.positions.tolist(), hits.scores.tolist(), strict=True)) == expected
 
 
 def test_few_hits_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_ranking, "MAX_HITS_AT_ONCE", 100)
-    engine = Filtered([list(range(1, 51))] * 20)
+    engine = Engine([list(range(1, 51))] * 20)
     allowed = [np.array([0])] * 20
     ranking = UnitRanking(engine.search, chunks_of(range(50)), "chunk", allowed)
     assert [hits.positions.tolist() for hits in ranking.hits(range(20), 3)] == [[0]] * 20

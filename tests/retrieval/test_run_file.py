@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from rag_assets.retrieval.external.units import located, unit_run
 from rag_assets.retrieval.run_file import RunFileRetriever
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.schemas import CHUNKS, DOCUMENTS, EXTERNAL_RANKINGS, QUERIES
+from tests.made_tables import scored_table
 from tests.tiny_experiment import Tiny
 
 NAMES = ("run.trec", "run.trec.gz", "run.jsonl", "run.jsonl.gz", "run.parquet")
@@ -69,22 +69,12 @@ def rows_of(
     return [tuple(row[name] for name in columns) for row in ranked], {**errors, **failures}
 
 
-def export(tiny: Tiny, name: str, retriever: str = "bm25", top_k: int = 50) -> Path:
-    pipeline = tiny.pipeline()
-    run = pipeline.artifact(run_key(pipeline.experiment, retriever, top_k))
-    write_run(run.table(), tiny.folder / name, tag="t", failures=run.manifest.failures)
-    return tiny.folder / name
-
-
-@pytest.mark.parametrize("judge", ["evidence", "document"])
-def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
-    bm25_only: Tiny, judge: str
-) -> None:
-    bm25_only.config["dataset"]["judge"] = judge
-    bm25_only.write_config()
+def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(bm25_only: Tiny) -> None:
     bm25_only.run()
+    pipeline = bm25_only.pipeline()
+    run = pipeline.artifact(run_key(pipeline.experiment, "bm25", 50)).table()
     for name in NAMES:
-        export(bm25_only, name)
+        write_run(run, bm25_only.folder / name, tag="t", failures={})
         bm25_only.configure(name, type="run_file", path=name, chunking="parts")
     bm25_only.run()
     pipeline = bm25_only.pipeline()
@@ -95,19 +85,7 @@ def test_a_run_that_was_exported_has_the_metrics_of_its_retriever(
             found = pipeline.artifact(metrics_key(name, top_k)).table()
             # What lies below the last rank of a file, and may be tied with it, is not known.
             found, known = (one.drop_columns("ties_at_cut") for one in (found, expected))
-            if judge == "document" and name != "run.parquet":
-                # Documents stand in the file, not their best chunks, whose tokens are counted.
-                numbers = ["query_id", "hit_rate", "mrr", "ndcg", "n_retrieved"]
-                assert found.select(numbers).equals(known.select(numbers)), name
-            else:
-                assert found.equals(known), name
-
-
-def test_chunks_collapse_to_the_judged_document(tmp_path: Path) -> None:
-    text = "q1 0 a#0 1 3 t\nq1 0 b#0 2 3 t\nq1 0 a#5 3 2 t\n"
-    rows, _ = read(tmp_path, text, CUT, "document")
-    # Equal scores: by the id, descending, whatever the order of the file.
-    assert rows == [("q1", 1, 3.0, "b", "b#0", "b"), ("q1", 2, 3.0, "a", "a#0", "a")]
+            assert found.equals(known), name
 
 
 def test_ids_of_documents_and_of_parents(tmp_path: Path) -> None:
@@ -145,70 +123,58 @@ def test_an_unknown_id_is_refused_with_its_file_and_query(bm25_only: Tiny) -> No
         bm25_only.run()
 
 
-def test_failures_reach_the_metrics(bm25_only: Tiny) -> None:
-    bm25_only.run()
-    file = export(bm25_only, "run.jsonl")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    rows[0] = {"query_id": rows[0]["query_id"], "error": "timed out"}
-    bm25_only.write_rows("run.jsonl", rows)
-    bm25_only.configure("file", type="run_file", path="run.jsonl", chunking="parts")
-    bm25_only.run()
-    table = bm25_only.pipeline().artifact(metrics_key("file", 3)).table()
-    failed = [row["query_id"] for row in table.to_pylist() if row["failed"]]
-    assert failed == ["q1"]
-    assert not bm25_only.snapshot().complete
-    copy = export(bm25_only, "copy.jsonl", "file")
-    assert '{"query_id": "q1", "error": "timed out"}' in copy.read_text(encoding="utf-8")
-
-
-REFUSED: dict[str, tuple[str, str, str]] = {
-    "no query": ("r.trec", "x 0 a#0 1 3 t\n", "r.trec: has none of the experiment's 2 queries"),
+REFUSED: dict[str, tuple[str | dict[str, list[Any]], str]] = {
+    "no query": ("x 0 a#0 1 3 t\n", "r.trec: has none of the experiment's 2 queries"),
     "error and list": (
-        "r.jsonl",
         '{"query_id": "q1", "retrieved_ids": ["a#0"], "error": "x"}',
         "r.jsonl:1: `error`: cannot be given together with `retrieved_ids`",
     ),
-    "error of no text": ("r.jsonl", '{"query_id": "q1", "error": 5}', "r.jsonl:1: `error`: must"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(tmp_path: Path, case: str) -> None:
-    name, text, problem = REFUSED[case]
-    with pytest.raises(DataError) as caught:
-        read(tmp_path, text, CUT, "evidence", name)
-    assert str(caught.value).startswith(f"{tmp_path}/{problem}")
-    assert "\n" not in str(caught.value)
-
-
-TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
-    "no id": ({"query_id": ["q1"], "rank": [1]}, ": has the columns query_id, rank; needs"),
-    "no order": ({"query_id": ["q1"], "doc_id": ["a#0"]}, ": has the columns query_id, doc_id; ne"),
+    "error of no text": ('{"query_id": "q1", "error": 5}', "r.jsonl:1: `error`: must"),
+    "texts": (
+        '{"query_id": "q1", "hits": [{"text": "t"}]}',
+        "r.jsonl:1: `hits`: are texts or spans, which need a retriever with `chunking: own`",
+    ),
+    "no hits": (
+        '{"query_id": "q1", "retrieved_ids": ["a"]}',
+        "own.jsonl:1: has none of hits, retrieved_contexts",
+    ),
+    "a hit of another form": (
+        '{"query_id": "q1", "hits": [{"id": 3.5}]}',
+        "own.jsonl:1: `hits`: hit 1: `id` is 3.5",
+    ),
+    "no order": (
+        {"query_id": ["q1"], "doc_id": ["a#0"]},
+        "r.parquet: has the columns query_id, doc_id; ne",
+    ),
     "ids of numbers": (
         {"query_id": ["q1"], "chunk_id": [1.5], "rank": [1]},
-        ":1: `chunk_id`: is 1.5; must be an id: "
+        "r.parquet:1: `chunk_id`: is 1.5; must be an id: "
         "a text of one line that is not empty, or an integer",
     ),
     "null": (
         {"query_id": ["q1", None], "chunk_id": ["a#0", "a#5"], "rank": [1, 2]},
-        ":2: `query_id`: is null; must be an id: "
+        "r.parquet:2: `query_id`: is null; must be an id: "
         "a text of one line that is not empty, or an integer",
-    ),
-    "rank 0": (
-        {"query_id": ["q1"], "chunk_id": ["a#0"], "rank": [0]},
-        ":1: `rank`: must be an integer from 1",
     ),
 }
 
 
-@pytest.mark.parametrize("case", TABLES)
-def test_what_is_refused_in_parquet(tmp_path: Path, case: str) -> None:
-    columns, problem = TABLES[case]
-    file = tmp_path / "r.parquet"
-    pq.write_table(pa.table(columns), file)
+OWN = {"own.jsonl": "own"}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(tmp_path: Path, case: str) -> None:
+    content, problem = REFUSED[case]
+    file = tmp_path / problem.partition(":")[0]
+    if isinstance(content, str):
+        file.write_text(content, encoding="utf-8")
+    else:
+        pq.write_table(pa.table(content), file)
+    retriever = RunFileRetriever(type="run_file", path=file, chunking=OWN.get(file.name))
     with pytest.raises(DataError) as caught:
-        rows_of(file)
-    assert str(caught.value).startswith(f"{file}{problem}")
+        retriever.read(queries("q1", "q2"))
+    assert str(caught.value).startswith(f"{tmp_path}/{problem}")
+    assert "\n" not in str(caught.value)
 
 
 def test_parquet_by_rank_and_by_score(tmp_path: Path) -> None:
@@ -225,19 +191,15 @@ def test_parquet_by_rank_and_by_score(tmp_path: Path) -> None:
 
 
 def test_trec_refuses_blanks_and_zipped_files_are_equal(tmp_path: Path) -> None:
-    make: Callable[[str], pa.Table] = lambda item: pa.table(  # noqa: E731
-        {
-            "query_id": ["q1"],
-            "rank": pa.array([1], pa.int32()),
-            "score": [0.1 + 0.2],
-            "unit_id": [item],
-            "chunk_id": [item],
-            "document_id": [item],
-        }
-    )
+    def make(item: str) -> pa.Table:
+        return scored_table({"q1": {item: 0.1 + 0.2}})
+
     with pytest.raises(DataError, match=r"unit_id 'my file': TREC separates fields by white space"):
         write_run(make("my file"), tmp_path / "r.trec", tag="t", failures={})
     zipped = tmp_path / "r.trec.gz"
     notes = write_run(make("x"), zipped, tag="t", failures={"q2": "late"})
     assert gzip.decompress(zipped.read_bytes()) == b"q1 Q0 x 1 0.30000000000000004 t\n"
     assert notes == ["1 failed queries are left out; .jsonl holds them"]
+    write_run(make("x"), tmp_path / "r.jsonl", tag="t", failures={"q2": "late"})
+    text = (tmp_path / "r.jsonl").read_text(encoding="utf-8")
+    assert text.splitlines()[1:] == ['{"query_id": "q2", "error": "late"}']

@@ -1,26 +1,25 @@
+"""The type ``vectors``: vectors that were computed elsewhere, with the ids of their rows."""
+
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.errors import ConfigError, DataError
-from rag_assets.experiment import load_experiment
 from rag_assets.retrieval.base_runs_stage import index_key
-from rag_assets.retrieval.dense.vectors import read_vectors
+from rag_assets.retrieval.dense.vectors import FileVectorsRetriever, read_vectors
 from rag_assets.retrieval.runs_stage import run_key
+from rag_assets.retrieval.workspace import NO_WORKSPACE
+from tests.retrieval.test_embedding_search import SIMILARITIES, by_definition
 from tests.tiny_experiment import QUERIES, Tiny
 
-NPY = {
-    "chunk_vectors": "chunks.npy",
-    "chunk_ids": "chunks.txt",
-    "query_vectors": "queries.npy",
-    "query_ids": "queries.json",
-}
-SIMILARITIES = ("cosine", "dot", "euclidean")
+QUERY_IDS = [str(row["query_id"]) for row in QUERIES]
 
 
 def made(count: int, seed: int) -> np.ndarray:
@@ -29,64 +28,59 @@ def made(count: int, seed: int) -> np.ndarray:
     return (random.normal(size=(count, 6)) * lengths).astype(np.float32)
 
 
-@pytest.fixture
-def filed(bm25_only: Tiny) -> Tiny:
-    """The experiment, with vectors of all its chunks and queries beside it."""
-    bm25_only.run()
-    ids = bm25_only.pipeline().artifact(chunks_key("parts")).table().column("chunk_id").to_pylist()
-    ids = [*reversed(ids), "elsewhere"]
-    chunks, queries = made(len(ids), 1), made(len(QUERIES), 2)
-    names = [row["query_id"] for row in QUERIES]
-    folder = bm25_only.root / "vectors"
+def filed(folder: Path, chunk_ids: Sequence[str]) -> dict[str, str]:
+    """Write vectors of chunks and of all queries; return the options that name the files."""
     folder.mkdir()
-    np.save(folder / "chunks.npy", chunks.astype(np.float64))
-    (folder / "chunks.txt").write_text("\n".join(ids), encoding="utf-8")
-    np.save(folder / "queries.npy", queries)
-    (folder / "queries.json").write_text(json.dumps(names), encoding="utf-8")
-    return bm25_only
+    np.save(folder / "chunks.npy", made(len(chunk_ids), 1).astype(np.float64))
+    np.save(folder / "queries.npy", made(len(QUERY_IDS), 2))
+    (folder / "chunks.txt").write_text("\n".join(chunk_ids), encoding="utf-8")
+    (folder / "queries.json").write_text(json.dumps(QUERY_IDS), encoding="utf-8")
+    return {
+        "chunk_vectors": str(folder / "chunks.npy"),
+        "chunk_ids": str(folder / "chunks.txt"),
+        "query_vectors": str(folder / "queries.npy"),
+        "query_ids": str(folder / "queries.json"),
+    }
 
 
-def configured(tiny: Tiny, name: str, files: dict[str, str], **values: Any) -> None:
-    paths = {option: str(tiny.root / "vectors" / file) for option, file in files.items()}
-    tiny.configure(name, type="vectors", chunking="parts", **paths, **values)
-
-
-def expected(tiny: Tiny, similarity: str) -> list[tuple[str, str]]:
+def expected(folder: Path, similarity: str) -> list[tuple[str, str]]:
     """(query, best chunk) by the definition."""
-    read = read_vectors(
-        *(tiny.root / "vectors" / NPY[name] for name in ("chunk_vectors", "chunk_ids"))
-    )
+    read = read_vectors(folder / "chunks.npy", folder / "chunks.txt")
     rows = np.asarray(read.vectors[:-1], dtype=np.float64)
     found = []
-    for row, query in zip(QUERIES, made(len(QUERIES), 2).astype(np.float64), strict=True):
-        scores = {
-            "cosine": rows @ query / np.linalg.norm(rows, axis=1),
-            "dot": rows @ query,
-            "euclidean": -np.linalg.norm(rows - query, axis=1),
-        }[similarity]
-        found.append((row["query_id"], read.ids[int(np.argmax(scores))]))
+    for name, query in zip(QUERY_IDS, made(len(QUERY_IDS), 2).astype(np.float64), strict=True):
+        scores = by_definition(rows, query, similarity)
+        found.append((name, read.ids[int(np.argmax(scores))]))
     return found
 
 
-def test_every_similarity_in_an_experiment(filed: Tiny) -> None:
+def test_every_similarity_in_an_experiment(bm25_only: Tiny) -> None:
+    bm25_only.run()
+    table = bm25_only.pipeline().artifact(chunks_key("parts")).table()
+    folder = bm25_only.root / "vectors"
+    files = filed(folder, [*reversed(table.column("chunk_id").to_pylist()), "elsewhere"])
+    fixed = {"type": "vectors", "chunking": "parts", **files}
     for similarity in SIMILARITIES:
-        configured(filed, similarity, NPY, similarity=similarity)
-    filed.configure("both", type="rrf", inputs=["bm25", "euclidean"])
-    filed.run()
-    pipeline = filed.pipeline()
+        bm25_only.configure(similarity, **fixed, similarity=similarity)
+    bm25_only.configure("both", type="rrf", inputs=["bm25", "euclidean"])
+    bm25_only.run()
+    pipeline = bm25_only.pipeline()
     found: dict[str, list[tuple[str, str]]] = {}
     for similarity in SIMILARITIES:
         run = pipeline.artifact(run_key(pipeline.experiment, similarity, 50)).table()
         best = [row for row in run.to_pylist() if row["rank"] == 1]
         found[similarity] = [(row["query_id"], row["chunk_id"]) for row in best]
-        assert found[similarity] == expected(filed, similarity)
+        assert found[similarity] == expected(folder, similarity)
         facts = pipeline.artifact(index_key("embedding", similarity)).manifest.facts
         assert (facts["n_other_ids"], facts["dimension"]) == (1, 6)
     assert len({str(rows) for rows in found.values()}) == 3
+    bm25_only.configure("cosine", chunk_ids="none.txt")
+    with pytest.raises(ConfigError, match=r"`retrievers.cosine.chunk_ids`: .*no such file"):
+        bm25_only.pipeline()
 
 
 BROKEN: dict[str, tuple[str, str | np.ndarray, str]] = {
-    "a chunk without vector": ("chunks.txt", "", "chunks.npy: has no vector for chunk 'crew.md"),
+    "a chunk without vector": ("chunks.txt", "a\nx", "chunks.npy: has no vector for chunk 'b'"),
     "too few ids": ("queries.json", '["q1"]', "has 1 ids for the 6 vectors of "),
     "an id twice": (
         "queries.json",
@@ -111,25 +105,27 @@ BROKEN: dict[str, tuple[str, str | np.ndarray, str]] = {
     ),
     "no .npy": ("queries.npy", "text", "cannot be read as .npy: "),
 }
-"""Case -> the file, what stands in it (nothing: the id of a chunk is another), and the problem."""
+"""Case -> the file, what stands in it, and the problem."""
+
+
+def used(retriever: FileVectorsRetriever, folder: Path) -> None:
+    """Index two chunks, and read the vectors of all queries."""
+    retriever.build(pa.table({"chunk_id": ["a", "b"]}), ["a", "b"], folder, NO_WORKSPACE)
+    numbers = pa.array([0] * len(QUERY_IDS), pa.int32())
+    retriever.encode(pa.table({"query_id": QUERY_IDS, "variant": numbers}), NO_WORKSPACE)
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_is_refused(filed: Tiny, case: str) -> None:
+def test_what_is_refused(tmp_path: Path, case: str) -> None:
     name, content, problem = BROKEN[case]
-    configured(filed, "own", NPY)
-    file = filed.root / "vectors" / name
+    options = {"type": "vectors", **filed(tmp_path / "vectors", ["a", "b"])}
+    file = tmp_path / "vectors" / name
     if isinstance(content, str):
-        file.write_text(content or file.read_text().replace("crew.md", "cruw.md"), encoding="utf-8")
+        file.write_text(content, encoding="utf-8")
     else:
         np.save(file, content)
+    retriever = FileVectorsRetriever.model_validate(options)
     with pytest.raises(DataError) as caught:
-        filed.run()
+        used(retriever, tmp_path)
     whole = problem if problem.startswith(("chunks", "queries")) else f"{name}: {problem}"
-    assert str(caught.value).startswith(f"{filed.root}/vectors/{whole}")
-
-
-def test_options_that_do_not_fit(filed: Tiny) -> None:
-    configured(filed, "own", {**NPY, "chunk_ids": "none.txt"})
-    with pytest.raises(ConfigError, match=r"`retrievers.own.chunk_ids`: no such file: "):
-        load_experiment(filed.folder)
+    assert str(caught.value).startswith(f"{tmp_path}/vectors/{whole}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,10 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from click.testing import CliRunner
 
-from rag_assets.cli import main
 from rag_assets.retrieval.external.base import ExternalRetriever, QueryResult
+from rag_assets.retrieval.external.stage import SINGLE, rankings_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from tests.postgres_server import PASSWORD, postgres
 from tests.tiny_experiment import Tiny
@@ -20,7 +20,7 @@ SEARCH = """
 import re
 from pathlib import Path
 
-HERE = Path("<folder>")
+HERE = Path(__file__).parent
 LOG = HERE.parent / "log.txt"
 LOG.write_text(LOG.read_text() + "loaded\\n" if LOG.exists() else "loaded\\n")
 
@@ -58,13 +58,15 @@ class Searched(Tiny):
         (self.root / "log.txt").unlink(missing_ok=True)
 
     def write_search(self, code: str = SEARCH) -> None:
-        text = code.replace("<folder>", str(self.folder))
-        (self.folder / "my_search.py").write_text(text, encoding="utf-8")
+        (self.folder / "my_search.py").write_text(code, encoding="utf-8")
+
+    def copy_to(self, root: Path) -> Searched:
+        super().copy_to(root)
+        return Searched(root, copy.deepcopy(self.config))
 
 
-@pytest.fixture
-def searched(tmp_path: Path, computed: Tiny) -> Searched:
-    tiny = Searched(tmp_path / "tiny")
+def _searched(root: Path, computed: Tiny) -> Searched:
+    tiny = Searched(root)
     tiny.start_from(computed)
     tiny.config["retrievers"] = {
         "mine": {"type": "python", "call": "my_search.py:retrieve"},
@@ -74,6 +76,35 @@ def searched(tmp_path: Path, computed: Tiny) -> Searched:
     tiny.write()
     tiny.write_search()
     return tiny
+
+
+@pytest.fixture
+def searched(tmp_path: Path, computed: Tiny) -> Searched:
+    """It was not asked yet."""
+    return _searched(tmp_path / "tiny", computed)
+
+
+@pytest.fixture(scope="session")
+def _asked(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Searched:
+    tiny = _searched(tmp_path_factory.mktemp("searched") / "tiny", computed)
+    tiny.run()
+    return tiny
+
+
+@pytest.fixture
+def asked(tmp_path: Path, _asked: Searched) -> Searched:
+    """It was asked once."""
+    return _asked.copy_to(tmp_path / "tiny")
+
+
+def times_of(tiny: Tiny, retriever: str) -> dict[str, float]:
+    """Return the milliseconds that a search took, for each query of the sample."""
+    pipeline = tiny.pipeline()
+    recipe = pipeline.recipe(rankings_key(retriever))
+    assert recipe is not None
+    times = pipeline.measurements.find(SINGLE, recipe.fingerprint)
+    assert times is not None
+    return dict(times["samples_ms"] or {})
 
 
 VARIABLE = "MANUALS_DSN"
@@ -131,9 +162,8 @@ def search(config: ExternalRetriever, *texts: str, k: int = 10) -> list[QueryRes
         return list(ask(texts, k))
 
 
-def rag_assets(tiny: Tiny, *arguments: str, code: int = 0) -> str:
-    """Run a command on the experiment."""
-    where = [str(tiny.folder), "--store", str(tiny.settings.store)]
-    result = CliRunner(env={"COLUMNS": "120"}).invoke(main, [*arguments, *where])
+def evaluate(tiny: Tiny, code: int = 0) -> str:
+    """Evaluate the experiment; return what is printed."""
+    result = tiny.command("evaluate", ".", columns=120)
     assert result.exit_code == code, result.output
     return result.output

@@ -89,7 +89,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
             with suppress(OSError):  # the client may be gone
                 self._send(server.answer(request))
 
-        do_GET = do_POST  # noqa: N815 (the base class looks for it)
+        do_GET = do_HEAD = do_POST  # noqa: N815 (the base class looks for them)
 
         def _send(self, reply: Reply) -> None:
             raw = reply.content if isinstance(reply.content, bytes) else _json(reply.content)
@@ -98,7 +98,7 @@ def _handler(server: Loopback) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, text)
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
-            self.wfile.write(raw)
+            self.wfile.write(b"" if self.command == "HEAD" else raw)
 
         def log_message(self, *_: object) -> None:
             pass

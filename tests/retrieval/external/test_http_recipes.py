@@ -241,11 +241,10 @@ def test_a_credential_that_is_refused_is_the_reason(
     assert result.error == "HTTP 401: who are you"
 
 
-FAILED: Mapping[str, list[tuple[object, int, str]]] = {
+FAILED: Mapping[str, list[tuple[object, str]]] = {
     "Elasticsearch": [
         (
             {"timed_out": True, "_shards": {"failed": 0}, "hits": {"hits": []}},
-            200,
             "the server says: timed out",
         ),
         (
@@ -254,13 +253,7 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
                 "_shards": {"failed": 1, "failures": [{"reason": {"reason": "no such shard"}}]},
                 "hits": {"hits": []},
             },
-            200,
             "the server says: no such shard",
-        ),
-        (
-            {"error": {"type": "index_not_found_exception", "reason": "no such index [manual]"}},
-            404,
-            "HTTP 404: no such index [manual]",
         ),
     ],
     "Weaviate": [
@@ -269,10 +262,8 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
                 "data": {"Get": {"Manual": None}},
                 "errors": [{"message": "vector lengths don't match: 384 vs 768"}],
             },
-            200,
             "the server says: vector lengths don't match: 384 vs 768",
         ),
-        ({"error": [{"message": "read-only"}]}, 500, "HTTP 500: read-only"),
     ],
     "Vespa": [
         (
@@ -283,7 +274,6 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
                     "errors": [{"code": 12, "summary": "Timed out", "message": "no time left"}],
                 }
             },
-            200,
             "the server says: no time left",
         ),
         (
@@ -294,26 +284,24 @@ FAILED: Mapping[str, list[tuple[object, int, str]]] = {
                     "children": [{"relevance": 1.0, "fields": {"text": "x", "file": "y"}}],
                 }
             },
-            200,
             "the server says: searched a part only",
         ),
-        ({"timing": {}}, 200, "matches nothing in an object with the keys timing"),
+        ({"timing": {}}, "matches nothing in an object with the keys timing"),
     ],
     "A service of your own": [
-        ({"problem": "no index", "contexts": []}, 200, "the server says: no index")
+        ({"problem": "no index", "contexts": []}, "the server says: no index")
     ],
 }
 FAILED = {**FAILED, "OpenSearch": FAILED["Elasticsearch"]}
 
 
 @pytest.mark.parametrize(
-    ("heading", "body", "status", "reason"),
+    ("heading", "body", "reason"),
     [(heading, *one) for heading, several in FAILED.items() for one in several],
 )
 def test_what_an_engine_says_is_wrong_is_a_failed_query(
     heading: str,
     body: object,
-    status: int,
     reason: str,
     static_model: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -321,11 +309,8 @@ def test_what_an_engine_says_is_wrong_is_a_failed_query(
     for variable, value in VARIABLES.items():
         monkeypatch.setenv(variable, value)
 
-    def answer(request: Request) -> Reply:
-        return Reply(body, status)
-
     first = next(name for name, (own, _) in RECIPES.items() if own == heading)
-    with serving(answer) as server:
+    with serving(lambda request: Reply(body)) as server:
         (result,) = search(recipe(first, server, static_model), "dog")
     assert reason in str(result.error)
     assert list(result.hits) == []
@@ -336,22 +321,14 @@ def test_every_engine_has_its_recipes() -> None:
     assert all(options["type"] == "http" for _, options in RECIPES.values())
 
 
-def sent(template: object, **values: object) -> Any:
-    """Return what a server reads of a body."""
-    return json.loads(json.dumps(filled(template, values)).encode())  # type: ignore[arg-type]
-
-
-@given(st.text() | st.sampled_from([*HARMFUL, "\ud800", ""]), st.integers(1, 10_000))
-def test_a_query_arrives_as_it_is(query: str, k: int) -> None:
-    template = {"size": "{k}", "query": {"match": {"text": "{query}"}}, "also": ["query: {query}"]}
-    wanted = {"size": k, "query": {"match": {"text": query}}, "also": [f"query: {query}"]}
-    assert sent(template, query=query, k=k) == wanted
+OTHER_BRACES = {"{query}": "{targetHits: 100}nearestNeighbor(e, q) {Query} { query }"}
+"""A key and texts that are no places."""
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(HARMFUL))
 def test_a_query_in_another_language_is_one_literal(query: str) -> None:
-    found = sent({"query": "{ Get(bm25: {query: {query:json}}, limit: {k}) }"}, query=query, k=3)
-    text = found["query"]
+    template = "{ Get(bm25: {query: {query:json}}, limit: {k}) }"
+    text = filled(template, {"query": query, "k": 3})
     head, tail = "{ Get(bm25: {query: ", "}, limit: 3) }"
     assert text.startswith(head)
     assert text.endswith(tail)
@@ -366,33 +343,27 @@ def test_a_query_in_a_url_is_one_parameter(query: str) -> None:
     assert parse_qs(parts.query, keep_blank_values=True) == {"q": [query], "limit": ["5"]}
 
 
-def test_a_literal_has_its_characters_as_they_are() -> None:
-    # GraphQL knows no pairs of escapes for one character.
-    assert filled("f({query:json})", {"query": "😀\n"}) == 'f("😀\\n")'
+@pytest.mark.parametrize(
+    ("template", "values", "expected"),
+    [
+        # GraphQL knows no pairs of escapes for one character.
+        ("f({query:json})", {"query": "😀\n"}, 'f("😀\\n")'),
+        ("{vector}", {"vector": [0.5, -1.0]}, [0.5, -1.0]),
+        ("near({vector})", {"vector": [0.5, -1.0]}, "near([0.5, -1.0])"),
+        ({"n": 1, "x": ["a {query}"]}, {"query": "\ud800"}, {"n": 1, "x": ["a \ud800"]}),
+        (OTHER_BRACES, {"query": "x"}, OTHER_BRACES),
+    ],
+)
+def test_what_a_place_becomes(template: Any, values: dict[str, object], expected: object) -> None:
+    assert filled(template, values) == expected
 
 
 def test_half_a_character_in_a_url_becomes_a_question_mark() -> None:
     assert filled_url("http://h/?q={query}", {"query": "a\ud800"}) == "http://h/?q=a%3F"
 
 
-def test_a_place_that_is_a_whole_text_takes_any_type() -> None:
-    vector = [0.5, -1.0]
-    template = {"v": "{vector}", "in": "near({vector})", "n": 1, "x": None}
-    assert sent(template, vector=vector) == {
-        "v": vector,
-        "in": "near([0.5, -1.0])",
-        "n": 1,
-        "x": None,
-    }
-
-
-def test_keys_and_other_braces_stay() -> None:
-    template = {"{query}": "{targetHits: 100}nearestNeighbor(e, q) {Query} { query }"}
-    assert sent(template, query="x") == template
-    assert list(placeholders_in(template)) == []  # type: ignore[arg-type]
-
-
 def test_places_are_found_at_any_depth() -> None:
+    assert list(placeholders_in(OTHER_BRACES)) == []  # type: ignore[arg-type]
     template = {"a": [{"b": "{query} {k}"}], "c": "{vector:json}"}
     assert list(placeholders_in(template)) == ["query", "k", "vector"]  # type: ignore[arg-type]
 
@@ -433,19 +404,23 @@ def test_parameters_and_headers_that_only_look_alike_are_allowed() -> None:
     assert (config.url, config.headers) == (url, {"x-keyboard": "qwerty"})
 
 
-def test_only_values_of_variables_are_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ES_KEY", "abc123")
-    headers = {"authorization": "ApiKey ${ES_KEY}", "x-tenant": "acme"}
-    sent = {"authorization": "ApiKey abc123", "x-tenant": "acme"}
-    assert headers_of(headers) == (sent, ["abc123", "ApiKey abc123"])
+BASIC = base64.b64encode(b"operator:hunter2").decode()
 
 
-def test_user_and_password_are_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = base64.b64encode(b"operator:hunter2").decode()
-    monkeypatch.setenv("BASIC", value)
-    headers, secrets = headers_of({"authorization": "Basic ${BASIC}"})
-    assert headers == {"authorization": f"Basic {value}"}
-    assert secrets == [value, "operator:hunter2", "operator", "hunter2", f"Basic {value}"]
+@pytest.mark.parametrize(
+    ("scheme", "value", "secrets"),
+    [
+        ("ApiKey", "abc123", ["abc123"]),
+        ("Basic", BASIC, [BASIC, "operator:hunter2", "operator", "hunter2"]),
+    ],
+)
+def test_values_of_variables_are_secret(
+    scheme: str, value: str, secrets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ES_KEY", value)
+    sent = {"authorization": f"{scheme} {value}", "x-tenant": "acme"}
+    headers = {"authorization": f"{scheme} ${{ES_KEY}}", "x-tenant": "acme"}
+    assert headers_of(headers) == (sent, [*secrets, f"{scheme} {value}"])
 
 
 @pytest.mark.parametrize(
@@ -458,10 +433,9 @@ def test_user_and_password_are_secret_too(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_variable_that_cannot_be_sent(
     value: str | None, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    environment: Mapping[str, str] = {} if value is None else {"ES_KEY": value}
     monkeypatch.delenv("ES_KEY", raising=False)
-    for name, text in environment.items():
-        monkeypatch.setenv(name, text)
+    if value is not None:
+        monkeypatch.setenv("ES_KEY", value)
     with pytest.raises(UsageError, match=problem) as raised:
         headers_of({"authorization": "ApiKey ${ES_KEY}"})
     assert value is None or value not in str(raised.value)

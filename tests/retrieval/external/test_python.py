@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,10 @@ import pytest
 
 from rag_assets.called.hits import Hit
 from rag_assets.errors import UsageError
-from rag_assets.evaluation.metrics_stage import summary_key
-from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.retrieval.external.base import QueryResult
 from rag_assets.retrieval.external.python import PythonRetriever
-from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
 from rag_assets.servers.client import MAX_UNSERVED
-from rag_assets.store.settings import StoreSettings
-from tests.conftest import REPOSITORY
-from tests.tiny_experiment import materialize
 
 QUERIES = ["one", "two", "three"]
 
@@ -77,6 +69,11 @@ TWO = [["one", "2"], ["two", "2"], ["three", "2"]]
             "        return {'documents': [query, str(top_k)]}\nf = C()",
             {},
         ),
+        (
+            "class C:\n    def warm_up(self):\n        self.end = '2'\n"
+            "    def run(self, query):\n        return {'documents': [query, self.end]}\nf = C()",
+            {},
+        ),
     ],
 )
 def test_functions_objects_classes_and_factories_are_asked(
@@ -107,33 +104,17 @@ def test_a_dotted_name_is_a_method(asked: Asked) -> None:
             "        return [str(self.similarity_top_k)]\nf = C()",
             "2",
         ),
+        (
+            "import pydantic\nclass C(pydantic.BaseModel):\n    k: int = 4\n"
+            "    def invoke(self, _):\n        return [str(self.k)]\nf = C()",
+            "2",
+        ),
     ],
 )
 def test_an_object_is_asked_for_k_where_it_has_a_place_for_it(
     asked: Asked, code: str, k_of: str
 ) -> None:
     assert asked.ids(code) == [[k_of]] * 3
-
-
-def test_what_fails_is_a_failure_of_its_query(asked: Asked) -> None:
-    code = (
-        "def f(query, k):\n    if query == 'two':\n        raise ValueError('no\\nsuch index')\n"
-        "    return [query] if query == 'one' else 5"
-    )
-    first, second, third = asked(code)
-    assert first.error is None
-    assert first.seconds is not None
-    assert second == QueryResult(error="ValueError: no such index")
-    assert (third.error or "").startswith("returned 5, not a list of hits")
-
-
-def test_one_document_of_pydantic_is_no_list_of_hits(asked: Asked) -> None:
-    code = (
-        "import pydantic\nclass Doc(pydantic.BaseModel):\n    id: str = 'a'\n"
-        "def f(query, k):\n    return Doc()"
-    )
-    (first, *_) = asked(code)
-    assert "not a list of hits" in (first.error or "")
 
 
 HOSTILE = """
@@ -154,6 +135,8 @@ def f(query, k):
 @pytest.mark.parametrize(
     ("hostile", "problem"),
     [
+        ("raise ValueError('no\\nsuch index')", "ValueError: no such index"),
+        ("return 5", "returned 5, not a list of hits"),
         ("return [('d', 0, 10**30)]", "it must be a whole number from 0, below 2**31"),
         ("return [('d', 0, 10**9999)]", "ValueError: Exceeds the limit"),
         ("return [('d', True, 2)]", "hit 1: `start` is true; it must be a whole number"),
@@ -174,6 +157,7 @@ def test_hostile_code_fails_its_query_only(asked: Asked, hostile: str, problem: 
     assert problem in str(results[1].error)
     assert len(str(results[1].error)) < 1000
     assert [one.error for one in results if one is not results[1]] == [None, None]
+    assert results[0].seconds is not None
 
 
 def test_a_coroutine_that_exits_leaves_the_event_loop_to_the_others(asked: Asked) -> None:
@@ -238,7 +222,6 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
     ("code", "options", "problem"),
     [
         ("f = 17", {}, "is a int that cannot be called with (query, k), nor has"),
-        ("def f(a, b, c):\n    pass", {}, "cannot be called with (query, k)"),
         (
             "def f(query, k):\n    pass",
             {"options": {"x": 1}},
@@ -246,7 +229,6 @@ def test_with_one_call_at_a_time_the_thread_that_loads_is_the_one_that_asks(aske
         ),
         ("class f:\n    pass", {"options": {"x": 1}}, "loaded: TypeError: f() takes no argu"),
         ("raise KeyboardInterrupt('x')", {}, "cannot be loaded: KeyboardInterrupt: x"),
-        ("import no_such_module_at_all", {}, "cannot be loaded: ModuleNotFoundError: No module"),
         ("def f(:", {}, "cannot be loaded: SyntaxError"),
         ("g = 1", {}, "has no attribute 'f'"),
         (
@@ -272,110 +254,3 @@ def test_what_cannot_be_asked_stops_everything(
     with pytest.raises(UsageError) as raised:
         asked(code, **options)
     assert problem in str(raised.value)
-
-
-# Words, each at a place of its own by its hash: no model is needed, and it is no bad search.
-VECTORS = """
-import re
-import zlib
-from math import sqrt
-from pathlib import Path
-
-FILES = sorted(Path("<folder>").glob("*/*.md"))
-
-
-def vector(text):
-    values = [0.0] * 2048
-    for word in re.findall(r"[a-z0-9]+", text.lower()):
-        values[zlib.crc32(word.encode()) % 2048] = 1.0
-    length = sqrt(sum(values)) or 1.0
-    return [value / length for value in values]
-"""
-
-LANGCHAIN = f"""{VECTORS}
-from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_text_splitters import RecursiveCharacterTextSplitter
-
-
-class Words(Embeddings):
-    def embed_documents(self, texts):
-        return [vector(text) for text in texts]
-
-    def embed_query(self, text):
-        return vector(text)
-
-
-pages = [Document(file.read_text(), metadata={{"source": str(file)}}) for file in FILES]
-parts = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=80).split_documents(pages)
-store = InMemoryVectorStore(Words())
-store.add_documents(parts)
-retriever = store.as_retriever()
-"""
-
-LLAMA_INDEX = f"""{VECTORS}
-from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
-from llama_index.core.embeddings import BaseEmbedding
-from llama_index.core.node_parser import SentenceSplitter
-
-
-class Words(BaseEmbedding):
-    def _get_text_embedding(self, text):
-        return vector(text)
-
-    def _get_query_embedding(self, query):
-        return vector(query)
-
-    async def _aget_query_embedding(self, query):
-        return vector(query)
-
-
-pages = SimpleDirectoryReader(input_files=FILES).load_data()
-splitter = SentenceSplitter(chunk_size=160, chunk_overlap=20)
-index = VectorStoreIndex.from_documents(pages, transformations=[splitter], embed_model=Words())
-retriever = index.as_retriever()
-"""
-
-HAYSTACK = f"""{VECTORS}
-from haystack import Document
-from haystack.components.preprocessors import DocumentSplitter
-from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
-from haystack.document_stores.in_memory import InMemoryDocumentStore
-
-pages = [Document(content=file.read_text(), meta={{"file_path": str(file)}}) for file in FILES]
-splitter = DocumentSplitter(split_by="word", split_length=90, split_overlap=10)
-store = InMemoryDocumentStore()
-store.write_documents(splitter.run(documents=pages)["documents"])
-retriever = InMemoryBM25Retriever(store)
-"""
-
-FRAMEWORKS = {
-    "langchain_text_splitters": LANGCHAIN,
-    "llama_index.core": LLAMA_INDEX,
-    "haystack": HAYSTACK,
-}
-
-
-@pytest.mark.parametrize("module", FRAMEWORKS)
-def test_two_lines_of_yaml_evaluate_it(module: str, tmp_path: Path) -> None:
-    pytest.importorskip(module, reason=f"{module} is not installed here")
-    folder = tmp_path / "handbook"
-    shutil.copytree(REPOSITORY / "data" / "handbook", folder)
-    code = FRAMEWORKS[module].replace("<folder>", str(folder))
-    (folder / "theirs.py").write_text(code, encoding="utf-8")
-    (folder / "experiment.yaml").write_text(
-        "retrievers:\n  theirs: {type: python, call: theirs.py:retriever}\n", encoding="utf-8"
-    )
-    experiment = load_experiment(folder)
-    assert experiment.judge == "evidence"
-    pipeline = Pipeline(experiment, StoreSettings.resolve(tmp_path / "store"))
-    materialize(pipeline)
-    hits = pipeline.artifact(hits_key("theirs"))
-    found = hits.manifest.facts["located"]
-    assert found["exact"] + found.get("normalised", 0) >= 0.99 * hits.manifest.rows
-    assert hits.manifest.failures == {}
-    rows = pipeline.artifact(summary_key("theirs")).table().to_pylist()
-    (at_10,) = [row for row in rows if row["top_k"] == 10]
-    assert at_10["n_failed"] == 0
-    assert at_10["ndcg"] > 0.4

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from rag_assets.analysis.plan import plan_rows
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.called.hits import Hit, Rejected, hits_of
-from rag_assets.cli import main
-from rag_assets.errors import ConfigError, DataError, UsageError
+from rag_assets.errors import ConfigError, UsageError
 from rag_assets.evaluation.attributions_stage import attributions_key
 from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
@@ -36,11 +35,11 @@ from rag_assets.retrieval.external.locate import (
     normalised,
     offsets_of,
 )
-from rag_assets.retrieval.external.stage import SINGLE, rankings_key
+from rag_assets.retrieval.external.stage import rankings_key
 from rag_assets.retrieval.external.units import chunks_of
 from rag_assets.retrieval.runs_stage import hits_key
 from tests.answers.answering import with_answers
-from tests.retrieval.external.conftest import SEARCH, Searched
+from tests.retrieval.external.conftest import SEARCH, Searched, times_of
 from tests.tiny_experiment import JUDGMENTS, QUERIES
 
 
@@ -49,34 +48,33 @@ def means(searched: Searched, retriever: str, top_k: int = 5) -> dict[str, Any]:
     return dict(row)
 
 
-def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(searched: Searched) -> None:
-    searched.run()
-    own = means(searched, "mine")
+def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(asked: Searched) -> None:
+    own = means(asked, "mine")
     assert own["n_failed"] == own["n_empty"] == 0
     # Each evidence is a paragraph, so each of them is a unit that the search can return.
-    located = searched.facts(hits_key("mine"))
+    located = asked.facts(hits_key("mine"))
     assert located["located"] == {"exact": 30}
     assert own["hit_rate"] > 0.8
-    texts = chunks_of(searched.pipeline().artifact(hits_key("mine")))
+    texts = chunks_of(asked.pipeline().artifact(hits_key("mine")))
     assert "A dog needs a ticket of 10 crowns." in texts["text"].to_pylist()
     # "what does a ticket for a dog cost": the words a, dog, ticket.
-    assert searched.ranked("mine", 5)["q1"][0][0] == "fares.md#92-126"
-    metrics = {row["query_id"]: row for row in searched.rows(metrics_key("mine", 5))}
+    assert asked.ranked("mine", 5)["q1"][0][0] == "fares.md#92-126"
+    metrics = {row["query_id"]: row for row in asked.rows(metrics_key("mine", 5))}
     assert metrics["q1"]["unit_tokens"][0] == 9
 
 
-def test_a_fusion_and_a_reranker_read_it(searched: Searched) -> None:
-    searched.configure("fused", type="rrf", inputs=["mine", "bm25"], candidates=5)
-    searched.configure("maxsim", type="maxsim", input="mine", candidates=5)
-    searched.run()
-    assert means(searched, "fused")["n_failed"] == 0
-    units = set(chunks_of(searched.pipeline().artifact(hits_key("mine")))["chunk_id"].to_pylist())
-    assert set([unit for unit, _ in searched.ranked("maxsim", 5)["q1"]]) <= units
+def test_a_fusion_and_a_reranker_read_it(asked: Searched) -> None:
+    asked.configure("fused", type="rrf", inputs=["mine", "bm25"], candidates=5)
+    asked.configure("maxsim", type="maxsim", input="mine", candidates=5)
+    asked.run()
+    assert means(asked, "fused")["n_failed"] == 0
+    units = set(chunks_of(asked.pipeline().artifact(hits_key("mine")))["chunk_id"].to_pylist())
+    assert set([unit for unit, _ in asked.ranked("maxsim", 5)["q1"]]) <= units
     # Of what only the search can return nobody knows that no chunk holds it.
-    experiment = searched.pipeline().experiment
+    experiment = asked.pipeline().experiment
     for name in ("mine", "fused", "maxsim"):
         key = attributions_key(experiment, name)
-        places = searched.pipeline().artifact(key).table()["lost_at"].to_pylist()
+        places = asked.pipeline().artifact(key).table()["lost_at"].to_pylist()
         assert "no_chunk" not in places
 
 
@@ -106,40 +104,28 @@ def test_an_answerer_reads_chunks_of_its_own(searched: Searched) -> None:
     assert {row["position"] for row in rows if row["document_id"].startswith("not-located#")} == {1}
 
 
-def test_each_query_is_asked_once_and_a_sample_is_timed(searched: Searched) -> None:
-    searched.config["measurements"] = {"latency_sample": 2}
-    searched.write_config()
-    searched.run()
-    assert searched.log == ["loaded", *(query["text"] for query in QUERIES)]
-    pipeline = searched.pipeline()
-    recipe = pipeline.recipe(rankings_key("mine"))
-    assert recipe is not None
-    times = pipeline.measurements.find(SINGLE, recipe.fingerprint)
-    assert times is not None
-    assert set(times["samples_ms"] or ()) < {query["query_id"] for query in QUERIES}
-    searched.forget_log()
-    assert searched.run() == set()
-    assert searched.log == []
+def test_each_query_is_asked_once_and_a_sample_is_timed(asked: Searched) -> None:
+    assert asked.log == ["loaded", *(query["text"] for query in QUERIES)]
+    assert len(times_of(asked, "mine")) == asked.config["measurements"]["latency_sample"]
+    asked.forget_log()
+    assert asked.run() == set()
+    assert asked.log == []
 
 
-def test_forgetting_finds_what_a_search_returned_of_a_document(searched: Searched) -> None:
-    searched.run()
-    searched.snapshot()
-    found = to_forget(searched.settings, "fares.md")
+def test_forgetting_finds_what_a_search_returned_of_a_document(asked: Searched) -> None:
+    asked.snapshot()
+    found = to_forget(asked.settings, "fares.md")
     assert found is not None
     assert {"external_rankings", "external_hits"} <= {item.kind for item in found.items}
 
 
-def test_an_edit_asks_again_only_where_it_can_matter(searched: Searched) -> None:
-    searched.run()
-    searched.forget_log()
-    searched.write_search(f"# a comment\n{SEARCH}")
-    assert not searched.run()
-    searched.write_search(SEARCH.replace("[a-z]+", "[a-z]{2,}"))
-    assert "external_rankings/mine" in searched.run()
-    searched.forget_log()
-    searched.write_document("new.md", "# New\n\nA dog is a dog.\n")
-    assert "external_rankings/mine" in searched.run()
+def test_an_edit_asks_again_only_where_it_can_matter(asked: Searched) -> None:
+    asked.write_search(f"# a comment\n{SEARCH}")
+    assert not asked.run()
+    asked.write_search(SEARCH.replace("[a-z]+", "[a-z]{2,}"))
+    assert "external_rankings/mine" in asked.run()
+    asked.write_document("new.md", "# New\n\nA dog is a dog.\n")
+    assert "external_rankings/mine" in asked.run()
 
 
 def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) -> None:
@@ -203,15 +189,6 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     assert means(searched, "mine")["n_failed"] == 0
 
 
-def test_ids_of_a_chunking_need_its_name(searched: Searched) -> None:
-    searched.run()
-    ids = [unit for unit, _ in searched.ranked("bm25", 5)["q1"]]
-    searched.write_search(f"def retrieve(query, k):\n    return {ids!r}\n")
-    searched.configure("mine", chunking="parts")
-    searched.run()
-    assert [unit for unit, _ in searched.ranked("mine", 5)["q1"]] == ids
-
-
 def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched: Searched) -> None:
     searched.config["metrics"] = ["hit_rate", "answer_hit"]
     searched.config["primary"] = "hit_rate@5"
@@ -234,9 +211,7 @@ def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched
     assert {row["tokens"] for row in rows} == {12}
 
 
-@pytest.mark.parametrize("judge", ["document", "evidence"])
-def test_a_run_file_has_texts_and_spans(searched: Searched, judge: str) -> None:
-    searched.config["dataset"]["judge"] = judge
+def test_a_run_file_has_texts_and_spans(searched: Searched) -> None:
     lines: list[dict[str, Any]] = [
         {"query_id": "q1", "hits": [{"text": "A dog needs a ticket of 10 crowns."}]},
         {"query_id": "q2", "hits": [["harbours.md", 51, 122], "crew.md"]},
@@ -262,31 +237,6 @@ def test_a_run_file_has_texts_and_spans(searched: Searched, judge: str) -> None:
     ]
     assert unfinished(searched.pipeline(), ["theirs"]) == {}
     assert unanswered(searched.pipeline()) == {}
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ({"query_id": "q1", "retrieved_ids": ["a"]}, "has none of hits, retrieved_contexts"),
-        ({"query_id": "q1", "hits": [{"id": 3.5}]}, "run.jsonl:1: `hits`: hit 1: `id` is 3.5"),
-        ({"query_id": "q9", "hits": []}, "has none of the experiment's 6 queries"),
-    ],
-)
-def test_a_file_of_another_form_is_said(
-    searched: Searched, line: dict[str, Any], problem: str
-) -> None:
-    searched.write_rows("../run.jsonl", [line])
-    searched.configure("theirs", type="run_file", path="../run.jsonl", chunking="own")
-    with pytest.raises(DataError) as raised:
-        searched.run()
-    assert problem in str(raised.value)
-
-
-def test_texts_without_the_word_own_are_said(searched: Searched) -> None:
-    searched.write_rows("../run.jsonl", [{"query_id": "q1", "hits": [{"text": "t"}]}])
-    searched.configure("theirs", type="run_file", path="../run.jsonl", chunking="parts")
-    with pytest.raises(DataError, match="which need a retriever with `chunking: own`"):
-        searched.run()
 
 
 def test_what_an_experiment_cannot_ask_for_is_said(searched: Searched) -> None:
@@ -321,20 +271,18 @@ def test_code_of_a_fork_is_run_only_when_it_is_allowed(
     monkeypatch.setenv("RAG_ASSETS_ALLOW_CODE", "1")
     searched.run()
     assert searched.log
-    searched.forget_log()
     monkeypatch.delenv("RAG_ASSETS_ALLOW_CODE")
-    for repository, options, is_run in (
-        ("mine/app", ["--allow-code"], True),
-        ("mine/app", [], False),  # what one evaluation was allowed, the next one is not
-        ("stranger/app", [], True),  # its own branch
-    ):
+    monkeypatch.setenv("GITHUB_REPOSITORY", "stranger/app")  # its own branch
+    searched.forget_log()
+    searched.configure("mine", revision="2")
+    searched.run()
+    assert searched.log
+    monkeypatch.setenv("GITHUB_REPOSITORY", "mine/app")
+    # What one evaluation was allowed, the next one is not.
+    for options, is_run in ((["--allow-code"], True), ([], False)):
         searched.forget_log()
-        monkeypatch.setenv("GITHUB_REPOSITORY", repository)
-        searched.configure("mine", revision=f"{repository} {options}")
-        store = str(searched.settings.store)
-        done = CliRunner().invoke(
-            main, ["evaluate", str(searched.folder), "--store", store, *options]
-        )
+        searched.configure("mine", revision=f"of {options}")
+        done = searched.command("evaluate", ".", *options)
         assert (done.exit_code == 0, bool(searched.log)) == (is_run, is_run), done.output
 
 
@@ -495,6 +443,12 @@ class NodeWithScore:
     score: float | None
 
 
+class PydanticDocument(BaseModel):
+    """One that can be iterated, as every model of pydantic."""
+
+    id: str = "a"
+
+
 class OnlyContent:
     """A node of another class, whose text is behind a method."""
 
@@ -556,6 +510,7 @@ def test_a_hit_has_many_forms(one: object, expected: Hit) -> None:
         ([("a", -1, 4)], "hit 1: `start` is -1; it must be a whole number from 0, below 2**31"),
         ([("a", 0, 2**31)], "hit 1: `end` is 2147483648; it must be a whole number from 0"),
         ([HaystackDocument(None)], "hit 1 is HaystackDocument "),
+        (PydanticDocument(), "not a list of hits"),
     ],
 )
 def test_what_is_no_list_of_hits_is_said(answer: object, problem: str) -> None:

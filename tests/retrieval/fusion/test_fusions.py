@@ -24,7 +24,7 @@ from rag_assets.retrieval.fusion.methods import (
     SumFusion,
 )
 from rag_assets.schemas import RUNS
-from tests.made_tables import ranked, scored_table
+from tests.made_tables import ranked, run_table, scored_table
 
 NORMALISATIONS = ["min_max", "none", "z_score"]
 
@@ -59,33 +59,20 @@ reciprocal_rank_fusion, comb_sum, comb_mnz, borda = (
 )
 
 
-Ranking = dict[str, list[tuple[str, str]]]
-"""Query -> (unit, chunk shown), best first."""
 Fused = tuple[str, int, float, str, str, str]
 
 UNITS = ["a", "a!", "B", "b", "c", "d10", "d9", "\u00e9", "\uffee", "\U0001f600"]
 QUERIES = ("q1", "q2", "Q10")
 
 
-def table(ranking: Ranking) -> pa.Table:
-    return RUNS.from_rows(
-        [
-            {
-                "query_id": query,
-                "rank": rank,
-                "score": -float(rank),
-                "unit_id": item,
-                "chunk_id": chunk,
-                "document_id": f"doc of {chunk}",
-            }
-            for query, items in ranking.items()
-            for rank, (item, chunk) in enumerate(items, 1)
-        ]
-    )
-
-
-def one(*rankings: Sequence[str]) -> list[pa.Table]:
-    return [table({"q": [(item, item) for item in items]}) for items in rankings]
+def shown(items: Sequence[tuple[str, str]]) -> pa.Table:
+    """Return the ranking of a query: units and the chunks that are shown of them, best first."""
+    table = run_table({"q": [unit for unit, _ in items]}).to_pylist()
+    rows = [
+        {**row, "chunk_id": chunk, "document_id": f"doc of {chunk}"}
+        for row, (_, chunk) in zip(table, items, strict=True)
+    ]
+    return RUNS.from_rows(rows)
 
 
 def fused(
@@ -100,7 +87,7 @@ def items(rows: Sequence[Fused]) -> list[str]:
 
 
 def test_closed_form() -> None:
-    rows = fused(one(["a", "b", "c"], ["c", "a"]))
+    rows = fused([run_table({"q": items}) for items in (["a", "b", "c"], ["c", "a"])])
     assert [(row[1], row[3]) for row in rows] == [(1, "a"), (2, "c"), (3, "b")]
     assert [row[2] for row in rows] == pytest.approx(
         [1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62], abs=1e-15
@@ -117,16 +104,16 @@ def test_same_ranks_in_other_inputs_tie_exactly() -> None:
         for i, rank in enumerate(order):
             inputs[i][rank - 1] = name
     for _ in range(5):
-        scores = {row[3]: row[2] for row in fused(one(*inputs))}
+        tables = [run_table({"q": items}) for items in inputs]
+        scores = {row[3]: row[2] for row in fused(tables)}
         assert scores["u0"] == scores["u1"]
         shuffle.shuffle(inputs)
 
 
 def test_chunk_shown_is_the_one_of_the_best_rank_and_the_first_input_wins_a_tie() -> None:
-    first = table({"q": [("a", "a-first"), ("b", "b-first"), ("c", "c-first")]})
-    second = table({"q": [("a", "a-second"), ("c", "c-second"), ("b", "b-second")]})
-    shown = {row[3]: (row[4], row[5]) for row in fused([first, second])}
-    assert shown == {
+    first = shown([("a", "a-first"), ("b", "b-first"), ("c", "c-first")])
+    second = shown([("a", "a-second"), ("c", "c-second"), ("b", "b-second")])
+    assert {row[3]: (row[4], row[5]) for row in fused([first, second])} == {
         "a": ("a-first", "doc of a-first"),
         "b": ("b-first", "doc of b-first"),
         "c": ("c-second", "doc of c-second"),
@@ -166,11 +153,7 @@ def naive(
 def test_equals_the_naive_fusion(
     inputs: list[dict[str, list[str]]], k: int, candidates: int, depth: int
 ) -> None:
-    tables = [
-        table({query: [(unit, unit) for unit in units] for query, units in ranking.items()})
-        for ranking in inputs
-    ]
-    rows = fused(tables, k=k, candidates=candidates, depth=depth)
+    rows = fused(list(map(run_table, inputs)), k=k, candidates=candidates, depth=depth)
     expected = naive(inputs, k, candidates, depth)
     assert [(row[0], row[1]) for row in rows] == [row[:2] for row in expected]
     assert [row[2] for row in rows] == pytest.approx([row[3] for row in expected], abs=1e-12)
@@ -182,10 +165,7 @@ def test_equals_the_naive_fusion(
 def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
     shuffle = random.Random(5)
     units = [f"d{n}" for n in range(300)]
-    tables = [
-        table({f"q{q}": [(u, u) for u in shuffle.sample(units, 100)] for q in range(40)})
-        for _ in range(4)
-    ]
+    tables = [run_table({f"q{q}": shuffle.sample(units, 100) for q in range(40)}) for _ in range(4)]
     expected = reciprocal_rank_fusion(tables, k=60, candidates=100, depth=50)
     assert expected.num_rows == 40 * 50
     for _ in range(3):

@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from rag_assets.retrieval.lexical.bm25 import BM25
 from rag_assets.retrieval.lexical.chunk_tokens import ChunkTokens
 from rag_assets.retrieval.lexical.tfidf import TfIdf
@@ -18,8 +20,8 @@ def build_index(
     chunk_ids: Sequence[str], texts: Sequence[str], *, folder: Path, analyzer: str, **options: Any
 ) -> Mapping[str, Any]:
     """Write the index of these texts, under options of ``type: bm25``; return its facts."""
-    analysed = AnalysedTexts.of(chunk_ids, texts, analyzer)
-    return BM25(type="bm25", **options).build_of(analysed, folder)
+    chunks = pa.table({"chunk_id": pa.array(chunk_ids, pa.string())})
+    return BM25(type="bm25", analyzer=analyzer, **options).build(chunks, texts, folder)
 
 
 def segments_of(

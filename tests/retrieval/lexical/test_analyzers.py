@@ -164,14 +164,6 @@ def test_the_short_way_for_ascii_gives_the_same_tokens(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "call", [lambda: analyze_all("klingon", ["x"])[0], lambda: analyzer_versions("x")]
-)
-def test_an_unknown_analyzer_is_refused_with_the_allowed_ones(call: object) -> None:
-    with pytest.raises(UsageError, match="allowed: auto, english, standard, cjk, ngrams"):
-        call()  # type: ignore[operator]
-
-
 def test_versions_name_what_determines_the_tokens() -> None:
     assert set(analyzer_versions("english")) == {"PyStemmer", "unicode"}
     assert set(analyzer_versions("cjk")) == {"unicode"}

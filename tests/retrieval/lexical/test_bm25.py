@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from functools import partial
 from math import log
-from pathlib import Path
 
 import bm25s
 import numpy as np
@@ -142,29 +141,16 @@ def test_weights_are_kept_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [*index._words] == ["d", "e"]  # those used last
 
 
-def hits(folder: Path, variant: str, texts: list[str], query: str) -> list[str]:
-    ids = list("abcdefg"[: len(texts)])
-    build_index(ids, texts, analyzer="standard", folder=folder, variant=variant)
-    index = opened(folder, variant=variant)
-    (ranked,) = index.search([query], 10)
-    return [index.chunk_ids[position] for position in ranked.positions]
-
-
 Feedback = partial(Rm3Expansion, type="rm3")
 
 TEXTS = {"a": "dog dog fare crown", "b": "dog leash", "c": "leash rope", "d": "crown king", "e": ""}
 
 
-def index(folder: Path) -> tuple[WordIndex, TokensOf]:
-    folder.mkdir(exist_ok=True)
-    build_index(
-        list(TEXTS),
-        list(TEXTS.values()),
-        analyzer="whitespace",
-        b=0.0,
-        folder=folder,
-        expand={"type": "rm3"},
-    )
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> tuple[WordIndex, TokensOf]:
+    folder, expand = tmp_path_factory.mktemp("index"), {"type": "rm3"}
+    texts = list(TEXTS.values())
+    build_index(list(TEXTS), texts, analyzer="whitespace", b=0.0, folder=folder, expand=expand)
     found = opened(folder, b=0.0)
     return found, tokens_of(found, folder)
 
@@ -188,8 +174,8 @@ def test_weights_of_an_expanded_query() -> None:
     assert list(weights) == sorted(weights)
 
 
-def test_the_score_is_the_weighted_sum(tmp_path: Path) -> None:
-    one, vectors = index(tmp_path)
+def test_the_score_is_the_weighted_sum(indexed: tuple[WordIndex, TokensOf]) -> None:
+    one, vectors = indexed
     (grown,) = FeedbackSearcher(one.chunk_ids, one, vectors, Feedback(documents=1)).search(
         ["fare"], 9
     )
@@ -207,9 +193,9 @@ def test_the_score_is_the_weighted_sum(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(["dog", "leash", "rope", "crown", "none"]), min_size=1, max_size=6))
 def test_with_all_weight_on_the_query_the_order_stays(
-    tmp_path_factory: pytest.TempPathFactory, words: list[str]
+    indexed: tuple[WordIndex, TokensOf], words: list[str]
 ) -> None:
-    one, vectors = index(tmp_path_factory.getbasetemp() / "shared")
+    one, vectors = indexed
     query = " ".join(words)
     (plain,) = one.search([query], 9)
     feedback = Feedback(documents=2, terms=5, original_weight=1.0)

@@ -18,7 +18,6 @@ from rag_assets.retrieval.lexical.analyzers import (
     FUNCTION_WORDS,
     analyze_all,
     analyzer_code,
-    analyzer_versions,
     detect_analyzer,
     resolve_analyzer,
 )
@@ -122,18 +121,13 @@ def test_the_cost_grows_with_the_starts_of_texts_only() -> None:
     assert time.process_time() - start < 2  # 0.2 s; a million texts take some seconds
 
 
-SENTENCES = {
-    "german": ("Die Pumpen wurden gek\u00fchlt", ["die", "pump", "wurd", "gekuhlt"]),
-    "french": ("Les pompes de l'eau", ["le", "pomp", "de", "l", "eau"]),
-    "spanish": ("Las bombas corriendo", ["las", "bomb", "corr"]),
-    "russian": ("\u043d\u0430\u0441\u043e\u0441\u044b", ["\u043d\u0430\u0441\u043e\u0441"]),
-}
-
-
-@pytest.mark.parametrize(("language", "case"), SENTENCES.items())
-def test_examples(language: str, case: tuple[str, list[str]]) -> None:
-    text, tokens = case
-    assert analyze_all(language, [text])[0] == tokens
+SENTENCES = (
+    "Die Pumpen wurden gek\u00fchlt",
+    "Les pompes de l'eau",
+    "Las bombas corriendo",
+    "\u043d\u0430\u0441\u043e\u0441\u044b",
+    "ma\u0142ych \u03bb\u03cc\u03b3\u03bf\u03b9",
+)
 
 
 def test_every_language_of_the_stemmer_has_an_analyzer() -> None:
@@ -151,19 +145,17 @@ def test_a_language_that_an_older_stemmer_lacks(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("language", sorted({*LANGUAGES} & {*snowballstemmer.algorithms()}))
 def test_equal_to_the_stemmer_in_python(language: str) -> None:
-    texts = [text for text, _ in SENTENCES.values()] + [
-        "ma\u0142ych \u03bb\u03cc\u03b3\u03bf\u03b9"
-    ]
     stemmer = snowballstemmer.stemmer(language)
-    for text in texts:
+    for text in SENTENCES:
         words = analyze_all("standard", [text])[0]
         assert analyze_all(language, [text])[0] == [stemmer.stemWord(w) or w for w in words]
 
 
 def test_versions_and_code() -> None:
-    assert set(analyzer_versions("german")) == {"PyStemmer", "unicode"}
     assert set(analyzer_code("english")) - set(analyzer_code("auto")) == {
         "rag_assets.retrieval.lexical.analyzers:_CHOOSERS[]"
     }
-    with pytest.raises(UsageError, match="analyzer 'x'; allowed: auto, english"):
+    with pytest.raises(
+        UsageError, match="analyzer 'x'; allowed: auto, english, standard, cjk, ngrams"
+    ):
         resolve_analyzer("x", [])

@@ -76,15 +76,21 @@ CHANGES = st.lists(
 )
 
 
-@given(st.integers(0, 5), CHANGES)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> AnalysedTexts:
+    folder = tmp_path_factory.mktemp("known")
+    analysed(texts_of(0)).save(folder)
+    return AnalysedTexts.load(folder)
+
+
+@settings(max_examples=40)
+@given(CHANGES)
 def test_known_blocks_change_no_byte(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, changes: list[tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory,
+    stored: AnalysedTexts,
+    changes: list[tuple[str, int]],
 ) -> None:
-    folder, texts = tmp_path_factory.mktemp("counts"), texts_of(seed)
-    (folder / "known").mkdir()
-    analysed(texts).save(folder / "known")
-    known = AnalysedTexts.load(folder / "known")
-    now = changed(texts, changes)
+    folder, known, now = tmp_path_factory.mktemp("counts"), stored, changed(texts_of(0), changes)
     again, cold = analysed(now, known), digest(folder / "cold", analysed(now))
     assert digest(folder / "again", again) == cold
     (folder / "at once").mkdir()
@@ -175,20 +181,20 @@ def test_facts(tmp_path: Path) -> None:
     }
 
 
-def test_the_hash_seed_leaves_every_byte_as_it_is(tmp_path: Path) -> None:
+def test_another_process_writes_the_same_bytes_and_loads_no_stemmer_before(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; "
-        "from tests.retrieval.lexical.index_of_texts import build_index, opened; "
-        "build_index(list('abc'), ['pump water', 'valve pump', 'crew of water'], "
-        "analyzer='english', folder=Path(sys.argv[1]))"
+        "from tests.retrieval.lexical.index_of_texts import build_index; "
+        "assert 'Stemmer' not in sys.modules; "
+        f"build_index({list(TEXTS)}, {list(TEXTS.values())}, analyzer='auto', "
+        "folder=Path(sys.argv[1]))"
     )
-    for seed in ("1", "2"):
-        (tmp_path / seed).mkdir()
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-        command = [sys.executable, "-c", code, str(tmp_path / seed)]
-        subprocess.run(command, env=environment, check=True)
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    build(tmp_path / "here", TEXTS)
+    (tmp_path / "there").mkdir()
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, str(tmp_path / "there")]
+    subprocess.run(command, env=environment, check=True)
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
 
 
 @pytest.mark.parametrize("texts", [{}, {"a": ""}, {"a": "...", "b": "\U0001f600"}])
@@ -227,12 +233,6 @@ def test_ids_must_be_unique_and_as_many_as_texts(tmp_path: Path) -> None:
         build_index(["a", "a"], ["x", "y"], analyzer="auto", folder=tmp_path)
     with pytest.raises(DataError, match="1 chunk ids but 2 texts"):
         build_index(["a"], ["x", "y"], analyzer="auto", folder=tmp_path)
-
-
-def test_importing_loads_no_stemmer() -> None:
-    code = "import sys, rag_assets.retrieval.lexical.bm25; sys.exit('Stemmer' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
 
 
 @settings(deadline=None)

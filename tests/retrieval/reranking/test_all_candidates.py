@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.chunking.stage import chunks_key, texts_to_index
@@ -24,10 +23,10 @@ from rag_assets.retrieval.reranking.candidates import (
     reordered,
 )
 from rag_assets.retrieval.reranking.local import maxsim
-from rag_assets.retrieval.runs_stage import run_key
 from tests.tiny_experiment import QUERIES, Tiny
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)), min_size=1, max_size=12),
     st.integers(0, 2**32 - 1),
@@ -51,6 +50,7 @@ def test_a_unit_has_the_score_of_its_best_chunk(
     ranking = complete_ranking(queries, chunks, judge)
     lists = candidate_lists(ranking, queries, texts)
     assert [(one.query_id, one.query) for one in lists] == [("q1", "one"), ("q2", "two")]
+    assert [list(one.texts) for one in lists] == [list(texts.values())] * 2
     drawn = np.random.default_rng(seed).integers(0, 4, (2, len(owners))).astype(float)
     found = reordered(ranking, lists, list(drawn), {}, depth)
     for query, scores in zip(("q1", "q2"), drawn, strict=True):
@@ -68,8 +68,6 @@ def test_a_unit_has_the_score_of_its_best_chunk(
 
 RETRIEVERS: dict[str, Any] = {
     "bm25": {"type": "bm25", "chunking": "parts"},
-    "minilm": {"type": "embedding", "chunking": "parts"},
-    "deep": {"type": "maxsim", "input": "minilm", "candidates": 1000},
     "full": {"type": "maxsim", "input": "bm25", "candidates": "all"},
 }
 
@@ -82,48 +80,35 @@ def tiny(tmp_path: Path) -> Tiny:
     return made
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"strategy": "recursive", "max_tokens": 16, "overlap": 0},
-        {
-            "strategy": "parent",
-            "child": {"strategy": "recursive", "max_tokens": 8, "overlap": 0},
-            "parent": {"strategy": "recursive", "max_tokens": 32, "overlap": 0},
-        },
-    ],
-)
-def test_it_is_the_reranking_of_an_input_that_finds_everything(
-    tiny: Tiny, parts: dict[str, Any]
-) -> None:
-    tiny.config["chunking"]["parts"] = parts
-    del tiny.config["retrievers"]["deep"]
-    tiny.write_config()
+def test_it_is_the_reranking_of_an_input_that_finds_everything(tiny: Tiny) -> None:
+    cut = {"strategy": "recursive", "overlap": 0}
+    parents = {"child": {**cut, "max_tokens": 8}, "parent": {**cut, "max_tokens": 32}}
+    tiny.config["chunking"]["nested"] = {"strategy": "parent", **parents}
+    tiny.configure("nested", type="bm25", chunking="nested")
+    tiny.configure("full-nested", type="maxsim", input="nested", candidates="all")
     tiny.run()
-    pipeline = tiny.pipeline()
-    tables = {
-        name: pipeline.artifact(run_key(pipeline.experiment, name, 5)).table()
-        for name in ("bm25", "full")
-    }
-    chunks = pipeline.artifact(chunks_key("parts")).table()
-    units = unit_ids(chunks, "evidence").to_pylist()
-    texts = texts_to_index(pipeline.experiment, "parts", chunks)
-    encoder = TokenEncoder()
-    vectors = dict(zip(texts, encoder.encode(texts, kind="document"), strict=True))
-    for row in QUERIES:
-        query = encoder.encode([row["text"]], kind="query")[0]
-        best: dict[str, float] = {}
-        for unit, text in zip(units, texts, strict=True):
-            best[unit] = max(maxsim(query, vectors[text]), best.get(unit, -1.0))
-        ranked = tables["full"].filter(pc.equal(tables["full"]["query_id"], row["query_id"]))
-        expected = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-        assert ranked["score"].to_pylist() == pytest.approx([s for _, s in expected], abs=1e-4)
-    # BM25 finds nothing where no word is shared; `all` does not ask it.
-    assert len(tables["full"]) == 6 * 5 > len(tables["bm25"])
+    pipeline, encoder = tiny.pipeline(), TokenEncoder()
+    vectors = encoder.encode([row["text"] for row in QUERIES], kind="query")
+    for chunking, source, full in (("parts", "bm25", "full"), ("nested", "nested", "full-nested")):
+        chunks = pipeline.artifact(chunks_key(chunking)).table()
+        units = unit_ids(chunks, "evidence").to_pylist()
+        texts = encoder.encode(
+            texts_to_index(pipeline.experiment, chunking, chunks), kind="document"
+        )
+        ranked = tiny.ranked(full, 5)
+        for row, query in zip(QUERIES, vectors, strict=True):
+            best: dict[str, float] = {}
+            for unit, text in zip(units, texts, strict=True):
+                best[unit] = max(maxsim(query, text), best.get(unit, -1.0))
+            expected = sorted(best.values(), reverse=True)[:5]
+            scores = [score for _, score in ranked[row["query_id"]]]
+            assert scores == pytest.approx(expected, abs=1e-4)
+        # BM25 finds nothing where no word is shared; `all` does not ask it.
+        found = [sum(map(len, tiny.ranked(name, 5).values())) for name in (full, source)]
+        assert found[0] == 6 * 5 > found[1]
 
 
 def test_pairs_are_planned_and_guarded(tiny: Tiny) -> None:
-    del tiny.config["retrievers"]["deep"]
     tiny.configure("full", max_pairs=10_000)
     tiny.run()
     tiny.configure("full", query_prompt="query: ", model="sentence-transformers/all-MiniLM-L6-v2")

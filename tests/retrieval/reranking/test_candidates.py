@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,64 +17,20 @@ from rich.console import Console
 
 from rag_assets.analysis.leaderboard import selected_rows
 from rag_assets.analysis.overlaps import similarity_sheet
-from rag_assets.analysis.recomputed_boards import budget_rows
-from rag_assets.analysis.result import EvaluationResult
 from rag_assets.chunking.stage import chunks_key, texts_to_index
 from rag_assets.errors import ConfigError
 from rag_assets.models.cache_fill import Vectors, as_wanted
 from rag_assets.models.encoder import Encoder
 from rag_assets.pipeline.selection import Selection
-from rag_assets.retrieval.reranking.candidates import Candidates, candidate_lists, reordered
+from rag_assets.retrieval.reranking.candidates import Candidates
 from rag_assets.retrieval.reranking.diversity import Keep, novel
 from rag_assets.retrieval.runs_stage import run_key
 from rag_assets.retrieval.workspace import NO_WORKSPACE
-from rag_assets.schemas import QUERIES, RUNS
 from rag_assets.sheets.terminal_table import sheet_view
 from rag_assets.store.artifacts import ArtifactKey
-from tests.retrieval.fusion.test_fusions import ranking
 from tests.shown_board import evaluated
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, Tiny, matching
-
-
-def two_queries() -> pa.Table:
-    return pa.concat_tables(
-        [ranking({"a": 3, "b": 2, "c": 1}, "q2"), ranking({"a": 5, "d": 4}, "q1")]
-    )
-
-
-def asked() -> pa.Table:
-    rows: list[dict[str, object]] = [
-        {"query_id": name, "text": f"text of {name}", "tags": [], "metadata": "{}"}
-        for name in ("q1", "q2", "q3")
-    ]
-    return QUERIES.from_rows(rows)
-
-
-TEXTS = {name: f"about {name}" for name in "abcd"}
-
-
-def test_candidates_stand_in_the_order_of_the_input() -> None:
-    first, second = candidate_lists(two_queries(), asked(), TEXTS)
-    assert (first.query_id, first.query) == ("q1", "text of q1")
-    assert (first.unit_ids, first.texts) == (["a", "d"], ["about a", "about d"])
-    assert second.unit_ids == ["a", "b", "c"]
-    assert second.scores.tolist() == [3.0, 2.0, 1.0]
-
-
-def test_new_scores_give_the_new_order_and_ties_go_to_the_higher_id() -> None:
-    lists = candidate_lists(two_queries(), asked(), TEXTS)
-    table = reordered(
-        two_queries(), lists, [np.array([0.1, 0.9]), np.array([1.0, 1.0, 2.0])], {}, depth=2
-    )
-    rows = [tuple(row.values())[:4] for row in table.to_pylist()]
-    assert rows == [
-        ("q1", 1, 0.9, "d"),
-        ("q1", 2, 0.1, "a"),
-        ("q2", 1, 2.0, "c"),
-        ("q2", 2, 1.0, "b"),
-    ]
-    assert table.schema == RUNS.arrow()
+from tests.tiny_experiment import Tiny, matching
 
 
 def candidates(texts: Sequence[str], scores: Sequence[float]) -> Candidates:
@@ -124,6 +79,10 @@ def test_texts_are_compared_by_the_model(tmp_path: Path) -> None:
     one = candidates(texts, [5.0, 4.0, 3.0, 2.0, 0.5])
     # A mean of word vectors knows no order: both copies go; the last is below the score.
     assert left(config, one) == [5.0, 4.0, None, None, None]
+    assert config.describe()["document"] == Encoder(str(model)).describe("document")
+    plain = Keep(type="keep", input="bm25", min_score=1)
+    assert (plain.describe(), plain.versions()) == ({}, {})
+    assert set(config.versions()) == {"sentence-transformers", "torch", "transformers"}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +90,6 @@ def test_texts_are_compared_by_the_model(tmp_path: Path) -> None:
     [
         ({}, "keep would drop nothing; give min_score, max_similarity or both"),
         ({"min_score": 1, "model": "m"}, "model is only for max_similarity"),
-        ({"max_similarity": 1.5}, "less than or equal to 1"),
     ],
 )
 def test_options_that_do_nothing_are_refused(options: dict[str, object], problem: str) -> None:
@@ -139,68 +97,26 @@ def test_options_that_do_nothing_are_refused(options: dict[str, object], problem
         Keep(type="keep", input="bm25", **options)  # type: ignore[arg-type]
 
 
-def test_metrics_tokens_and_budget_see_what_is_left(tmp_path: Path) -> None:
-    model = save_static_model(tmp_path / "model", DOCUMENTS.values())
-    tiny = Tiny(tmp_path / "tiny").write()
-    tiny.config["retrievers"] = {
-        "bm25": {"type": "bm25", "chunking": "parts"},
-        "kept": {
-            "type": "keep",
-            "input": "bm25",
-            "candidates": 50,
-            "min_score": 1.0,
-            "max_similarity": 0.8,
-            "model": str(model),
-        },
-    }
-    tiny.write_config()
-    done = tiny.command("evaluate", ".", columns=200)
-    assert done.exit_code == 0, done.output
-    result = EvaluationResult.current(tiny.artifacts)
-    runs = {name: result.table(result.run_keys(name)[5]) for name in ("bm25", "kept")}
-    scores = {
-        name: {(row["query_id"], row["unit_id"]): row["score"] for row in table.to_pylist()}
-        for name, table in runs.items()
-    }
-    assert 0 < len(scores["kept"]) < len(scores["bm25"])
-    assert min(scores["kept"].values()) >= 1.0
-    assert all(scores["bm25"].get(pair, score) == score for pair, score in scores["kept"].items())
-    board = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
-    assert board["kept"]["tokens"] < board["bm25"]["tokens"]
-    assert board["kept"]["n_unjudged"] < board["bm25"]["n_unjudged"]
-    rows = budget_rows(result, ("bm25", "kept"), 10_000)
-    tokens = {row["retriever"]: float(str(row["tokens"])) for row in rows}
-    assert tokens["kept"] < tokens["bm25"]
-
-
-FIRST: dict[str, Any] = {
+RETRIEVERS: dict[str, Any] = {
     "bm25": {"type": "bm25", "chunking": "parts"},
     "tfidf": {"type": "tfidf", "chunking": "parts"},
     "hybrid": {"type": "rrf", "inputs": ["bm25", "tfidf"]},
     "late": {"type": "maxsim", "input": "hybrid", "candidates": 6},
-}
-SECOND: dict[str, Any] = {
     "again": {"type": "maxsim", "input": "late", "candidates": 3, "query_prompt": "query: "},
     "same": {"type": "maxsim", "input": "late", "candidates": 3},
     "joined": {"type": "rrf", "inputs": ["bm25", "late"], "k": 10, "candidates": 4},
 }
 
 
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """The experiment, computed once; tests get copies."""
-    made = Tiny(tmp_path_factory.mktemp("second_reranker") / "master")
-    made.config["retrievers"] = {**FIRST, **SECOND}
-    made.write().run()
-    return made
-
-
 @pytest.fixture
-def tiny(master: Tiny, tmp_path: Path) -> Tiny:
-    return master.copy_to(tmp_path / "tiny")
+def tiny(tmp_path: Path) -> Tiny:
+    made = Tiny(tmp_path / "tiny")
+    made.config["retrievers"] = {**RETRIEVERS}
+    return made.write()
 
 
 def test_rankings_are_those_of_what_was_reranked(tiny: Tiny) -> None:
+    tiny.run()
     late, bm25 = tiny.ranked("late", 5), tiny.ranked("bm25", 5)
     # The same model orders the first three as they are; nothing below them comes back.
     assert tiny.ranked("same", 5) == {query: rows[:3] for query, rows in late.items()}

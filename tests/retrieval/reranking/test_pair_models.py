@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,6 @@ def test_a_model_of_three_labels_is_no_reranker(tmp_path: Path) -> None:
 
 def test_damaged_weights_are_one_line(tmp_path: Path) -> None:
     folder = cross_encoder(tmp_path)
-    time.sleep(0.01)
     (folder / "model.safetensors").write_bytes(b"not the weights")
     with pytest.raises(ModelUnavailable, match="cannot be loaded") as raised:
         CrossEncoderScorer(str(folder)).score([Pair("a", "b")])

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.llm.completions import BudgetReached
 from rag_assets.retrieval.reranking.candidates import Candidates, Reranked
 from rag_assets.retrieval.reranking.server import RerankApi, RerankEndpoint
 from rag_assets.retrieval.workspace import Workspace
-from rag_assets.servers.client import ServedModelOptions
 from rag_assets.servers.failures import Failed
+from tests.llm.requests import served
 from tests.llm.server import Reply, Server, broken_json, error, json_reply, page, shared_words
 
 DOCUMENTS = ["a dog", "the wind", "wind in the northern harbour", "a dog"]
@@ -103,21 +101,6 @@ def test_a_server_that_does_not_serve_is_left_alone(server: Server, tmp_path: Pa
     assert server.received == []
 
 
-@pytest.mark.parametrize(
-    ("base_url", "problem"),
-    [
-        ("api.example.org", "begins with http"),
-        ("http://example.org:port", "a port from 0 to 65535"),
-        ("ftp://example.org", "begins with http"),
-        ("https://me:secret@example.org", "no user, password or query"),
-        ("https://example.org/v1?key=secret", "no user, password or query"),
-    ],
-)
-def test_an_address_holds_no_secret(server: Server, base_url: str, problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        config(server, base_url=base_url)
-
-
 def test_max_calls_are_never_passed_and_what_was_scored_is_kept(
     server: Server, tmp_path: Path
 ) -> None:
@@ -137,28 +120,9 @@ KEY = "sk-very-secret"
 QUERY = "wind in the harbour"
 SENT = ["a dog", "the wind", "wind in the northern harbour"]
 
-Opened = Callable[..., RerankEndpoint]
 
-BASE, PATH = "/v2", "/v2/rerank"
-"""Behind ``https://api.cohere.com``."""
-
-
-@pytest.fixture
-def reranker(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
-    """Opens rerankers for the server, which are closed in the end."""
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
-    monkeypatch.setattr("rag_assets.servers.client.time", clock)
-    made: list[RerankEndpoint] = []
-
-    def opened(dialect: Any = "cohere", **changed: Any) -> RerankEndpoint:
-        plain = {"model": "tiny", "base_url": f"{server.root}{BASE}", "timeout": 5, "retries": 2}
-        options = ServedModelOptions.model_validate({**plain, "backoff": 0.01, **changed})
-        made.append(RerankEndpoint(options, dialect))
-        return made[-1]
-
-    yield opened
-    for one in made:
-        one.close()
+def opened(server: Server, dialect: Any = "cohere", **options: Any) -> RerankEndpoint:
+    return RerankEndpoint(served(f"{server.root}/v2", **options), dialect)
 
 
 def results(*scores: object) -> Reply:
@@ -167,24 +131,12 @@ def results(*scores: object) -> Reply:
     return json_reply({"id": "x", "results": rows})
 
 
-def numbers(scores: object) -> list[float]:
-    assert isinstance(scores, np.ndarray)
-    assert scores.dtype == np.float64
-    return list(scores.tolist())
+def score(server: Server, dialect: Any = "cohere", **options: Any) -> Any:
+    with closing(opened(server, dialect, **options)) as endpoint:
+        return endpoint.score(QUERY, SENT)
 
 
-def test_scores_stand_in_the_order_of_the_documents(server: Server, reranker: Opened) -> None:
-    found = numbers(reranker().score(QUERY, SENT))
-    assert found == [shared_words(QUERY, text) for text in SENT]
-    (request,) = server.received
-    assert request.path == PATH
-    assert request.body == {"model": "tiny", "query": QUERY, "documents": SENT, "top_n": 3}
-    assert "authorization" not in request.headers
-
-
-def test_cohere_s_own_answer_is_read(
-    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cohere_s_own_answer_is_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request and an answer of ``POST /v2/rerank`` as Cohere's reference has them."""
     monkeypatch.setenv("CO_API_KEY", KEY)
     rows = [(2, 0.999071), (0, 0.7867867), (1, 0.32713068)]
@@ -197,24 +149,24 @@ def test_cohere_s_own_answer_is_read(
         },
     }
     server.on(QUERY, json_reply(answer))
-    asked = reranker(api_key_env="CO_API_KEY")
-    assert numbers(asked.score(QUERY, SENT)) == [0.7867867, 0.32713068, 0.999071]
+    found = score(server, api_key_env="CO_API_KEY")
+    assert (found.dtype, found.tolist()) == (np.float64, [0.7867867, 0.32713068, 0.999071])
     (request,) = server.received
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["content-type"] == "application/json"
-    assert set(request.body) <= {"model", "query", "documents", "top_n", "max_tokens_per_doc"}
-    assert asked.tokens is None
+    assert request.path == "/v2/rerank"
+    assert request.body == {"model": "tiny", "query": QUERY, "documents": SENT, "top_n": 3}
 
 
-def test_the_dialect_of_text_embeddings_inference(server: Server, reranker: Opened) -> None:
+def test_the_dialect_of_text_embeddings_inference(server: Server) -> None:
     rows = [{"index": 2, "score": 0.9}, {"index": 0, "score": 0.1}, {"index": 1, "score": 0.2}]
     server.on(QUERY, json_reply(rows))
-    assert numbers(reranker("tei").score(QUERY, SENT)) == [0.1, 0.2, 0.9]
+    assert score(server, "tei").tolist() == [0.1, 0.2, 0.9]
     assert server.received[0].body == {"query": QUERY, "texts": SENT, "truncate": True}
+    assert "authorization" not in server.received[0].headers
 
 
-def test_what_the_server_counted(server: Server, reranker: Opened) -> None:
-    asked = reranker()
+def test_what_the_server_counted(server: Server) -> None:
     rows = [{"index": 0, "relevance_score": 0.5}]
     server.on(
         QUERY,
@@ -222,37 +174,17 @@ def test_what_the_server_counted(server: Server, reranker: Opened) -> None:
         json_reply({"results": rows, "usage": {"total_tokens": "many"}}),
         json_reply({"results": [], "usage": {"total_tokens": 7}}),
     )
-    for _ in range(3):
-        asked.score(QUERY, SENT[:1])
+    with closing(opened(server)) as asked:
+        for _ in range(3):
+            asked.score(QUERY, SENT[:1])
     assert asked.tokens == 7, "an answer that is refused counts for nothing"
 
 
-def test_the_key_is_sent_and_never_told(
-    server: Server, reranker: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RERANK_KEY", KEY)
-    asked = reranker(api_key_env="RERANK_KEY")
-    server.on(QUERY, error(400, f"bad request with {KEY}"), error(401, f"who is {KEY}?"))
-    assert asked.score(QUERY, SENT) == Failed("HTTP 400: bad request with [key]")
-    assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
-    with pytest.raises(ModelUnavailable) as raised:
-        asked.score(QUERY, SENT)
-    assert KEY not in str(raised.value)
+def test_a_key_that_cannot_be_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RERANK_KEY", "sk-sécret")
     with pytest.raises(UsageError, match="RERANK_KEY holds no API key") as refused:
-        reranker(api_key_env="RERANK_KEY")
+        opened(server, api_key_env="RERANK_KEY")
     assert "sécret" not in str(refused.value)
-
-
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_what_no_request_can_pass_is_one_error(
-    server: Server, reranker: Opened, status: int
-) -> None:
-    server.on(QUERY, error(status, "no"))
-    with pytest.raises(ModelUnavailable, match=f"HTTP {status}: no.; check base_url") as raised:
-        reranker().score(QUERY, SENT)
-    assert f"model 'tiny' at {server.root}{BASE} is not available" in str(raised.value)
-    assert len(server.received) == 1
 
 
 @pytest.mark.parametrize(
@@ -275,11 +207,9 @@ def test_what_no_request_can_pass_is_one_error(
         Reply(200, b"[" * 200_000),
     ],
 )
-def test_what_the_protocol_does_not_say_fails_this_query_only(
-    server: Server, reranker: Opened, reply: Reply
-) -> None:
+def test_what_the_protocol_does_not_say_fails_this_query_only(server: Server, reply: Reply) -> None:
     server.on(QUERY, reply)
-    failed = reranker().score(QUERY, SENT)
+    failed = score(server)
     assert isinstance(failed, Failed)
     assert not failed.retryable
     assert failed.reason.startswith("the answer does not follow the protocol")
