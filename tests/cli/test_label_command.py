@@ -31,21 +31,14 @@ from rag_assets.progress import no_progress
 from rag_assets.sources.formats import LABELLING_LOG, unread_files
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.conftest import Invoke
-from tests.cli.test_sampled import METRIC, evaluated, judge, made
+from tests.cli.test_sampled import METRIC, evaluated, judge
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny").start_from(computed)
-    names = ("bm25", "okapi")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
-    tiny.config |= {"metrics": ["dcg"], "primary": "dcg@5"}
-    tiny.write()
-    (tiny.folder / "judgments.jsonl").unlink()
-    tiny.run()
-    return tiny
+def tiny(unlabelled: Tiny, tmp_path: Path) -> Tiny:
+    return unlabelled.copy_to(tmp_path / "tiny")
 
 
 @contextmanager
@@ -73,10 +66,6 @@ def labelling(tiny: Tiny) -> Iterator[Client]:
     assert "judgments go to " in said
 
 
-def sampled(tiny: Tiny) -> Pipeline:
-    return Pipeline(open_experiment(tiny.folder, tiny.settings), tiny.settings)
-
-
 def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     with labelling(tiny) as client:
         first = client.ask("next")
@@ -87,7 +76,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     log = tiny.folder / LABELLING_LOG
     lines = read_judgments(log)
     assert len(lines) == 5
-    assert unread_files(sampled(tiny).experiment.dataset, []) == []
+    assert unread_files(pipeline_of(tiny).experiment.dataset, []) == []
     old = read_design(design_file(log))
     assert len(old.items) == first["progress"]["left"]
 
@@ -101,7 +90,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     assert (len(new.durations), now["answered"]) == (1, 5)
     assert (new.rates[0, : len(old.items)] == old.rates[0]).all()
     assert (new.rates[1, : len(old.items)] >= old.rates[0]).all()
-    again = sampled_pool(sampled(tiny), 5)
+    again = sampled_pool(pipeline_of(tiny), 5)
     assert again.design.durations == new.durations
     assert read_judgments(log) == lines
 
@@ -137,10 +126,9 @@ def asked(tiny: Tiny) -> dict[str, str]:
 
 
 def test_a_refused_question_is_left_out_until_it_is_taken_back(
-    tmp_path: Path, invoke: Invoke
+    labelled: Tiny, tmp_path: Path, invoke: Invoke
 ) -> None:
-    tiny = made(tmp_path, labels=True)
-    evaluated(tiny)
+    tiny = labelled.copy_to(tmp_path / "tiny")
     before = asked(tiny)
     mark(tiny, "q1", "kept")
     mark(tiny, "q2", "refused")
@@ -162,10 +150,8 @@ def test_a_refused_question_is_left_out_until_it_is_taken_back(
     assert asked(tiny) == before
 
 
-def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_question_that_is_left_out_leaves_the_estimates(tiny: Tiny, invoke: Invoke) -> None:
     """With everything judged, the estimate is the mean of the others, before and after."""
-    tiny = made(tmp_path, labels=False)
-    evaluated(tiny)
     judge(tiny, invoke, 1000)
 
     def estimates() -> dict[str, float]:

@@ -18,9 +18,8 @@ def invoke(*arguments: object) -> Result:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny")
-    tiny.config["top_k"] = [1, 3, 5]
+def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     kept = ("bm25", "okapi")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.write()
@@ -71,15 +70,12 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
     assert "0 judgments added" in repeated.stderr.replace("\n", " ")
 
 
-def test_a_sheet_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
+def test_a_sheet_that_cannot_be_imported_says_so(
+    evaluated: tuple[Path, Path], tmp_path: Path
+) -> None:
     """Before somebody fills it in."""
-    folder, store = tmp_path / "beir", ("--store", tmp_path / "store")
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "A dog barks."}\n')
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "a dog"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    assert invoke("evaluate", folder, *store).exit_code == 0
-    pooled = invoke("pool", folder, *store, "--out", tmp_path / "sheet.csv")
+    folder, store = evaluated
+    pooled = invoke("pool", folder, "--store", store, "--out", tmp_path / "sheet.csv")
     said = " ".join(pooled.stderr.split())
     assert "sheet cannot be imported as it is: a dataset of format beir takes no judgments" in said
     assert "when it is filled in" not in said
@@ -98,6 +94,7 @@ def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     store = ("--store", tiny.root / "store")
+    tiny.write_document("crew.md", "A crew of six sails each ferry.\n")
     assert invoke("pool", tiny.folder, *store, "--depth", 10).exit_code == 2  # deeper than top_k
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
@@ -119,6 +116,7 @@ def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(
 ) -> None:
     """Who begins with the cheap retriever can grade at once."""
     store = ("--store", tiny.root / "store")
+    tiny.configure("okapi", k1=0.7)
     assert invoke("evaluate", tiny.folder, *store, "--retriever", "bm25").exit_code == 0
     sheet = tmp_path / "sheet.csv"
     pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)

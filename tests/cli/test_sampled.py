@@ -27,18 +27,6 @@ METRIC = DCG._replace(cutoff=5)
 RELEVANT = {(row["query_id"], row["doc_id"]) for row in JUDGMENTS}
 
 
-def made(root: Path, *, labels: bool) -> Tiny:
-    tiny = Tiny(root / "tiny")
-    names = ("bm25", "okapi")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
-    tiny.config |= {"metrics": ["dcg", "ndcg"], "primary": "dcg@5"}
-    tiny.config["top_k"] = [1, 5]
-    tiny.write()
-    if not labels:
-        (tiny.folder / "judgments.jsonl").unlink()
-    return tiny
-
-
 def evaluated(tiny: Tiny) -> None:
     tiny.run()
     tiny.snapshot()
@@ -60,10 +48,9 @@ def judge(
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
+def tiny(tmp_path_factory: pytest.TempPathFactory, unlabelled: Tiny, invoke: Invoke) -> Tiny:
     """Evaluated without labels, with 12 labels of a sample, and with 6 more."""
-    tiny = made(tmp_path_factory.mktemp("sampled"), labels=False)
-    evaluated(tiny)
+    tiny = unlabelled.copy_to(tmp_path_factory.mktemp("sampled") / "tiny")
     for n in (12, 6):
         judge(tiny, invoke, n)
         evaluated(tiny)
@@ -139,6 +126,13 @@ def test_ratios_are_refused_in_one_line(run: Invoke, metric: str) -> None:
         assert "Traceback" not in refused.stderr
 
 
+def test_what_needs_a_value_of_each_question_refuses(run: Invoke) -> None:
+    for command in (["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]):
+        refused = run(*command, "--metric", "sampled_dcg@5")
+        assert refused.exit_code == 2, refused.output
+        assert "over all questions together" in " ".join(refused.stderr.split())
+
+
 def test_floors_of_estimates(run: Invoke) -> None:
     rows = parsed(run("leaderboard", "--format", "json"))
     values = {row["retriever"]: row["value"] for row in rows if row["metric"] == "dcg@5"}
@@ -160,11 +154,12 @@ def test_floors_of_estimates(run: Invoke) -> None:
     )
 
 
-def test_the_gate_compares_by_the_newer_sample(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_gate_compares_by_the_newer_sample(
+    unlabelled: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
     """Both evaluations are estimated by one sample, as two retrievers of one would be."""
-    tiny = made(tmp_path, labels=False)
+    tiny = unlabelled.copy_to(tmp_path / "tiny")
     gate = ("gate", tiny.folder, "--store", tiny.settings.store, "--against")
-    evaluated(tiny)
     judge(tiny, invoke, 12)
     evaluated(tiny)
     refused = invoke(*gate, "previous")
@@ -278,9 +273,8 @@ def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
     assert list(by_id.values())[-1] == pytest.approx(now)
 
 
-def test_a_new_judgment_makes_exactly_the_estimates_stale(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path, labels=True)
-    evaluated(tiny)
+def test_a_new_judgment_makes_exactly_the_estimates_stale(labelled: Tiny, tmp_path: Path) -> None:
+    tiny = labelled.copy_to(tmp_path / "tiny")
     before = board_of(tiny)
     sampled_pool(tiny.pipeline(), 5)
     log = tiny.folder / LABELLING_LOG
@@ -301,30 +295,10 @@ def board_of(tiny: Tiny) -> list[dict[str, Any]]:
     return [{n: v for n, v in row.items() if not any(t in n for t in timed)} for row in rows]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["leaderboard", "--by", "tag"], ["diff", "previous", "latest"]],
-    ids=lambda words: words[0],
-)
-def test_what_needs_a_value_of_each_question_refuses(
-    tmp_path: Path, invoke: Invoke, command: list[str]
-) -> None:
-    tiny = made(tmp_path, labels=True)
-    evaluated(tiny)
-    judge(tiny, invoke, 4)
-    evaluated(tiny)
-    name, *rest = command
-    given = [name, tiny.folder, *rest, "--metric", "sampled_dcg@5"]
-    refused = invoke(*given, "--store", tiny.settings.store)
-    assert refused.exit_code == 2, refused.output
-    assert "over all questions together" in " ".join(refused.stderr.split())
-
-
 def test_a_sheet_of_a_sample_is_never_taken_for_complete_labels(
-    tmp_path: Path, invoke: Invoke
+    unlabelled: Tiny, tmp_path: Path, invoke: Invoke
 ) -> None:
-    tiny = made(tmp_path, labels=False)
-    evaluated(tiny)
+    tiny = unlabelled.copy_to(tmp_path / "tiny")
     judge(tiny, invoke, 3)
     assert not (tiny.folder / "judgments.jsonl").exists()
     lines = read_judgments(tiny.folder / LABELLING_LOG)
@@ -344,9 +318,7 @@ def test_a_sheet_of_a_sample_is_never_taken_for_complete_labels(
     assert "is a sheet of a sample" in lost.stderr.replace("\n", " ")
 
 
-def test_options_that_do_not_belong_together(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path, labels=False)
-    evaluated(tiny)
+def test_options_that_do_not_belong_together(tiny: Tiny, tmp_path: Path, invoke: Invoke) -> None:
     store = ("--store", tiny.settings.store)
     sheet = tmp_path / "complete.csv"
     assert invoke("pool", tiny.folder, "--depth", 5, "--out", sheet, *store).exit_code == 0
@@ -363,9 +335,10 @@ def test_options_that_do_not_belong_together(tmp_path: Path, invoke: Invoke) -> 
         assert said in " ".join(refused.stderr.split())
 
 
-def test_without_a_sample_it_is_said_how_to_begin(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path, labels=True)
-    evaluated(tiny)
+def test_without_a_sample_it_is_said_how_to_begin(
+    labelled: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = labelled.copy_to(tmp_path / "tiny")
     store = ("--store", tiny.settings.store)
     refused = invoke("compare", tiny.folder, "--metric", "sampled_dcg@5", *store)
     assert "no sample of labels; `rag-assets label` asks" in " ".join(refused.stderr.split())
@@ -385,9 +358,10 @@ def test_without_complete_labels_the_estimates_are_used_unasked(tiny: Tiny, run:
     assert not answered & rest
 
 
-def test_a_pool_that_is_graded_whole_is_complete_labels(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path, labels=False)
-    evaluated(tiny)
+def test_a_pool_that_is_graded_whole_is_complete_labels(
+    unlabelled: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = unlabelled.copy_to(tmp_path / "tiny")
     judge(tiny, invoke, 1000)
     store = ("--store", tiny.settings.store)
     for words in (("label", "--status"), ("pool",), ("pool", "--sample", 9)):
