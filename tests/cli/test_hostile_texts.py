@@ -20,7 +20,8 @@ from rag_assets.plain_text import one_line
 from rag_assets.store.artifacts import ArtifactKey
 from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke
-from tests.terminal import ESCAPE, written_to_terminal
+from tests.forked import Forks
+from tests.terminal import ESCAPE, forked_to_terminal
 
 PACKAGE = Path(__file__).parents[2] / "rag_assets"
 
@@ -104,10 +105,12 @@ def test_no_command_hands_on_what_a_terminal_obeys(
         assert ("'=1+1|`x`" if is_data else "=1+1") in result.stdout
 
 
-def test_a_terminal_gets_csv_without_what_it_obeys(hostile: tuple[Path, Path]) -> None:
+def test_a_terminal_gets_csv_without_what_it_obeys(
+    hostile: tuple[Path, Path], forks: Forks
+) -> None:
     folder, store = hostile
-    words = f"-m rag_assets.cli leaderboard {folder} --store {store} --by tag --format csv".split()
-    written = written_to_terminal(words, {"NO_COLOR": "1"})
+    words = f"leaderboard {folder} --store {store} --by tag --format csv".split()
+    written = forked_to_terminal(forks, words, {"NO_COLOR": "1"})
     assert one_line(LINK) in written
     assert not OBEYED.search(ESCAPE.sub("", written).replace("\r\n", "\n"))
 
