@@ -94,16 +94,9 @@ RUN = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 METRICS = metrics_key("bm25", 3)
 
 
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("checks") / "tiny").write()
-    tiny.run()
-    return tiny
-
-
 @pytest.fixture
-def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
-    return evaluated.copy_to(tmp_path / "tiny")
+def tiny(computed: Tiny, tmp_path: Path) -> Tiny:
+    return computed.copy_to(tmp_path / "tiny")
 
 
 def results(tiny: Tiny, key: ArtifactKey) -> dict[str, CheckResult]:
@@ -112,8 +105,8 @@ def results(tiny: Tiny, key: ArtifactKey) -> dict[str, CheckResult]:
     return {r.check.name: r for r in results_of(pipeline, STAGES[key.asset], outcomes)}
 
 
-def test_all_is_well(evaluated: Tiny) -> None:
-    pipeline = evaluated.pipeline()
+def test_all_is_well(computed: Tiny) -> None:
+    pipeline = computed.pipeline()
     checked = {}
     for stage in pipeline.stages():
         outcomes = pipeline.materialize(stage.name, stage.keys(pipeline.experiment))

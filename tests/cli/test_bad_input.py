@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.beir_folder import FILES, write_beir
+from tests.beir_folder import FILES
 from tests.cli.conftest import Invoke, RunProcess
 from tests.forked import Forks, Place
 
@@ -103,25 +102,6 @@ def test_bad_yaml(invoke: Invoke, again: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (("--retriever", "bm52"), "unknown retriever 'bm52' (did you mean 'bm25'?); allowed: bm25"),
-        (
-            ("--top-k", "7"),
-            "top_k 7 is not in tiny; allowed: 1, 3, 10 (others: list them under "
-            "`top_k` in experiment.yaml)",
-        ),
-    ],
-)
-def test_options_that_the_experiment_lacks(
-    invoke: Invoke, tiny: Path, store: Path, options: tuple[str, str], expected: str
-) -> None:
-    for command in ("evaluate", "leaderboard"):
-        check_error(invoke(command, tiny, "--store", store, *options), 2, expected)
-    assert not store.exists()
-
-
-@pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("y/" * 3_000, "allowed: 3,500"),
@@ -171,16 +151,6 @@ def test_missing_and_empty_folders(run_forked: RunProcess, invoke: Invoke, tmp_p
     empty = tmp_path / "empty"
     empty.mkdir()
     check_error(invoke("evaluate", empty, "--store", tmp_path / "s"), 1, "an empty folder")
-
-
-def test_the_name_of_an_experiment_that_is_gone_is_free(
-    invoke: Invoke, again: tuple[Path, Path]
-) -> None:
-    folder, store = again
-    other = write_beir(folder.parent / "other" / "tiny")
-    shutil.rmtree(folder)
-    options = ("--retriever", "bm25", "--top-k", 1)
-    assert invoke("evaluate", other, "--store", store, *options).exit_code == 0
 
 
 def test_one_experiment_by_several_paths(invoke: Invoke, tiny: Path, store: Path) -> None:

@@ -294,9 +294,6 @@ def test_an_argument(
     "words",
     [
         ("plan", "{fifo}"),
-        ("clean", "--store", "{store}", "--older-than", "nan"),
-        ("leaderboard", "{tiny}", "--store", "/" + "y/" * 3_000),
-        ("score", "--run", "/dev/zero", "--qrels", "{qrels}"),
         ("plan", b"\xff"),
     ],
 )

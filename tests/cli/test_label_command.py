@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +31,7 @@ from rag_assets.sources.formats import LABELLING_LOG, unread_files
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.conftest import Invoke
 from tests.cli.test_sampled import METRIC, evaluated, judge
+from tests.forked import Forks, Place
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
 
@@ -42,32 +42,37 @@ def tiny(unlabelled: Tiny, tmp_path: Path) -> Tiny:
 
 
 @contextmanager
-def labelling(tiny: Tiny) -> Iterator[Client]:
-    command = [sys.executable, "-m", "rag_assets.cli", "label", str(tiny.folder), "--no-browser"]
-    with subprocess.Popen(
-        [*command, "--store", str(tiny.settings.store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:"), process.stderr.read()
-        try:
-            yield Client(address)
-        finally:
-            process.send_signal(signal.SIGINT)
-            said = process.stderr.read()
-    assert process.returncode == 0
+def labelling(tiny: Tiny, forks: Forks) -> Iterator[Client]:
+    log, errors = tiny.root / "label.txt", tiny.root / "label-errors.txt"
+    log.unlink(missing_ok=True)
+    place = Place(str(log), errors=str(errors), environment={"COLUMNS": "80"})
+    words = ("label", str(tiny.folder), "--no-browser", "--store", str(tiny.settings.store))
+    process = forks.start(place, *words)
+    address = address_in(log)
+    try:
+        yield Client(address)
+    finally:
+        os.kill(process, signal.SIGINT)  # nobody has waited for it, so the id is still its own
+        code = forks.wait(process)
+    said = errors.read_text(encoding="utf-8")
+    assert code == 0, said
     assert "Traceback" not in said
     assert address not in said
     assert "judgments go to " in said
 
 
-def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
-    with labelling(tiny) as client:
+def address_in(log: Path) -> str:
+    for _ in range(600):
+        printed = log.read_text(encoding="utf-8") if log.exists() else ""
+        if printed.endswith("\n"):
+            assert printed.startswith("http://127.0.0.1:")
+            return printed.strip()
+        time.sleep(0.1)
+    raise TimeoutError(f"no address was printed: {printed}")
+
+
+def test_judgments_stay_when_a_retriever_joins(tiny: Tiny, forks: Forks) -> None:
+    with labelling(tiny, forks) as client:
         first = client.ask("next")
         task = first["task"]
         for number in range(5):
@@ -82,8 +87,8 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
 
     tiny.config["retrievers"]["whole"] = {"type": "tfidf", "chunking": "whole"}
     tiny.write_config()
-    tiny.run()
-    with labelling(tiny) as client:
+    evaluated(tiny)
+    with labelling(tiny, forks) as client:
         now = client.ask("next")["progress"]
     new = read_design(design_file(log))
     assert new.items[: len(old.items)] == old.items

@@ -83,10 +83,6 @@ def test_the_leaderboard_is_what_the_page_says(tiny: Tiny, run: Invoke) -> None:
         assert row["questions_high"] == pytest.approx(of_questions[name].high)
         assert row["effective_labels"] == pytest.approx(of_items[name].effective_labels)
         assert row["questions_high"] - row["questions_low"] >= row["items_high"] - row["items_low"]
-    shown = run("leaderboard").stdout
-    assert "dcg@5 estimated from a sample of labels, 6 questions" in shown
-    heads = shown.split("labels  effective")[0].split()  # folded, to fit 80 columns
-    assert {"questions", "like", "these", "and", "this", "pool"} <= set(heads)
     assert set(parsed(run("label", "--status", "--format", "json"))["targets"].values()) == {
         "these questions and this pool",
         "questions like these",
@@ -112,9 +108,6 @@ def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
     board = parsed(run("leaderboard", "--format", "json"))
     values = {one["retriever"]: one["value"] for one in board if one["metric"] == "dcg@5"}
     assert row["difference"] == pytest.approx(values["okapi"] - values["bm25"])
-    shown = run("compare", "bm25", "okapi", "--metric", "sampled_dcg").stdout
-    assert "okapi - bm25" in shown
-    assert "on questions like these" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("metric", ["ndcg@5", "recall@5", "mrr@5", "map@5"])
