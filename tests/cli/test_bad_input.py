@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.evaluation_names import register, registered
+from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import FILES
-from tests.cli.conftest import Invoke, RunProcess
+from tests.cli.conftest import Invoke
 from tests.forked import Forks, Place
 
 CORPUS, QRELS = FILES["corpus.jsonl"], FILES["qrels/test.tsv"]
@@ -142,10 +144,10 @@ def test_a_fifo_among_the_files(invoke: Invoke, tiny: Path, store: Path, name: s
     check_error(result, result.exit_code, f"{tiny / name}: is a FIFO, not a file")
 
 
-def test_missing_and_empty_folders(run_forked: RunProcess, invoke: Invoke, tmp_path: Path) -> None:
-    done = run_forked("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
+def test_missing_and_empty_folders(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("evaluate", tmp_path / "nowhere", "--store", tmp_path / "store")
     expected = f"error: {tmp_path / 'nowhere'}: no such file or folder\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", expected)
     assert not (tmp_path / "store").exists()
     check_error(invoke("evaluate", tmp_path / "a\nb"), 2, "a\\nb: no such file or folder")
     empty = tmp_path / "empty"
@@ -153,17 +155,16 @@ def test_missing_and_empty_folders(run_forked: RunProcess, invoke: Invoke, tmp_p
     check_error(invoke("evaluate", empty, "--store", tmp_path / "s"), 1, "an empty folder")
 
 
-def test_one_experiment_by_several_paths(invoke: Invoke, tiny: Path, store: Path) -> None:
+def test_one_experiment_by_several_paths(tiny: Path, store: Path) -> None:
     (tiny / "experiment.yaml").unlink()
-    options = ("--store", store, "--retriever", "bm25", "--top-k", 1)
     (tiny.parent / "link").mkdir()
     (tiny.parent / "link" / "tiny").symlink_to(tiny)
-    for path in (tiny, tiny.parent / "link" / "tiny"):
-        assert invoke("evaluate", path, *options).exit_code == 0
+    settings = StoreSettings.resolve(store)
+    for path in (tiny, tiny / "qrels" / "..", tiny.parent / "link" / "tiny"):
+        register(load_experiment(path), settings)
     (tiny / "experiment.yaml").write_text("top_k: [1]\n", encoding="utf-8")
-    assert invoke("evaluate", tiny, *options).exit_code == 0, "it has a YAML file now"
-    known = json.loads((store / "experiments.json").read_text(encoding="utf-8"))
-    assert known == {"/": str(store), "tiny": str(tiny / "experiment.yaml")}
+    register(load_experiment(tiny), settings)
+    assert registered(settings) == {"tiny": str(tiny / "experiment.yaml")}
 
 
 def _in_the_way(store: Path, where: str) -> Path:
@@ -190,15 +191,6 @@ def test_a_folder_in_the_way_of_the_warehouse(invoke: Invoke, tiny: Path, store:
     (store / "warehouse.duckdb").mkdir(parents=True)
     check_error(invoke("evaluate", tiny, "--store", store), 3, "warehouse.duckdb")
     assert not list(store.rglob("*.tmp-*"))
-
-
-def test_a_data_file_that_cannot_be_read(invoke: Invoke, tiny: Path, store: Path) -> None:
-    (tiny / "queries.jsonl").chmod(0)
-    if os.access(tiny / "queries.jsonl", os.R_OK):
-        pytest.skip("rights do not bind this user")
-    result = invoke("evaluate", tiny, "--store", store)
-    check_error(result, 1, str(tiny / "queries.jsonl"), "Permission denied")
-    assert not (store / "tiny" / "current").exists()
 
 
 def test_a_dagster_home_that_does_not_exist(forks: Forks, tiny: Path, store: Path) -> None:

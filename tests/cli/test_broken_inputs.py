@@ -6,7 +6,6 @@ The rest of the product is ``slow``.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import shutil
@@ -244,16 +243,6 @@ def test_a_file_of_a_data_set(
     check(invoke("validate", path, "--store", tmp_path / "store", "--quiet"))
     if (folder / name).suffix in (".txt", ".tsv", ".jsonl", ".parquet"):
         check(invoke("score", "--run", folder / name, "--qrels", folder / name))
-
-
-def test_damaged_gzip(invoke: Invoke, tmp_path: Path) -> None:
-    whole = gzip.compress(b"q1 Q0 d1 1 1.0 x\n" * 50)
-    for number, content in enumerate((b"", b"\x1f\x8b", whole[:-9], whole[:20] + b"x" * 30, b"{}")):
-        run = tmp_path / f"{number}.gz"
-        run.write_bytes(content)
-        result = invoke("score", "--run", run, "--qrels", run)
-        check(result)
-        assert result.exit_code == 1
 
 
 @pytest.fixture(scope="module")

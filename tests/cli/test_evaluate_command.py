@@ -9,27 +9,18 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
 
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.store.artifacts import OBJECTS
-from tests.beir_folder import write_beir
-from tests.cli.conftest import Invoke, RunProcess, without_progress
+from tests.cli.conftest import Invoke, RunProcess, parsed, without_progress
 from tests.forked import Forks, Place
 from tests.llm.server import error, serving
 from tests.tiny_experiment import QUERIES, Tiny
 
 OF = ["evaluation_id", "started"]
 NOTE = "note: qrels: 1 query without a relevant document: q4\n"
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.stderr
-    rows: list[dict[str, Any]] = json.loads(result.stdout)
-    return rows
 
 
 def counts(result: Result) -> tuple[int, int]:
@@ -56,34 +47,9 @@ def test_second_run_computes_nothing(
     assert counts(invoke(*where)) == (0, len(evaluation.entries))
     assert artifacts(store) == before
     assert len(list((store / "tiny" / "evaluations").glob("*.json"))) == 2
-    rows, old = rows_of(invoke(*where, "--format", "json")), json.loads(first.stdout)
+    rows, old = parsed(invoke(*where, "--format", "json")), json.loads(first.stdout)
     assert rows == [{**row, **{name: rows[0][name] for name in OF}} for row in old]
     assert rows[0]["started"] > old[0]["started"]
-
-
-def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: Path) -> None:
-    yaml = (
-        "retrievers:\n  a: {type: bm25, k1: 1}\n  b: {type: bm25, k1: 2}\n"
-        "  c: {type: bm25, k1: 3}\n  ab: {type: rrf, inputs: [a, b]}\ntop_k: [1, 2, 3]\n"
-        "primary: ndcg@3\n"
-    )
-    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": yaml})
-    base = ("evaluate", folder, "--store", store, "--format", "json")
-    one = rows_of(invoke(*base, "--retriever", "ab", "--top-k", 2))
-    assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
-    entries = read_current(store / "tiny").entries_of("metrics")
-    assert {entry.partition["retriever"] for entry in entries} == {"ab"}
-    stored = store / OBJECTS
-    n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
-    assert n_stored == [1, 2]
-    options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
-    more = rows_of(invoke(*base, *options))
-    assert {(row["retriever"], row["top_k"]) for row in more} == {
-        ("a", 1),
-        ("a", 3),
-        ("c", 1),
-        ("c", 3),
-    }
 
 
 def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
@@ -131,23 +97,6 @@ def wait_for(path: Path, name: str) -> None:
     while not list(path.glob(name)):
         assert time.monotonic() < deadline
         time.sleep(0.005)
-
-
-@pytest.mark.slow
-def test_bm25_minilm_their_fusion_and_its_reranking(
-    invoke: Invoke, tmp_path: Path, store: Path
-) -> None:
-    folder = write_beir(tmp_path / "tiny")
-    base = ("evaluate", folder, "--store", store)
-    rows = rows_of(invoke(*base, "--format", "json"))
-    assert len(rows) == 20
-    assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid", "maxsim"}
-    positions = {row["retriever"]: row["position"] for row in rows}
-    ranked = sorted(
-        ((row["ndcg"], row["retriever"]) for row in rows if row["top_k"] == 10), reverse=True
-    )
-    assert positions[ranked[0][1]] == 1
-    assert counts(invoke(*base))[0] == 0
 
 
 BM25 = {"type": "bm25", "chunking": "whole"}

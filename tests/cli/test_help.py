@@ -136,7 +136,8 @@ def test_help_loads_no_library_and_versions_and_typos_are_told(invoke: Invoke) -
     assert loaded.isdisjoint({"dagster", "duckdb", "numpy", "pyarrow", "pydantic", "scipy"})
     assert invoke("--version").stdout == f"rag-assets, version {__version__}\n"
     result = invoke("evalute")
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: ")
     assert "error: No such command 'evalute'. (Did you mean one of: 'evaluate'," in result.stderr
 
 

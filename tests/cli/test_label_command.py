@@ -28,7 +28,6 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
 from rag_assets.sources.formats import LABELLING_LOG, unread_files
-from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.conftest import Invoke
 from tests.cli.test_sampled import METRIC, evaluated, judge
 from tests.forked import Forks, Place
@@ -122,37 +121,6 @@ def pipeline_of(tiny: Tiny) -> Pipeline:
 def mark(tiny: Tiny, query_id: str, name: MarkName | None) -> None:
     file = marks_file(tiny.folder / LABELLING_LOG)
     append_lines(file, [QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z")])
-
-
-def asked(tiny: Tiny) -> dict[str, str]:
-    table = pipeline_of(tiny).artifact(QUERIES_KEY).table()
-    columns = (table[name].to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))
-
-
-def test_a_refused_question_is_left_out_until_it_is_taken_back(
-    labelled: Tiny, tmp_path: Path, invoke: Invoke
-) -> None:
-    tiny = labelled.copy_to(tmp_path / "tiny")
-    before = asked(tiny)
-    mark(tiny, "q1", "kept")
-    mark(tiny, "q2", "refused")
-    mark(tiny, "q3", "unanswerable")
-    done = invoke("evaluate", tiny.folder, "--store", tiny.settings.store)
-    assert done.exit_code == 0, done.output
-    assert asked(tiny) == {name: text for name, text in before.items() if name != "q2"}
-    status = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store)
-    counts = "questions: 1 kept, 1 refused, 1 unanswerable; 1 left out of evaluations"
-    assert counts in status.stdout.splitlines()
-    found = invoke("validate", tiny.folder, "--store", tiny.settings.store)
-    assert "1 left out, as labelling.questions.jsonl says: 1 refused" in " ".join(
-        found.output.split()
-    )
-    assert "unknown query" not in found.output  # its labels are no error
-    for name in ("q1", "q2"):
-        mark(tiny, name, None)
-    assert invoke("evaluate", tiny.folder, "--store", tiny.settings.store).exit_code == 0
-    assert asked(tiny) == before
 
 
 def test_a_question_that_is_left_out_leaves_the_estimates(tiny: Tiny, invoke: Invoke) -> None:

@@ -27,15 +27,6 @@ def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
     return tiny
 
 
-def graded(sheet: Path, grades: dict[str, str]) -> None:
-    """Fill in the grade of every row whose text begins with a key."""
-    rows = sheet_rows(sheet)
-    for row in rows:
-        found = [grade for start, grade in grades.items() if row["text"].startswith(start)]
-        row["grade"] = found[0] if found else "0"
-    write_sheet(sheet, rows)
-
-
 def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path) -> None:
     """Whole documents hold all parts: of each query and document there is one row."""
     whole = {"type": "bm25", "chunking": "whole", "analyzer": "english"}
@@ -81,17 +72,6 @@ def test_a_sheet_that_cannot_be_imported_says_so(
     assert "when it is filled in" not in said
 
 
-def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    assert invoke("evaluate", tiny.folder, "--store", tiny.root / "store").exit_code == 0
-    sheet = tmp_path / "sheet.csv"
-    invoke("pool", tiny.folder, "--store", tiny.root / "store", "--out", sheet, "--depth", 1)
-    graded(sheet, {"A dog": "good"})
-    result = invoke("pool", tiny.folder, "--import", sheet)
-    assert result.exit_code == 1
-    assert "`grade`: is 'good'" in result.stderr
-    assert not (tiny.folder / "judgments.jsonl").exists()
-
-
 def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     store = ("--store", tiny.root / "store")
     tiny.write_document("crew.md", "A crew of six sails each ferry.\n")
@@ -99,16 +79,6 @@ def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
     assert "rag-assets evaluate" in missing.stderr
-
-
-def test_feedback(tiny: Tiny, tmp_path: Path) -> None:
-    file = tmp_path / "feedback.jsonl"
-    vote = {"query_id": "q1", "doc_id": "fares.md", "vote": "up", "count": 5}
-    file.write_text(json.dumps(vote), encoding="utf-8")
-    result = invoke("pool", tiny.folder, "--feedback", file)
-    assert result.exit_code == 0, result.output
-    line = json.loads((tiny.folder / "judgments.jsonl").read_text(encoding="utf-8"))
-    assert (line["relevance"], line["source"]) == (2, "feedback: 5 up, 0 down")
 
 
 def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import shutil
@@ -104,19 +103,6 @@ def test_what_was_made_in_python_is_listed_and_not_planned(invoke: Invoke, tmp_p
     assert row["problem"] == "made in Python, and evaluated there"
 
 
-def test_wrong_usage_is_told_as_all_errors_are(invoke: Invoke) -> None:
-    for words in (
-        ["evaluate"],
-        ["evalute"],
-        ["status", "--nope"],
-        ["ask", ".", "x", "--top-k", "a"],
-    ):
-        result = invoke(*words)
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.splitlines()[-1].startswith("error: ")
-        assert result.stderr.startswith("Usage: ")
-
-
 def test_the_page_is_written_where_it_is_wanted(
     invoke: Invoke, again: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -131,24 +117,3 @@ def test_the_page_is_written_where_it_is_wanted(
     other = tmp_path / "sent" / "page.html"
     assert invoke("report", folder, "--store", store, "--out", other).stdout == f"{other}\n"
     assert other.read_text(encoding="utf-8") == text
-
-
-def test_a_plan_after_an_evaluation(invoke: Invoke, again: tuple[Path, Path]) -> None:
-    folder, store = again
-    plan, as_json = ("plan", folder, "--store", store), ("--format", "json")
-    found = parsed(invoke(*plan, *as_json))
-    assert {(row["action"], len(row["reasons"])) for row in found} == {("reuse", 0)}
-    file = folder / "experiment.yaml"
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("type: bm25", "type: bm25, k1: [0.9, 1.5]"), encoding="utf-8")
-    assert "retrievers: 2: bm25-k1-0.9, bm25-k1-1.5" in invoke(*plan).stdout.splitlines()
-    file.write_text(text.replace("type: bm25", "type: bm25, k1: 0.9"), encoding="utf-8")
-    (index,) = [r for r in parsed(invoke(*plan, *as_json)) if r["asset"] == "lexical_index"]
-    assert (index["partition"], index["action"]) == ({"retriever": "bm25"}, "compute")
-    assert index["reasons"] == [{"what": "k1", "old": "1.2", "new": "0.9"}]
-    assert "lexical_index[retriever=bm25]" in invoke(*plan, "--all").stdout
-    table = invoke(*plan, "--top-k", 3, "--format", "csv").stdout
-    read = {row["asset"]: row for row in csv.DictReader(io.StringIO(table))}
-    assert read["lexical_index"]["reasons"] == "k1 1.2 -> 0.9"
-    assert read["lexical_runs"]["partition"] == "retriever=bm25, top_k=3"
-    assert read["lexical_runs"]["action"] == "check"

@@ -177,65 +177,47 @@ def test_a_store_is_used_again_unless_the_state_of_a_search_is_unknown(tmp_path:
     assert len(asked) == 3 * before
 
 
-WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "no retriever": ({"retrievers": {}}, UsageError, "retrievers is dict {}; expected a dict of"),
-    "names alone": ({"retrievers": ["a"]}, UsageError, "retrievers is list ['a']; expected a dict"),
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no retriever": ({"retrievers": {}}, "retrievers is dict {}; expected a dict of"),
+    "names alone": ({"retrievers": ["a"]}, "retrievers is list ['a']; expected a dict"),
     "a number": (
         {"retrievers": {"a": 3}},
-        UsageError,
         "retrievers['a'] is int 3; expected a function of (query, k) or of the query; an object",
     ),
-    "a name": (
-        {"retrievers": {"A b": first_of_all}},
-        ConfigError,
-        "`retrievers.A b`: 'A b' is not",
-    ),
+    "a name": ({"retrievers": {"A b": first_of_all}}, "`retrievers.A b`: 'A b' is not"),
     "an option": (
         {"retrievers": {"a": {"type": "bm25", "k1": -1}}},
-        ConfigError,
         "`retrievers.a.k1`: should be greater than or equal to 0",
     ),
     "an option of a function": (
         {"retrievers": {"a": {"call": first_of_all, "retuns": "texts"}}},
-        ConfigError,
         "`retrievers.a.retuns`: unknown key 'retuns' (did you mean 'returns'?)",
     ),
     "a setting as an argument": (
         {"split": {"dev": 0.5}},
-        UsageError,
         "evaluate has no argument 'split'; a setting goes into `settings={'split': {'dev': 0.5}}`",
     ),
     "labels": (
         {"qrels": {"q1": ["d1"]}},
-        UsageError,
         "evaluate has no argument 'qrels'; labels go into `judgments`",
     ),
-    "a setting": ({"settings": {"topk": [1]}}, ConfigError, "`topk`: unknown key 'topk'"),
+    "a setting": ({"settings": {"topk": [1]}}, "`topk`: unknown key 'topk'"),
     "retrievers twice": (
         {"settings": {"retrievers": {}}},
-        UsageError,
         "settings has retrievers; give them only as `retrievers`",
     ),
-    "a metric": ({"settings": {"primary": "mmr@1"}}, ConfigError, "`primary`: unknown metric"),
-    "an experiment's name": (
-        {"name": "My search"},
-        ConfigError,
-        "`name`: 'My search' is not a name",
-    ),
-    "no documents": ({"documents": None}, UsageError, "`documents` is missing; give documents,"),
-    "both": ({"path": "data"}, UsageError, "give a path, or documents, queries and retrievers"),
-    "a function of nothing": (
-        {"retrievers": {"a": lambda x, y, z: []}},
-        UsageError,
-        "cannot be called with",
-    ),
+    "a metric": ({"settings": {"primary": "mmr@1"}}, "`primary`: unknown metric"),
+    "an experiment's name": ({"name": "My search"}, "`name`: 'My search' is not a name"),
+    "no documents": ({"documents": None}, "`documents` is missing; give documents,"),
+    "both": ({"path": "data"}, "give a path, or documents, queries and retrievers"),
+    "a function of nothing": ({"retrievers": {"a": lambda x, y, z: []}}, "cannot be called with"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_an_error_says_what_was_given_and_what_is_expected(case: str) -> None:
-    given, kind, message = WRONG[case]
-    with pytest.raises(kind, match=re.escape(message)) as error:
+    given, message = WRONG[case]
+    with pytest.raises((ConfigError, UsageError), match=re.escape(message)) as error:
         evaluated(**{"retrievers": {"a": first_of_all}, **given})
     assert tempfile.gettempdir() not in str(error.value)
 

@@ -77,14 +77,6 @@ def test_a_missing_package_is_named_with_its_extra(
         getattr(changed, f"to_{package}")()
 
 
-def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
-    for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
-        with pytest.raises(UsageError, match="two different retrievers"):
-            Comparison.of(changed, names)
-    with pytest.raises(NotEvaluated, match="no retriever 'nope'; allowed: bm25, bm25-whole"):
-        Comparison.of(changed, ("bm25", "nope"))
-
-
 def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
     drawn = changed.plot("mrr").to_dict()["data"]
     view = changed
