@@ -43,7 +43,8 @@ def served_by(server: Server, name: str | None) -> None:
     server.reply = reply  # type: ignore[method-assign]
 
 
-def test_another_model_behind_the_name_fails(fresh: Tiny) -> None:
+def test_another_model_behind_the_name_fails(fresh: Tiny, computed: Tiny) -> None:
+    fresh.start_from(computed)
     with serving() as server:
         fresh.config["llm"] = {"model": "m", "base_url": server.base_url, "api_key_env": None}
         fresh.config["query_sets"] = {"clear": {"strategy": "rewrite"}}

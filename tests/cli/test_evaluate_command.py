@@ -172,9 +172,11 @@ def test_budget_and_report_count_no_failure(
     assert not re.search(r">\s*-?(inf|nan)\b", page, re.IGNORECASE)
 
 
-def test_empty_results_are_named_and_the_report_says_what_auto_chose(tmp_path: Path) -> None:
+def test_empty_results_are_named_and_the_report_says_what_auto_chose(
+    computed: Tiny, tmp_path: Path
+) -> None:
     """One retriever finds nothing: it keeps the marks on words."""
-    tiny = Tiny(tmp_path)
+    tiny = Tiny(tmp_path).start_from(computed)
     bm25 = {"type": "bm25", "chunking": "parts"}
     retrievers = {"plain": bm25, "exact": {**bm25, "analyzer": "whitespace"}}
     tiny.config |= {"retrievers": retrievers, "baseline": "plain", "top_k": [3]}

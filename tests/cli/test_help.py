@@ -174,9 +174,9 @@ def test_the_page_has_all_examples() -> None:
 
 @pytest.mark.parametrize(("config", "console"), EXAMPLES.values(), ids=EXAMPLES)
 def test_example(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, console: str
+    computed: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, console: str
 ) -> None:
-    tiny = Tiny(tmp_path)
+    tiny = Tiny(tmp_path).start_from(computed)
     kept = tiny.config["retrievers"]["bm25"]
     tiny.config["retrievers"] = {"bm25": kept}
     tiny.config["top_k"] = [1, 3, 5]

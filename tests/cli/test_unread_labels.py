@@ -62,10 +62,14 @@ def test_every_command_that_reads_the_folder(tmp_path: Path, invoke: Invoke) -> 
     assert "like questions or labels" not in invoke("evaluate", root, *store).output
 
 
-LOOK = ("qrels.xlsx", "test_qrels.json", "qrels/notes.xlsx", "ground-truth.tsv", "Relevance.txt")
-LOOK += ("labels/gold.csv", "judgements")
-OTHERS = ("labelled_ships.csv", "goldfish.csv", "labels.py", "notes/a/qrels.tsv", ".labels.csv")
-OTHERS += ("results.csv",)
+LOOK = [
+    *("qrels.xlsx", "test_qrels.json", "qrels/notes.xlsx", "ground-truth.tsv", "Relevance.txt"),
+    *("labels/gold.csv", "judgements"),
+]
+OTHERS = [
+    *("labelled_ships.csv", "goldfish.csv", "labels.py", "notes/a/qrels.tsv", ".labels.csv"),
+    "results.csv",
+]
 
 
 @pytest.mark.parametrize("name", [*LOOK, *OTHERS])

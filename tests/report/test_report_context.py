@@ -288,8 +288,10 @@ def test_queries_that_do_not_fit_are_left_out_and_counted(
     assert kept == [query["i"] for query in context["data"]["queries"][:2]]
 
 
-def test_without_labels_a_judged_document_is_shown_by_its_best_chunk(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path / "tiny")
+def test_without_labels_a_judged_document_is_shown_by_its_best_chunk(
+    computed: Tiny, tmp_path: Path
+) -> None:
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     tiny.config["dataset"]["judge"] = "document"
     tiny.write()
     (tiny.folder / "judgments.jsonl").unlink()

@@ -26,9 +26,9 @@ HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"
 
 
 @pytest.fixture(scope="session")
-def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationTable:
+def changed(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> EvaluationTable:
     """The tiny experiment after its labels changed, and then a retriever."""
-    tiny = Tiny(tmp_path_factory.mktemp("notebook"))
+    tiny = Tiny(tmp_path_factory.mktemp("notebook")).start_from(computed)
     tiny.config["top_k"] = [1, 3, 5]
     names = ("bm25", "bm25-whole")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
