@@ -314,18 +314,24 @@ def test_tokens_and_answerability_are_shown(
 
 
 def test_an_evaluation_of_before_tokens_were_counted(
-    invoke: Invoke, again: tuple[Path, Path]
+    invoke: Invoke, stored: tuple[Path, Path, list[Path]], tmp_path: Path
 ) -> None:
-    folder, store = again
-    name = (store / "tiny" / "current").read_text(encoding="utf-8")
-    snapshot = store / "tiny" / "evaluations" / f"{name}.json"
+    folder, store, _ = stored
+    pointer = store / "two" / "current"
+    snapshot = store / "two" / "evaluations" / f"{pointer.read_text()}.json"
     old = json.loads(snapshot.read_text(encoding="utf-8"))
     del old["sha256"]
     old["entries"] = [e for e in old["entries"] if e["asset"] != "retriever_contexts"]
-    snapshot.write_text(json.dumps({**old, "sha256": fingerprint(old)}), encoding="utf-8")
-    result = invoke("leaderboard", folder, "--store", store, "--budget", 9)
-    assert (result.exit_code, result.stderr) == (
-        1,
-        "error: the last evaluation of tiny has no retriever_contexts[retriever=bm25]; evaluate it "
-        "again\n",
+    other = tmp_path / "store" / "two"
+    (other / "evaluations").mkdir(parents=True)
+    (other / "current").write_text(pointer.read_text())
+    (other / "evaluations" / snapshot.name).write_text(
+        json.dumps({**old, "sha256": fingerprint(old)}), encoding="utf-8"
+    )
+    (other.parent / "objects").symlink_to(store / "objects")
+    result = invoke("leaderboard", folder, "--store", tmp_path / "store", "--budget", 9)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: the last evaluation of two has no retriever_contexts[retriever=long]; evaluate it "
+        "again\n"
     )
