@@ -144,11 +144,6 @@ def two_searches(root: Path, computed: Tiny, *, labels: bool) -> Tiny:
 
 
 @pytest.fixture(scope="session")
-def labelled(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
-    return two_searches(tmp_path_factory.mktemp("labelled"), computed, labels=True)
-
-
-@pytest.fixture(scope="session")
 def unlabelled(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     return two_searches(tmp_path_factory.mktemp("unlabelled"), computed, labels=False)
 

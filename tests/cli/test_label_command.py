@@ -153,5 +153,7 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tiny: Tiny, invoke: In
     assert told["n_questions"] == n_questions - 1
     assert told["n_items"] == sum(item.query_id != "q1" for item in pool.items)
     assert told["question_marks"] == {"unclear": 1}
+    text = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store).stdout
+    assert "questions: 1 unclear; 1 left out of evaluations" in text.splitlines()
     board = invoke("leaderboard", tiny.folder, "--store", tiny.settings.store)
     assert f"mean over {n_questions - 1} queries" in board.stdout

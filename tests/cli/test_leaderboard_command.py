@@ -40,7 +40,9 @@ def test_by_tag_and_a_cell_that_was_not_evaluated(
 ) -> None:
     folder = write_beir(tmp_path / "two", {"experiment.yaml": TWO})
     where = (folder, "--store", store)
-    assert invoke("evaluate", *where, "--retriever", "a").exit_code == 0
+    narrowed = ("--retriever", "a", "--top-k", 1, "--format", "json")
+    (row,) = parsed(invoke("evaluate", *where, *narrowed))
+    assert (row["retriever"], row["top_k"]) == ("a", 1)
     for form in ("table", "json"):
         shown = invoke("leaderboard", *where, "--retriever", "b", "--format", form)
         assert (shown.exit_code, shown.stdout) == (1, "")

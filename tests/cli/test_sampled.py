@@ -18,7 +18,7 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.sources.formats import LABELLING_LOG
-from tests.cli.conftest import Invoke, parsed
+from tests.cli.conftest import Invoke, parsed, two_searches
 from tests.labels.sampling.made_pool import DCG
 from tests.made_tables import sheet_rows, write_sheet
 from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
@@ -108,6 +108,8 @@ def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
     board = parsed(run("leaderboard", "--format", "json"))
     values = {one["retriever"]: one["value"] for one in board if one["metric"] == "dcg@5"}
     assert row["difference"] == pytest.approx(values["okapi"] - values["bm25"])
+    shown = run("compare", "bm25", "okapi", "--metric", "sampled_dcg").stdout
+    assert "okapi - bm25" in shown
 
 
 @pytest.mark.parametrize("metric", ["ndcg@5", "recall@5", "mrr@5", "map@5"])
@@ -266,8 +268,8 @@ def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
     assert list(by_id.values())[-1] == pytest.approx(now)
 
 
-def test_a_new_judgment_makes_exactly_the_estimates_stale(labelled: Tiny, tmp_path: Path) -> None:
-    tiny = labelled.copy_to(tmp_path / "tiny")
+def test_a_new_judgment_makes_exactly_the_estimates_stale(computed: Tiny, tmp_path: Path) -> None:
+    tiny = two_searches(tmp_path, computed, labels=True)
     before = board_of(tiny)
     sampled_pool(tiny.pipeline(), 5)
     log = tiny.folder / LABELLING_LOG
@@ -326,19 +328,6 @@ def test_options_that_do_not_belong_together(tiny: Tiny, tmp_path: Path, invoke:
         refused = invoke(*command)
         assert refused.exit_code == 2, refused.output
         assert said in " ".join(refused.stderr.split())
-
-
-def test_without_a_sample_it_is_said_how_to_begin(
-    labelled: Tiny, tmp_path: Path, invoke: Invoke
-) -> None:
-    tiny = labelled.copy_to(tmp_path / "tiny")
-    store = ("--store", tiny.settings.store)
-    refused = invoke("compare", tiny.folder, "--metric", "sampled_dcg@5", *store)
-    assert "no sample of labels; `rag-assets label` asks" in " ".join(refused.stderr.split())
-    shown = invoke("leaderboard", tiny.folder, *store).stdout
-    assert "sample of labels" not in shown
-    status = invoke("label", tiny.folder, "--status", *store)
-    assert "nothing is estimated yet" in status.stdout
 
 
 def test_without_complete_labels_the_estimates_are_used_unasked(tiny: Tiny, run: Invoke) -> None:

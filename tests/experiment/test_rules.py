@@ -94,10 +94,7 @@ def test_all_runs_are_judged_where_ranks_depend_on_the_cutoff(tiny: Tiny) -> Non
         ({"type": "wrds"}, "`judges.one.type`: unknown type 'wrds' (did you mean 'words'?)"),
         ({"type": "words", "deep": 3}, "`judges.one.deep`: unknown key 'deep' (did you mean"),
         ({"type": "words", "depth": 6}, "is 6, and the deepest run has 5; allowed: 1 to 5"),
-        (
-            {"type": "words", "judges": ["style"]},
-            "or 'answer_relevance'; found 'style'",
-        ),
+        ({"type": "words", "judges": ["style"]}, "or 'answer_relevance'; found 'style'"),
         ({"type": "words", "judges": ["correctness"]}, "the experiment has none; add the key"),
         ({"type": "words", "judges": ["groundedness"]}, "groundedness needs answers, but the"),
         ({"type": "llm"}, "add the key `llm`"),
