@@ -235,6 +235,7 @@ def drift_of_answers(tiny: Tiny) -> CheckResult:
         (5, 6, []),  # two of forty more refuse: chance
         (15, 4, ["answers have 16 words in the median (in the anchor 6)"]),
         (5, 18, ["45% of the answers refuse (in the anchor 10%)"]),
+        (5, N, ["100% of the answers refuse (in the anchor 10%)"]),
         (
             1,
             18,
