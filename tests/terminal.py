@@ -35,10 +35,13 @@ def written_to_terminal(words: Sequence[str], variables: Mapping[str, str | None
     return written
 
 
-def forked_to_terminal(forks: Forks, words: Sequence[str]) -> str:
+def forked_to_terminal(
+    forks: Forks, words: Sequence[str], variables: Mapping[str, str] | None = None
+) -> str:
     """Return what ``rag-assets`` with these arguments writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
-    process = forks.start(Place(os.ttyname(theirs), environment=SIZE), *words)
+    environment = {**SIZE, **(variables or {})}
+    process = forks.start(Place(os.ttyname(theirs), environment=environment), *words)
 
     def wait() -> None:
         forks.wait(process)

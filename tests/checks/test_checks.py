@@ -43,7 +43,8 @@ def served_by(server: Server, name: str | None) -> None:
     server.reply = reply  # type: ignore[method-assign]
 
 
-def test_another_model_behind_the_name_fails(fresh: Tiny) -> None:
+def test_another_model_behind_the_name_fails(fresh: Tiny, computed: Tiny) -> None:
+    fresh.start_from(computed)
     with serving() as server:
         fresh.config["llm"] = {"model": "m", "base_url": server.base_url, "api_key_env": None}
         fresh.config["query_sets"] = {"clear": {"strategy": "rewrite"}}
@@ -94,16 +95,9 @@ RUN = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 METRICS = metrics_key("bm25", 3)
 
 
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("checks") / "tiny").write()
-    tiny.run()
-    return tiny
-
-
 @pytest.fixture
-def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
-    return evaluated.copy_to(tmp_path / "tiny")
+def tiny(computed: Tiny, tmp_path: Path) -> Tiny:
+    return computed.copy_to(tmp_path / "tiny")
 
 
 def results(tiny: Tiny, key: ArtifactKey) -> dict[str, CheckResult]:
@@ -112,8 +106,8 @@ def results(tiny: Tiny, key: ArtifactKey) -> dict[str, CheckResult]:
     return {r.check.name: r for r in results_of(pipeline, STAGES[key.asset], outcomes)}
 
 
-def test_all_is_well(evaluated: Tiny) -> None:
-    pipeline = evaluated.pipeline()
+def test_all_is_well(computed: Tiny) -> None:
+    pipeline = computed.pipeline()
     checked = {}
     for stage in pipeline.stages():
         outcomes = pipeline.materialize(stage.name, stage.keys(pipeline.experiment))

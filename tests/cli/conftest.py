@@ -18,6 +18,7 @@ from rag_assets.cli import main
 from rag_assets.store.settings import StoreSettings
 from tests.beir_folder import write_beir
 from tests.forked import Forks, Place
+from tests.tiny_experiment import Tiny
 
 Invoke = Callable[..., Result]
 RunProcess = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -126,6 +127,25 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple
     result = invoke("evaluate", folder, "--store", root / "store")
     assert result.exit_code == 0, result.output
     return folder, root / "store"
+
+
+def two_searches(root: Path, computed: Tiny, *, labels: bool) -> Tiny:
+    """An evaluation of two retrievers by metrics that can and cannot be estimated by a sample."""
+    tiny = Tiny(root / "tiny").start_from(computed)
+    names = ("bm25", "okapi")
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
+    tiny.config |= {"metrics": ["dcg", "ndcg"], "primary": "dcg@5", "top_k": [1, 5]}
+    tiny.write()
+    if not labels:
+        (tiny.folder / "judgments.jsonl").unlink()
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def unlabelled(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
+    return two_searches(tmp_path_factory.mktemp("unlabelled"), computed, labels=False)
 
 
 @pytest.fixture

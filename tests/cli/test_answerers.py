@@ -7,9 +7,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from rag_assets.cli import main
 from rag_assets.errors import Incomplete
 from rag_assets.pipeline.warehouse import rebuild
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
@@ -263,13 +262,6 @@ def test_the_warehouse_has_answers(tiny: Tiny) -> None:
     assert {"answer_summary", "answer_comparisons", "answer_waterfall", "answer_contexts"} <= names
 
 
-def command(tiny: Tiny, *words: str) -> Result:
-    runner = CliRunner(env={"COLUMNS": "100", "DAGSTER_HOME": None})
-    name, *rest = words
-    store = ["--store", str(tiny.settings.store)]
-    return runner.invoke(main, [name, str(tiny.folder), *rest, *store])
-
-
 def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
     fresh: Tiny, computed_answers: Tiny
 ) -> None:
@@ -283,11 +275,11 @@ def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
             answers={"plain": {"generator": "writer", "retriever": "bm25", "top_k": [3]}},
         )
         server.on("dog", error(500))
-        done = command(fresh, "evaluate")
+        done = fresh.command("evaluate", ".", columns=100)
         assert done.exit_code == Incomplete.exit_code
         assert "incomplete: plain@3 lacks 1 of 7 answers" in done.stderr
         server.forget_rules()
         n = len(server.received)
-        again = command(fresh, "evaluate", "--retry-failed")
+        again = fresh.command("evaluate", ".", "--retry-failed")
         assert again.exit_code == 0, again.output
         assert len(server.received) == n + 1

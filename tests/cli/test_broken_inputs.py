@@ -6,7 +6,6 @@ The rest of the product is ``slow``.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
 import shutil
@@ -246,16 +245,6 @@ def test_a_file_of_a_data_set(
         check(invoke("score", "--run", folder / name, "--qrels", folder / name))
 
 
-def test_damaged_gzip(invoke: Invoke, tmp_path: Path) -> None:
-    whole = gzip.compress(b"q1 Q0 d1 1 1.0 x\n" * 50)
-    for number, content in enumerate((b"", b"\x1f\x8b", whole[:-9], whole[:20] + b"x" * 30, b"{}")):
-        run = tmp_path / f"{number}.gz"
-        run.write_bytes(content)
-        result = invoke("score", "--run", run, "--qrels", run)
-        check(result)
-        assert result.exit_code == 1
-
-
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     root = tmp_path_factory.mktemp("broken")
@@ -294,9 +283,6 @@ def test_an_argument(
     "words",
     [
         ("plan", "{fifo}"),
-        ("clean", "--store", "{store}", "--older-than", "nan"),
-        ("leaderboard", "{tiny}", "--store", "/" + "y/" * 3_000),
-        ("score", "--run", "/dev/zero", "--qrels", "{qrels}"),
         ("plan", b"\xff"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -132,22 +131,6 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
     (tiny.folder / "long.md").unlink()
     assert evaluate(forks, tiny) == 0
     assert read_current(tiny.artifacts).content == before.content
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_store_is_one_line(forks: Forks, tiny: Tiny) -> None:
-    before = read_current(tiny.artifacts)
-    tiny.configure("bm25", k1=0.4)
-    folders = [folder for folder in (tiny.root / "store").rglob("*") if folder.is_dir()]
-    for folder in folders:
-        folder.chmod(0o500)
-    try:
-        assert evaluate(forks, tiny) == 3, log(tiny)
-    finally:
-        for folder in folders:
-            folder.chmod(0o700)
-    assert one_line(tiny).startswith("error: cannot write ")
-    assert read_current(tiny.artifacts) == before
 
 
 def test_what_is_removed_in_mid_run_is_a_line_or_nothing_and_comes_back(

@@ -9,54 +9,18 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
-import duckdb
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from rag_assets.cli import main
 from rag_assets.pipeline.evaluations import read_current
-from rag_assets.store.artifacts import OBJECTS
-from tests.beir_folder import write_beir
-from tests.cli.conftest import Invoke, RunProcess, without_progress
+from tests.cli.conftest import Invoke, RunProcess, parsed, without_progress
 from tests.forked import Forks, Place
 from tests.llm.server import error, serving
 from tests.tiny_experiment import QUERIES, Tiny
 
-METRICS = ["hit_rate", "mrr", "ndcg", "recall", "precision", "map"]
-COLUMNS = [
-    "retriever",
-    "split",
-    "top_k",
-    "position",
-    "n_queries",
-    "weight",
-    "n_attempted",
-    "n_answered",
-    "n_empty",
-    "n_failed",
-    "n_unanswerable",
-    "n_unlabelled",
-    "n_unreachable",
-    "n_not_in_corpus",
-    "n_unjudged",
-    "judged",
-    "n_tied",
-    "tokens",
-    *METRICS,
-    "cost_time",
-]
 OF = ["evaluation_id", "started"]
-
-
 NOTE = "note: qrels: 1 query without a relevant document: q4\n"
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    assert result.exit_code == 0, result.stderr
-    rows: list[dict[str, Any]] = json.loads(result.stdout)
-    return rows
 
 
 def counts(result: Result) -> tuple[int, int]:
@@ -71,72 +35,21 @@ def artifacts(store: Path) -> dict[str, int]:
     return {str(file.relative_to(store)): file.stat().st_mtime_ns for file in files}
 
 
-def test_json_alone_on_stdout_in_a_process(
+def test_second_run_computes_nothing(
     run_forked: RunProcess, invoke: Invoke, tiny: Path, store: Path
 ) -> None:
-    done = run_forked("evaluate", tiny, "--store", store, "--format", "json")
-    assert (done.returncode, [*json.loads(done.stdout)[0]]) == (0, [*COLUMNS, *OF])
-    assert done.stderr == NOTE
-    again = invoke("evaluate", tiny, "--store", store, "--format", "json")
-    rows, before = rows_of(again), json.loads(done.stdout)
-    assert rows == [{**row, **{name: rows[0][name] for name in OF}} for row in before]
-    assert rows[0]["started"] > before[0]["started"]
-
-
-def test_second_run_computes_nothing(invoke: Invoke, tiny: Path, store: Path) -> None:
-    first = invoke("evaluate", tiny, "--store", store)
-    before = artifacts(store)
-    second = invoke("evaluate", tiny, "--store", store)
-    computed, reused = counts(first)
-    assert computed > 0
-    assert (reused, counts(second)) == (0, (0, computed))
+    """Both hand JSON alone to stdout, the first one in a process of its own."""
+    where = ("evaluate", tiny, "--store", store)
+    first = run_forked(*where, "--format", "json")
+    assert (first.returncode, first.stderr) == (0, NOTE)
+    evaluation, before = read_current(store / "tiny"), artifacts(store)
+    assert evaluation.computed > 0
+    assert counts(invoke(*where)) == (0, len(evaluation.entries))
     assert artifacts(store) == before
     assert len(list((store / "tiny" / "evaluations").glob("*.json"))) == 2
-
-
-def test_options_narrow_what_is_computed(invoke: Invoke, tmp_path: Path, store: Path) -> None:
-    yaml = (
-        "retrievers:\n  a: {type: bm25, k1: 1}\n  b: {type: bm25, k1: 2}\n"
-        "  c: {type: bm25, k1: 3}\n  ab: {type: rrf, inputs: [a, b]}\ntop_k: [1, 2, 3]\n"
-        "primary: ndcg@3\n"
-    )
-    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": yaml})
-    base = ("evaluate", folder, "--store", store, "--format", "json")
-    one = rows_of(invoke(*base, "--retriever", "ab", "--top-k", 2))
-    assert [(row["retriever"], row["top_k"]) for row in one] == [("ab", 2)]
-    entries = read_current(store / "tiny").entries_of("metrics")
-    assert {entry.partition["retriever"] for entry in entries} == {"ab"}
-    stored = store / OBJECTS
-    n_stored = [len(list((stored / name).iterdir())) for name in ("metrics", "lexical_index")]
-    assert n_stored == [1, 2]
-    options = ("--retriever", "c", "--retriever", "a", "--top-k", 1, "--top-k", 3)
-    more = rows_of(invoke(*base, *options))
-    assert {(row["retriever"], row["top_k"]) for row in more} == {
-        ("a", 1),
-        ("a", 3),
-        ("c", 1),
-        ("c", 3),
-    }
-
-
-def test_table_says_where_everything_is(invoke: Invoke, again: tuple[Path, Path]) -> None:
-    tiny, store = again
-    result = invoke("evaluate", tiny, "--store", store)
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert lines[0] == "bm25, without a comparison."
-    assert "tiny: top_k 10, mean over 3 queries (1 without labels left out)" in lines
-    places = dict(line.split(maxsplit=1) for line in lines[-5:])
-    assert list(places) == ["more", "evaluation", "report", "warehouse", "UI"]
-    assert places["more"] == f"rag-assets leaderboard {tiny}"
-    assert Path(places["report"]) == store / "tiny" / "report.html"
-    assert Path(places["report"]).is_file()
-    assert Path(places["warehouse"]) == store / "warehouse.duckdb"
-    assert f"RAG_ASSETS_STORE={store} DAGSTER_HOME={store}/dagster " in places["UI"]
-    assert places["UI"].endswith("dagster dev -m rag_assets.definitions")
-    with duckdb.connect(places["warehouse"], read_only=True) as connection:
-        found = connection.sql("SELECT retriever, top_k, ndcg FROM leaderboard").fetchall()
-    assert found == [("bm25", 1, 1.0), ("bm25", 3, 1.0), ("bm25", 10, 1.0)]
+    rows, old = parsed(invoke(*where, "--format", "json")), json.loads(first.stdout)
+    assert rows == [{**row, **{name: rows[0][name] for name in OF}} for row in old]
+    assert rows[0]["started"] > old[0]["started"]
 
 
 def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
@@ -152,10 +65,7 @@ def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path
     ("number", "there"),
     [
         (signal.SIGINT, "objects/queries/*/*.parquet"),
-        (
-            signal.SIGTERM,
-            "objects/queries/*/*.parquet",
-        ),  # in the run: Dagster
+        (signal.SIGTERM, "objects/queries/*/*.parquet"),  # in the run: Dagster
         (signal.SIGTERM, "experiments.json"),  # before it
     ],
 )
@@ -189,24 +99,6 @@ def wait_for(path: Path, name: str) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.slow
-def test_bm25_minilm_their_fusion_and_its_reranking(
-    invoke: Invoke, tmp_path: Path, store: Path
-) -> None:
-    folder = write_beir(tmp_path / "tiny")
-    base = ("evaluate", folder, "--store", store)
-    rows = rows_of(invoke(*base, "--format", "json"))
-    assert len(rows) == 20
-    assert {row["retriever"] for row in rows} == {"bm25", "minilm", "hybrid", "maxsim"}
-    positions = {row["retriever"]: row["position"] for row in rows}
-    ranked = sorted(
-        ((row["ndcg"], row["retriever"]) for row in rows if row["top_k"] == 10), reverse=True
-    )
-    assert positions[ranked[0][1]] == 1
-    assert all(0 <= row[name] <= 1 for row in rows for name in METRICS)
-    assert counts(invoke(*base))[0] == 0
-
-
 BM25 = {"type": "bm25", "chunking": "whole"}
 NO_NUMBER = re.compile(r"(?<![a-z])(-?inf|nan)(?![a-z])", re.IGNORECASE)
 
@@ -236,6 +128,7 @@ def test_evaluate_says_that_it_is_incomplete_and_of_the_others_not(
 ) -> None:
     _, result = down
     assert result.exit_code == 3
+    assert not NO_NUMBER.search(result.stdout)
     assert "error: incomplete: hyde failed on 6 of 6 queries" in result.stderr
     row = next(line for line in result.stdout.splitlines() if "hyde !" in line)
     assert row.split()[:5] == ["2", "hyde", "!", "-", "-"]
@@ -245,7 +138,6 @@ def test_evaluate_says_that_it_is_incomplete_and_of_the_others_not(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["evaluate"],
         ["leaderboard"],
         ["leaderboard", "--latency"],
         ["leaderboard", "--budget", "100"],
@@ -280,31 +172,21 @@ def test_budget_and_report_count_no_failure(
     assert not re.search(r">\s*-?(inf|nan)\b", page, re.IGNORECASE)
 
 
-@pytest.fixture
-def advised(tmp_path: Path) -> Tiny:
-    """An experiment one retriever of which finds nothing: it keeps the marks on words."""
-    advised = Tiny(tmp_path / "tiny")
-    advised.config["top_k"] = [3]
-    bm25 = {"type": "bm25", "chunking": advised.config["retrievers"]["bm25"]["chunking"]}
-    advised.config["retrievers"] = {
-        "plain": bm25,
-        "exact": {**bm25, "analyzer": "whitespace"},
-    }
-    advised.config.pop("baseline", None)
-    advised.write()
+def test_empty_results_are_named_and_the_report_says_what_auto_chose(
+    computed: Tiny, tmp_path: Path
+) -> None:
+    """One retriever finds nothing: it keeps the marks on words."""
+    tiny = Tiny(tmp_path).start_from(computed)
+    bm25 = {"type": "bm25", "chunking": "parts"}
+    retrievers = {"plain": bm25, "exact": {**bm25, "analyzer": "whitespace"}}
+    tiny.config |= {"retrievers": retrievers, "baseline": "plain", "top_k": [3]}
+    tiny.config["primary"] = "ndcg@3"
+    tiny.write()
     marked = [row | {"text": row["text"].replace(" ", "? ") + "?"} for row in QUERIES]
-    advised.write_rows("queries.jsonl", marked)
-    return advised
-
-
-def test_empty_results_are_named_and_the_report_says_what_auto_chose(advised: Tiny) -> None:
-    def run(command: str) -> str:
-        options = [command, str(advised.folder), "--store", str(advised.root / "store")]
-        result = CliRunner(env={"COLUMNS": "80"}).invoke(main, options)
-        assert result.exit_code == 0, result.output
-        return " ".join(result.output.split())
-
+    tiny.write_rows("queries.jsonl", marked)
+    evaluated = tiny.command("evaluate", ".")
+    assert evaluated.exit_code == 0, evaluated.output
     empty = "exact: nothing retrieved for 6 queries; those with a relevant document count as 0"
-    assert empty in run("evaluate")
-    report = next((advised.root / "store").rglob("report.html")).read_text(encoding="utf-8")
+    assert empty in " ".join(evaluated.output.split())
+    report = (tiny.artifacts / "report.html").read_text(encoding="utf-8")
     assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report

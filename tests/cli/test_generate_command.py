@@ -214,13 +214,3 @@ def test_several_chunkings_and_no_model(ferry: Path, server: Server) -> None:
     assert "has several chunkings; choose one of a, b (`questions: {chunking: a}`)" in result.stderr
     configure(ferry, questions={"chunking": "b"}, llm=llm_of(server))
     assert invoke("ferry", "--out", "x").exit_code == 0
-
-
-def test_no_question_is_left(ferry: Path, server: Server) -> None:
-    configure(ferry, questions={"min_words": 50}, llm=llm_of(server))
-    result = invoke("ferry", "--out", "x")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert (
-        "no question is left of 16 chunks: 16 dropped: too_short; 1 chunks without" in result.stderr
-    )
-    assert not Path("x").exists()

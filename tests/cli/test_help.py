@@ -136,7 +136,8 @@ def test_help_loads_no_library_and_versions_and_typos_are_told(invoke: Invoke) -
     assert loaded.isdisjoint({"dagster", "duckdb", "numpy", "pyarrow", "pydantic", "scipy"})
     assert invoke("--version").stdout == f"rag-assets, version {__version__}\n"
     result = invoke("evalute")
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: ")
     assert "error: No such command 'evalute'. (Did you mean one of: 'evaluate'," in result.stderr
 
 
@@ -173,9 +174,9 @@ def test_the_page_has_all_examples() -> None:
 
 @pytest.mark.parametrize(("config", "console"), EXAMPLES.values(), ids=EXAMPLES)
 def test_example(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, console: str
+    computed: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, console: str
 ) -> None:
-    tiny = Tiny(tmp_path)
+    tiny = Tiny(tmp_path).start_from(computed)
     kept = tiny.config["retrievers"]["bm25"]
     tiny.config["retrievers"] = {"bm25": kept}
     tiny.config["top_k"] = [1, 3, 5]

@@ -21,6 +21,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.sources.writers import WRITERS
 from tests.beir_folder import FILES, write_beir
 from tests.cli.conftest import Invoke
+from tests.sources.test_samples import MUSIQUE
 from tests.tiny_experiment import DOCUMENTS
 
 
@@ -70,6 +71,15 @@ def test_every_format_gets_a_file_that_means_the_default(
     assert f"next: rag-assets evaluate {file}" in result.stderr
     assert "4 documents" in result.stdout
     assert_means_the_default(data, file)
+
+
+def test_samples_of_another_tool_alone(tmp_path: Path, invoke: Invoke) -> None:
+    root = write(tmp_path / "data", {"musique.json": json.dumps(MUSIQUE)})
+    started = invoke("init", root / "musique.json")
+    assert started.exit_code == 0, started.output
+    assert " documents, 2 queries, 2 judgments" in started.stdout
+    assert "not read as such" not in started.stderr
+    assert "path: musique.json" in (root / "experiment.yaml").read_text(encoding="utf-8")
 
 
 def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:

@@ -31,23 +31,25 @@ from tests.tiny_experiment import Tiny
 EQUAL = answers_of({"plain": 0.6, "fancy": 0.6})
 
 
-def made(root: Path, says: Any = likes_fancy) -> Tiny:
-    tiny = with_judged(Tiny(root).write(), EQUAL)
-    judge(tiny, EQUAL, says)
-    return tiny
-
-
 def again(tiny: Tiny) -> None:
     tiny.run()
     tiny.snapshot()
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """Evaluated twice on equal answers: by a judge that likes fancy, then by a fair one."""
-    tiny = made(tmp_path_factory.mktemp("judged"))
+def liked(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Equal answers, of which some are labelled, and a judge that likes fancy."""
+    tiny = with_judged(Tiny(tmp_path_factory.mktemp("judged") / "tiny").write(), EQUAL)
+    judge(tiny, EQUAL, likes_fancy)
     label(tiny, EQUAL)
     again(tiny)
+    return tiny
+
+
+@pytest.fixture(scope="module")
+def tiny(liked: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Evaluated once more, by a fair judge."""
+    tiny = liked.copy_to(tmp_path_factory.mktemp("fair") / "tiny")
     judge(tiny, EQUAL, fair)
     again(tiny)
     return tiny
@@ -65,8 +67,9 @@ def runner(tiny: Tiny, invoke: Invoke) -> Invoke:
     return command
 
 
-def test_without_labels_no_verdict_is_shown(tmp_path: Path, invoke: Invoke) -> None:
-    tiny = made(tmp_path)
+def test_without_labels_no_verdict_is_shown(liked: Tiny, tmp_path: Path, invoke: Invoke) -> None:
+    tiny = liked.copy_to(tmp_path / "tiny")
+    (tiny.folder / "answer_labels.jsonl").unlink()
     again(tiny)
     run = runner(tiny, invoke)
     shown = run("leaderboard", "--answers").stdout
@@ -131,11 +134,9 @@ def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
 
 
 @pytest.fixture(scope="module")
-def worse(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def worse(liked: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Fancy's answers got worse, and its judge likes them."""
-    tiny = made(tmp_path_factory.mktemp("worse"))
-    label(tiny, EQUAL)
-    again(tiny)
+    tiny = liked.copy_to(tmp_path_factory.mktemp("worse") / "tiny")
     drawn = answers_of({"plain": 0.6, "fancy": 0.25}, seed=3)
     with_judged(tiny, {**drawn, "plain": EQUAL["plain"]})
     judge(tiny, {**drawn, "plain": EQUAL["plain"]}, likes_fancy)

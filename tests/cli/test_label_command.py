@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,56 +28,50 @@ from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.progress import no_progress
 from rag_assets.sources.formats import LABELLING_LOG, unread_files
-from rag_assets.sources.stage import QUERIES_KEY
 from tests.cli.conftest import Invoke
-from tests.cli.test_sampled import METRIC, evaluated, judge, made
+from tests.cli.test_sampled import METRIC, evaluated, judge
+from tests.forked import Forks, Place
 from tests.labels.page.served import Client, moment
 from tests.tiny_experiment import Tiny
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny").start_from(computed)
-    names = ("bm25", "okapi")
-    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
-    tiny.config |= {"metrics": ["dcg"], "primary": "dcg@5"}
-    tiny.write()
-    (tiny.folder / "judgments.jsonl").unlink()
-    tiny.run()
-    return tiny
+def tiny(unlabelled: Tiny, tmp_path: Path) -> Tiny:
+    return unlabelled.copy_to(tmp_path / "tiny")
 
 
 @contextmanager
-def labelling(tiny: Tiny) -> Iterator[Client]:
-    command = [sys.executable, "-m", "rag_assets.cli", "label", str(tiny.folder), "--no-browser"]
-    with subprocess.Popen(
-        [*command, "--store", str(tiny.settings.store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "80"},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:"), process.stderr.read()
-        try:
-            yield Client(address)
-        finally:
-            process.send_signal(signal.SIGINT)
-            said = process.stderr.read()
-    assert process.returncode == 0
+def labelling(tiny: Tiny, forks: Forks) -> Iterator[Client]:
+    log, errors = tiny.root / "label.txt", tiny.root / "label-errors.txt"
+    log.unlink(missing_ok=True)
+    place = Place(str(log), errors=str(errors), environment={"COLUMNS": "80"})
+    words = ("label", str(tiny.folder), "--no-browser", "--store", str(tiny.settings.store))
+    process = forks.start(place, *words)
+    address = address_in(log)
+    try:
+        yield Client(address)
+    finally:
+        os.kill(process, signal.SIGINT)  # nobody has waited for it, so the id is still its own
+        code = forks.wait(process)
+    said = errors.read_text(encoding="utf-8")
+    assert code == 0, said
     assert "Traceback" not in said
     assert address not in said
     assert "judgments go to " in said
 
 
-def sampled(tiny: Tiny) -> Pipeline:
-    return Pipeline(open_experiment(tiny.folder, tiny.settings), tiny.settings)
+def address_in(log: Path) -> str:
+    for _ in range(600):
+        printed = log.read_text(encoding="utf-8") if log.exists() else ""
+        if printed.endswith("\n"):
+            assert printed.startswith("http://127.0.0.1:")
+            return printed.strip()
+        time.sleep(0.1)
+    raise TimeoutError(f"no address was printed: {printed}")
 
 
-def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
-    with labelling(tiny) as client:
+def test_judgments_stay_when_a_retriever_joins(tiny: Tiny, forks: Forks) -> None:
+    with labelling(tiny, forks) as client:
         first = client.ask("next")
         task = first["task"]
         for number in range(5):
@@ -87,21 +80,21 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny) -> None:
     log = tiny.folder / LABELLING_LOG
     lines = read_judgments(log)
     assert len(lines) == 5
-    assert unread_files(sampled(tiny).experiment.dataset, []) == []
+    assert unread_files(pipeline_of(tiny).experiment.dataset, []) == []
     old = read_design(design_file(log))
     assert len(old.items) == first["progress"]["left"]
 
     tiny.config["retrievers"]["whole"] = {"type": "tfidf", "chunking": "whole"}
     tiny.write_config()
-    tiny.run()
-    with labelling(tiny) as client:
+    evaluated(tiny)
+    with labelling(tiny, forks) as client:
         now = client.ask("next")["progress"]
     new = read_design(design_file(log))
     assert new.items[: len(old.items)] == old.items
     assert (len(new.durations), now["answered"]) == (1, 5)
     assert (new.rates[0, : len(old.items)] == old.rates[0]).all()
     assert (new.rates[1, : len(old.items)] >= old.rates[0]).all()
-    again = sampled_pool(sampled(tiny), 5)
+    again = sampled_pool(pipeline_of(tiny), 5)
     assert again.design.durations == new.durations
     assert read_judgments(log) == lines
 
@@ -130,42 +123,8 @@ def mark(tiny: Tiny, query_id: str, name: MarkName | None) -> None:
     append_lines(file, [QuestionMark(query_id, name, None, "ada", "2026-03-01T09:00:00Z")])
 
 
-def asked(tiny: Tiny) -> dict[str, str]:
-    table = pipeline_of(tiny).artifact(QUERIES_KEY).table()
-    columns = (table[name].to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))
-
-
-def test_a_refused_question_is_left_out_until_it_is_taken_back(
-    tmp_path: Path, invoke: Invoke
-) -> None:
-    tiny = made(tmp_path, labels=True)
-    evaluated(tiny)
-    before = asked(tiny)
-    mark(tiny, "q1", "kept")
-    mark(tiny, "q2", "refused")
-    mark(tiny, "q3", "unanswerable")
-    done = invoke("evaluate", tiny.folder, "--store", tiny.settings.store)
-    assert done.exit_code == 0, done.output
-    assert asked(tiny) == {name: text for name, text in before.items() if name != "q2"}
-    status = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store)
-    counts = "questions: 1 kept, 1 refused, 1 unanswerable; 1 left out of evaluations"
-    assert counts in status.stdout.splitlines()
-    found = invoke("validate", tiny.folder, "--store", tiny.settings.store)
-    assert "1 left out, as labelling.questions.jsonl says: 1 refused" in " ".join(
-        found.output.split()
-    )
-    assert "unknown query" not in found.output  # its labels are no error
-    for name in ("q1", "q2"):
-        mark(tiny, name, None)
-    assert invoke("evaluate", tiny.folder, "--store", tiny.settings.store).exit_code == 0
-    assert asked(tiny) == before
-
-
-def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_question_that_is_left_out_leaves_the_estimates(tiny: Tiny, invoke: Invoke) -> None:
     """With everything judged, the estimate is the mean of the others, before and after."""
-    tiny = made(tmp_path, labels=False)
-    evaluated(tiny)
     judge(tiny, invoke, 1000)
 
     def estimates() -> dict[str, float]:
@@ -194,5 +153,7 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tmp_path: Path, invoke
     assert told["n_questions"] == n_questions - 1
     assert told["n_items"] == sum(item.query_id != "q1" for item in pool.items)
     assert told["question_marks"] == {"unclear": 1}
+    text = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store).stdout
+    assert "questions: 1 unclear; 1 left out of evaluations" in text.splitlines()
     board = invoke("leaderboard", tiny.folder, "--store", tiny.settings.store)
     assert f"mean over {n_questions - 1} queries" in board.stdout

@@ -10,18 +10,11 @@ from click.testing import Result
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.store.canonical import fingerprint
 from tests.beir_folder import FILES, HOSTILE_TAG, write_beir
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 from tests.made_tables import word_tokenizer
 from tests.tiny_experiment import QUERIES, Tiny
 
 TWO = "retrievers: {a: {type: bm25}, b: {type: bm25, k1: 2}}\ntop_k: [1, 3]\n"
-
-
-def test_before_any_evaluation(invoke: Invoke, tiny: Path, store: Path) -> None:
-    result = invoke("leaderboard", tiny, "--store", store)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"error: tiny has no evaluation in {store} yet\n"
-    assert not store.exists()
 
 
 def test_shows_what_evaluate_showed(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
@@ -42,23 +35,22 @@ def test_shows_what_evaluate_showed(invoke: Invoke, evaluated: tuple[Path, Path]
     assert "ndcg by top_k" in table.stdout
 
 
-def test_a_cell_that_was_not_evaluated(invoke: Invoke, tmp_path: Path, store: Path) -> None:
+def test_by_tag_and_a_cell_that_was_not_evaluated(
+    invoke: Invoke, tmp_path: Path, store: Path
+) -> None:
     folder = write_beir(tmp_path / "two", {"experiment.yaml": TWO})
-    assert invoke("evaluate", folder, "--store", store, "--retriever", "a").exit_code == 0
+    where = (folder, "--store", store)
+    narrowed = ("--retriever", "a", "--top-k", 1, "--format", "json")
+    (row,) = parsed(invoke("evaluate", *where, *narrowed))
+    assert (row["retriever"], row["top_k"]) == ("a", 1)
     for form in ("table", "json"):
-        shown = invoke(
-            "leaderboard", folder, "--store", store, "--retriever", "b", "--format", form
-        )
+        shown = invoke("leaderboard", *where, "--retriever", "b", "--format", form)
         assert (shown.exit_code, shown.stdout) == (1, "")
         assert shown.stderr == "error: the last evaluation of two has none of these cells\n"
-    slices = invoke("leaderboard", folder, "--store", store, "--retriever", "b", "--by", "tag")
+    base = ("leaderboard", *where, "--by", "tag")
+    slices = invoke(*base, "--retriever", "b")
     assert slices.stderr == "error: the last evaluation of two has no cell of ndcg@3\n"
-
-
-def test_by_tag(invoke: Invoke, tmp_path: Path, store: Path) -> None:
-    folder = write_beir(tmp_path / "two", {"experiment.yaml": TWO})
-    assert invoke("evaluate", folder, "--store", store).exit_code == 0
-    base = ("leaderboard", folder, "--store", store, "--by", "tag")
+    assert invoke("evaluate", *where).exit_code == 0
     rows = json.loads(invoke(*base, "--format", "json").stdout)
     of = {name: rows[0][name] for name in ("evaluation_id", "started")}
     assert rows == [
@@ -70,46 +62,56 @@ def test_by_tag(invoke: Invoke, tmp_path: Path, store: Path) -> None:
     assert one == [row for row in rows if row["retriever"] == "b"]
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "ferry"}\n', encoding="utf-8")
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    assert "by query tag" not in invoke("evaluate", folder, "--store", store).stdout
+    assert "by query tag" not in invoke("evaluate", *where).stdout
     result = invoke(*base)
     assert (result.exit_code, result.stderr) == (1, "error: no answerable query of two has a tag\n")
 
 
-@pytest.fixture(scope="module")
-def split(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("split") / "tiny")
-    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-    tiny.config["top_k"] = [1, 3, 5]
-    tiny.config["split"] = {"dev": 0.5, "seed": 0}
-    tiny.write()
-    result = invoke("evaluate", tiny.folder, "--store", tiny.root / "store")
-    assert result.exit_code == 0, result.output
-    return tiny
+TUNED_NOTE = "note: parameters of hybrid were chosen on dev, and look too good there"
 
 
 def board(invoke: Invoke, tiny: Tiny, *options: object) -> Result:
     return invoke("leaderboard", tiny.folder, "--store", tiny.root / "store", *options)
 
 
-def test_test_unless_dev_is_asked_for(split: Tiny, invoke: Invoke) -> None:
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Half of the queries are dev, a fusion is tuned on it; two documents have a language."""
+    tiny = Tiny(tmp_path_factory.mktemp("tuned") / "tiny").write()
+    folds = [{**q, "fold": "dev" if q["query_id"] < "q4" else "test"} for q in QUERIES]
+    tiny.write_rows("queries.jsonl", folds)
+    tiny.replace("fares.md", "# Fares", "---\nlang: sv\n---\n# Fares")
+    tiny.replace("harbours.md", "# Harbours", "---\nlang: en\n---\n# Harbours")
+    base = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")}
+    fusion = {"type": "rrf", "inputs": [*base], "weights": "tuned"}
+    tiny.config |= {"split": {"field": "fold"}, "retrievers": {**base, "hybrid": fusion}}
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.write_config()
+    tiny.run()
+    tiny.snapshot()
+    return tiny
+
+
+def test_test_unless_dev_is_asked_for(tuned: Tiny, invoke: Invoke) -> None:
     for options, expected in (
         ((), "test"),
         (("--split", "dev"), "dev"),
         (("--split", "test"), "test"),
     ):
-        rows = json.loads(board(invoke, split, "--format", "json", *options).stdout)
+        words = ("--retriever", "bm25", "--format", "json", *options)
+        rows = json.loads(board(invoke, tuned, *words).stdout)
         assert {row["split"] for row in rows} == {expected}
         assert [row["top_k"] for row in rows] == [1, 3, 5]
 
 
-def test_slices_are_within_the_split(split: Tiny, invoke: Invoke) -> None:
+def test_slices_are_within_the_split(tuned: Tiny, invoke: Invoke) -> None:
     tags: dict[str, set[str]] = {}
     for name in ("dev", "test"):
-        result = board(invoke, split, "--by", "tag", "--split", name, "--format", "json")
+        result = board(invoke, tuned, "--by", "tag", "--split", name, "--format", "json")
         rows = json.loads(result.stdout)
         assert {row["split"] for row in rows} == {name}
         tags[name] = {row["tag"] for row in rows}
-    default = json.loads(board(invoke, split, "--by", "tag", "--format", "json").stdout)
+    default = json.loads(board(invoke, tuned, "--by", "tag", "--format", "json").stdout)
     assert {row["tag"] for row in default} == tags["test"] != tags["dev"]
 
 
@@ -120,24 +122,6 @@ def test_without_a_split(invoke: Invoke, evaluated: tuple[Path, Path]) -> None:
         assert (result.exit_code, result.stdout) == (2, "")
         problem = "the queries of tiny are not split; add `split` to its experiment.yaml"
         assert result.stderr == f"error: {problem}\n"
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("tuned") / "tiny").write()
-    folds = [{**q, "fold": "dev" if q["query_id"] < "q4" else "test"} for q in QUERIES]
-    tiny.write_rows("queries.jsonl", folds)
-    base = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole")}
-    fusion = {"type": "rrf", "inputs": [*base], "weights": "tuned"}
-    tiny.config |= {"split": {"field": "fold"}, "retrievers": {**base, "hybrid": fusion}}
-    tiny.config["top_k"] = [5]
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    return tiny
-
-
-TUNED_NOTE = "note: parameters of hybrid were chosen on dev, and look too good there"
 
 
 def test_a_budget_is_of_the_split_and_does_not_rank_what_was_tuned_on_it(
@@ -196,36 +180,24 @@ def test_chosen_weights_stand_in_the_row(tuned: Tiny, invoke: Invoke) -> None:
     assert chosen.pop("hybrid").startswith("bm25 ")
     assert set(chosen.values()) == {None}
     assert "hybrid: weights chosen on dev: bm25 " in board(invoke, tuned).stdout
-    page = invoke("report", tuned.folder, "--store", tuned.root / "store")
-    assert page.exit_code == 0
 
 
-@pytest.fixture(scope="module")
-def sliced(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> Tiny:
-    """One retriever; documents in two languages; at top_k 5 less than half is judged."""
-    tiny = Tiny(tmp_path_factory.mktemp("slices") / "tiny")
-    tiny.config["top_k"] = [1, 3, 5]
-    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-    tiny.write()
-    tiny.replace("fares.md", "# Fares", "---\nlang: sv\n---\n# Fares")
-    tiny.replace("harbours.md", "# Harbours", "---\nlang: en\n---\n# Harbours")
-    result = invoke("evaluate", tiny.folder, "--store", tiny.root / "store")
-    assert result.exit_code == 0, result.output
-    return tiny
-
-
-def test_by_a_field_of_the_relevant_documents(sliced: Tiny, invoke: Invoke) -> None:
-    result = board(
-        invoke, sliced, "--by", "document.lang", "--metric", "success@1", "--format", "json"
-    )
+def test_by_a_field_of_the_relevant_documents(tuned: Tiny, invoke: Invoke) -> None:
+    words = ("--by", "document.lang", "--metric", "success@1", "--split", "dev")
+    result = board(invoke, tuned, *words, "--retriever", "bm25", "--format", "json")
     rows = json.loads(result.stdout)
     of = {name: rows[0][name] for name in ("evaluation_id", "started")}
     assert rows == [
-        {"document.lang": lang, "n_queries": 1, "retriever": "bm25", "hit_rate@1": 1.0, **of}
+        {
+            "document.lang": lang,
+            "n_queries": 1,
+            "retriever": "bm25",
+            "split": "dev",
+            "hit_rate@1": 1.0,
+            **of,
+        }
         for lang in ("en", "sv")
     ]
-    result = board(invoke, sliced, "--by", "tag", "--metric", "mrr")
-    assert result.stdout.startswith("mrr@5 by query tag\n")
 
 
 @pytest.mark.parametrize(
@@ -245,34 +217,11 @@ def test_by_a_field_of_the_relevant_documents(sliced: Tiny, invoke: Invoke) -> N
     ],
 )
 def test_what_cannot_be_shown(
-    sliced: Tiny, invoke: Invoke, options: tuple[str, ...], code: int, message: str
+    tuned: Tiny, invoke: Invoke, options: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = board(invoke, sliced, *options)
+    result = board(invoke, tuned, *options)
     assert (result.exit_code, result.stdout) == (code, "")
     assert result.stderr == f"error: {message}\n"
-
-
-def test_pooling_is_advised_where_less_than_half_is_judged(
-    sliced: Tiny, invoke: Invoke, tmp_path: Path
-) -> None:
-    options = ("--store", sliced.root / "store", "--format", "json")
-    result = invoke("evaluate", sliced.folder, *options)
-    (row,) = (row for row in json.loads(result.stdout) if row["top_k"] == 5)
-    assert row["judged"] < 0.5
-    (line,) = (line for line in result.stderr.splitlines() if "so judge more" in line)
-    assert line == (
-        f"note: only {row['judged']:.0%} of what bm25 retrieved at top_k 5 is judged; the "
-        f"rest counts as not relevant, so judge more: rag-assets pool {sliced.folder} --out "
-        "sheet.csv"
-    )
-    tiny = Tiny(tmp_path / "tiny")
-    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-    tiny.config |= {"top_k": [1], "primary": "mrr@1"}
-    tiny.write()
-    result = invoke("evaluate", tiny.folder, "--store", tiny.root / "store", "--format", "json")
-    (row,) = json.loads(result.stdout)
-    assert row["judged"] >= 0.5
-    assert "pooling" not in result.stderr
 
 
 CHUNKED = """
@@ -313,8 +262,7 @@ def stored(
 
 
 def rows(result: Result) -> dict[str, dict[str, Any]]:
-    assert result.exit_code == 0, result.output
-    return {row["retriever"]: row for row in json.loads(result.stdout)}
+    return {row["retriever"]: row for row in parsed(result)}
 
 
 def test_at_a_budget(invoke: Invoke, stored: tuple[Path, Path, list[Path]]) -> None:
@@ -333,18 +281,6 @@ def test_at_a_budget(invoke: Invoke, stored: tuple[Path, Path, list[Path]]) -> N
     assert everything["long"]["answer_hit"] == 1
     assert found["long"]["answer_hit"] == 0
     assert sorted(store.rglob("*")) == files, "something was stored"
-
-
-def test_the_whole_run_within_a_large_budget_is_the_deepest_cell(
-    invoke: Invoke, stored: tuple[Path, Path, list[Path]]
-) -> None:
-    folder, store, _ = stored
-    base = ("leaderboard", folder, "--store", store, "--format", "json")
-    whole = rows(invoke(*base, "--budget", 1000))
-    for name, row in rows(invoke(*base, "--top-k", 2)).items():
-        for measure in ("hit_rate", "recall", "ndcg", "answer_hit", "tokens"):
-            assert whole[name][measure] == pytest.approx(row[measure]), (name, measure)
-        assert whole[name]["precision"] > row["precision"]
 
 
 def test_the_table_says_what_the_run_could_not(

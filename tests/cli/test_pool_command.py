@@ -18,23 +18,13 @@ def invoke(*arguments: object) -> Result:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Tiny:
-    tiny = Tiny(tmp_path / "tiny")
-    tiny.config["top_k"] = [1, 3, 5]
+def tiny(tmp_path: Path, computed: Tiny) -> Tiny:
+    tiny = Tiny(tmp_path / "tiny").start_from(computed)
     kept = ("bm25", "okapi")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in kept}
     tiny.write()
     (tiny.folder / "judgments.jsonl").unlink()
     return tiny
-
-
-def graded(sheet: Path, grades: dict[str, str]) -> None:
-    """Fill in the grade of every row whose text begins with a key."""
-    rows = sheet_rows(sheet)
-    for row in rows:
-        found = [grade for start, grade in grades.items() if row["text"].startswith(start)]
-        row["grade"] = found[0] if found else "0"
-    write_sheet(sheet, rows)
 
 
 def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path) -> None:
@@ -71,47 +61,24 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
     assert "0 judgments added" in repeated.stderr.replace("\n", " ")
 
 
-def test_a_sheet_that_cannot_be_imported_says_so(tmp_path: Path) -> None:
+def test_a_sheet_that_cannot_be_imported_says_so(
+    evaluated: tuple[Path, Path], tmp_path: Path
+) -> None:
     """Before somebody fills it in."""
-    folder, store = tmp_path / "beir", ("--store", tmp_path / "store")
-    (folder / "qrels").mkdir(parents=True)
-    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "A dog barks."}\n')
-    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "a dog"}\n')
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    assert invoke("evaluate", folder, *store).exit_code == 0
-    pooled = invoke("pool", folder, *store, "--out", tmp_path / "sheet.csv")
+    folder, store = evaluated
+    pooled = invoke("pool", folder, "--store", store, "--out", tmp_path / "sheet.csv")
     said = " ".join(pooled.stderr.split())
     assert "sheet cannot be imported as it is: a dataset of format beir takes no judgments" in said
     assert "when it is filled in" not in said
 
 
-def test_a_bad_row_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
-    assert invoke("evaluate", tiny.folder, "--store", tiny.root / "store").exit_code == 0
-    sheet = tmp_path / "sheet.csv"
-    invoke("pool", tiny.folder, "--store", tiny.root / "store", "--out", sheet, "--depth", 1)
-    graded(sheet, {"A dog": "good"})
-    result = invoke("pool", tiny.folder, "--import", sheet)
-    assert result.exit_code == 1
-    assert "`grade`: is 'good'" in result.stderr
-    assert not (tiny.folder / "judgments.jsonl").exists()
-
-
 def test_a_changed_document_asks_for_an_evaluation(tiny: Tiny) -> None:
     store = ("--store", tiny.root / "store")
+    tiny.write_document("crew.md", "A crew of six sails each ferry.\n")
     assert invoke("pool", tiny.folder, *store, "--depth", 10).exit_code == 2  # deeper than top_k
     missing = invoke("pool", tiny.folder, *store, "--depth", 5)
     assert missing.exit_code == 1
     assert "rag-assets evaluate" in missing.stderr
-
-
-def test_feedback(tiny: Tiny, tmp_path: Path) -> None:
-    file = tmp_path / "feedback.jsonl"
-    vote = {"query_id": "q1", "doc_id": "fares.md", "vote": "up", "count": 5}
-    file.write_text(json.dumps(vote), encoding="utf-8")
-    result = invoke("pool", tiny.folder, "--feedback", file)
-    assert result.exit_code == 0, result.output
-    line = json.loads((tiny.folder / "judgments.jsonl").read_text(encoding="utf-8"))
-    assert (line["relevance"], line["source"]) == (2, "feedback: 5 up, 0 down")
 
 
 def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(
@@ -119,6 +86,7 @@ def test_a_sheet_is_of_what_was_evaluated_and_the_sample_wants_all(
 ) -> None:
     """Who begins with the cheap retriever can grade at once."""
     store = ("--store", tiny.root / "store")
+    tiny.configure("okapi", k1=0.7)
     assert invoke("evaluate", tiny.folder, *store, "--retriever", "bm25").exit_code == 0
     sheet = tmp_path / "sheet.csv"
     pooled = invoke("pool", tiny.folder, *store, "--depth", 3, "--out", sheet)

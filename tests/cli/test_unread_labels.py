@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from click.testing import Result
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.sources import open_dataset
 from rag_assets.sources.labelled_folder import look_alikes
-from tests.cli.conftest import Invoke
+from tests.cli.conftest import Invoke, parsed
 
 CONFIG = "name: tiny\nretrievers: {a: {type: bm25}, b: {type: bm25, k1: 0.9}}\ntop_k: [1]\n"
+AS_JSON = ("--format", "json")
 PROMPT = "version: 1\n\n[user]\n{question}\n{context}\n"
 LINE = (
     "1 file looks like questions or labels, not read as such: Judgments.tsv; format jsonl reads "
@@ -37,9 +39,11 @@ def folder(root: Path, *names: str) -> Path:
 
 
 def test_every_command_that_reads_the_folder(tmp_path: Path, invoke: Invoke) -> None:
-    root = folder(tmp_path / "data", "Judgments.tsv")
+    root = folder(tmp_path / "data")
     (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     store = ("--store", tmp_path / "store")
+    assert LINE not in invoke("evaluate", root, *store).stderr
+    folder(root, "Judgments.tsv")
     for command in (
         ("validate", root, *store),
         ("evaluate", root, *store),
@@ -58,38 +62,20 @@ def test_every_command_that_reads_the_folder(tmp_path: Path, invoke: Invoke) -> 
     assert "like questions or labels" not in invoke("evaluate", root, *store).output
 
 
-def test_a_page_is_written_anew_for_it(tmp_path: Path, invoke: Invoke) -> None:
-    root = folder(tmp_path / "data")
-    (root / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
-    store = ("--store", tmp_path / "store")
-    assert LINE not in invoke("evaluate", root, *store).stderr
-    folder(root, "Judgments.tsv")
-    assert LINE in invoke("evaluate", root, *store).stderr
-    page = Path("".join(invoke("report", root, *store).stdout.split()))
-    assert LINE in page.read_text(encoding="utf-8")
+LOOK = [
+    *("qrels.xlsx", "test_qrels.json", "qrels/notes.xlsx", "ground-truth.tsv", "Relevance.txt"),
+    *("labels/gold.csv", "judgements"),
+]
+OTHERS = [
+    *("labelled_ships.csv", "goldfish.csv", "labels.py", "notes/a/qrels.tsv", ".labels.csv"),
+    "results.csv",
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("qrels.xlsx", True),
-        ("test_qrels.json", True),
-        ("qrels/notes.xlsx", True),
-        ("ground-truth.tsv", True),
-        ("Relevance.txt", True),
-        ("labels/gold.csv", True),
-        ("judgements", True),
-        ("labelled_ships.csv", False),
-        ("goldfish.csv", False),
-        ("labels.py", False),
-        ("notes/a/qrels.tsv", False),
-        (".labels.csv", False),
-        ("results.csv", False),
-    ],
-)
-def test_what_looks_like_labels(tmp_path: Path, name: str, told: bool) -> None:
+@pytest.mark.parametrize("name", [*LOOK, *OTHERS])
+def test_what_looks_like_labels(tmp_path: Path, name: str) -> None:
     lines = look_alikes(open_dataset(folder(tmp_path, name)))
-    assert any(name in line for line in lines) == told
+    assert any(name in line for line in lines) == (name in LOOK)
 
 
 def test_a_folder_of_qrels_without_a_known_file(tmp_path: Path) -> None:
@@ -156,11 +142,7 @@ primary: ndcg@3
 statistics: {{resamples: 100}}
 """
 WORDS = ["ferry", "harbour", "ticket", "storm", "engine", "crew", "foam", "winter", "dog", "deck"]
-THEIRS = {
-    "recall": "recall_3",
-    "ndcg": "ndcg_cut_3",
-    "map": "map_cut_3",
-}
+THEIRS = {"recall": "recall_3", "ndcg": "ndcg_cut_3", "map": "map_cut_3"}
 WHOLE = {"ndcg": "ndcg", "map": "map", "bpref": "bpref", "r_precision": "Rprec"}
 
 
@@ -231,7 +213,7 @@ def test_they_are_counted_where_queries_are(kept: Any, invoke: Invoke) -> None:
     line = f"such judgments are kept: {len(unknown)}, of which relevant: {relevant}: "
     store = ("--store", root / "store")
     assert f"6 judged documents are not in the corpus; {line}" in one_line(evaluated.stderr)
-    rows = json.loads(invoke("leaderboard", root, *store, "--format", "json").stdout)
+    rows = parsed(invoke("leaderboard", root, *store, *AS_JSON))
     assert {row["n_not_in_corpus"] for row in rows} == {relevant}
     assert f"({relevant} of them in no document of the corpus)" in one_line(evaluated.stdout)
     checked = invoke("validate", root, *store, "--format", "json")
@@ -248,8 +230,7 @@ def test_every_reader_copes(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
     root, qrels, _ = kept
     store = ("--store", root / "store")
     relevant = sum(g > 0 for of in qrels.values() for d, g in of.items() if int(d[1:]) > 19)
-    rows = json.loads(invoke("attribution", root, *store, "--format", "json").stdout)
-    assert {row["not_in_corpus"] for row in rows} == {relevant}
+    assert attributed(invoke, root, store) == {relevant}
     assert "kept: 31 reuse" in invoke("plan", root, *store).stdout
     with duckdb.connect(str(root / "store" / "warehouse.duckdb"), read_only=True) as connection:
         counted = "SELECT DISTINCT n_not_in_corpus FROM leaderboard"
@@ -279,27 +260,24 @@ def test_they_are_converted(kept: Any, invoke: Invoke, tmp_path: Path, form: str
     assert f"of which relevant: {relevant}: " in one_line(checked.stderr)
 
 
-def test_a_document_that_comes_is_found(invoke: Invoke, tmp_path: Path) -> None:
-    made(tmp_path)
-    store = ("--store", tmp_path / "store")
-    assert invoke("evaluate", tmp_path, *store).exit_code == 0
-    with (tmp_path / "data" / "corpus.jsonl").open("a", encoding="utf-8") as corpus:
+def test_a_document_that_comes_is_found(kept: Any, invoke: Invoke, tmp_path: Path) -> None:
+    root, store = tmp_path / "kept", ("--store", tmp_path / "kept" / "store")
+    shutil.copytree(kept[0], root)
+    with (root / "data" / "corpus.jsonl").open("a", encoding="utf-8") as corpus:
         corpus.write('{"_id": "d21", "text": "ferry harbour"}\n')
-    rows = evaluated(invoke, tmp_path, store)
-    assert rows == attributed(invoke, tmp_path, store)
-    gated = invoke("gate", tmp_path, "--against", "previous", "--max-drop", 1, *store)
+    rows = evaluated(invoke, root, store)
+    assert rows == attributed(invoke, root, store)
+    gated = invoke("gate", root, "--against", "previous", "--max-drop", 1, *store)
     assert gated.exit_code == 0, gated.output
-    assert invoke("diff", tmp_path, "previous", "latest", *store).exit_code == 0
+    assert invoke("diff", root, "previous", "latest", *store).exit_code == 0
 
 
 def evaluated(invoke: Invoke, root: Path, store: Any) -> set[int]:
-    result = invoke("evaluate", root, *store, "--format", "json")
-    return {row["n_not_in_corpus"] for row in json.loads(result.stdout)}
+    return {row["n_not_in_corpus"] for row in parsed(invoke("evaluate", root, *store, *AS_JSON))}
 
 
 def attributed(invoke: Invoke, root: Path, store: Any) -> set[int]:
-    result = invoke("attribution", root, *store, "--format", "json")
-    return {row["not_in_corpus"] for row in json.loads(result.stdout)}
+    return {row["not_in_corpus"] for row in parsed(invoke("attribution", root, *store, *AS_JSON))}
 
 
 def test_quotes_and_feedback_of_a_folder(invoke: Invoke, tmp_path: Path) -> None:

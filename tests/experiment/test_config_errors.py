@@ -89,20 +89,22 @@ SHAPE = {
         "statistics: {cluster: documents}\n",
         ":1: `statistics.cluster`: must be none, document or query.<field>; found 'documents'",
     ),
+    "top_k is 0": (
+        "top_k: [3, 0]\n",
+        ":1: `top_k.1`: should be greater than or equal to 1; found 0",
+    ),
+    "top_k is a fraction": (
+        "top_k: [1.5]\n",
+        ":1: `top_k.0`: should be a valid integer; found 1.5",
+    ),
+    "top_k is empty": ("top_k: []\n", ":1: `top_k`: needs 1 or more items; found []"),
+    "top_k beyond 32 bits": (
+        "top_k: [2147483648]\n",
+        ":1: `top_k.0`: should be less than or equal to 2147483647; found 2147483648",
+    ),
     "a long value is cut": (
         f"top_k: {'x' * 200}\n",
         f":1: `top_k`: must be a list; found '{'x' * 79}...",
-    ),
-}
-
-TOP_K = {
-    "0": ("[3, 0]", ":1: `top_k.1`: should be greater than or equal to 1; found 0"),
-    "fraction": ("[1.5]", ":1: `top_k.0`: should be a valid integer; found 1.5"),
-    "empty": ("[]", ":1: `top_k`: needs 1 or more items; found []"),
-    "one number": ("5", ":1: `top_k`: must be a list; found 5"),
-    "beyond 32 bits": (
-        "[2147483648]",
-        ":1: `top_k.0`: should be less than or equal to 2147483647; found 2147483648",
     ),
 }
 
@@ -266,9 +268,11 @@ NO_USE = {
 }
 """Options that nothing would look at: each was accepted without a word."""
 
+WRONG = {**SHAPE, **BETWEEN_KEYS, **NOT_YAML, **NO_USE}
 
-@pytest.mark.parametrize(("text", "expected"), NO_USE.values(), ids=NO_USE)
-def test_an_option_without_a_use_is_refused(problem: Problem, text: str, expected: str) -> None:
+
+@pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
+def test_one_line_says_what_is_wrong(problem: Problem, text: str | bytes, expected: str) -> None:
     assert problem(text) == expected
 
 
@@ -279,26 +283,6 @@ def test_a_language_that_a_prompt_has_no_place_for(problem: Problem, tmp_path: P
     text = f"llm: {{model: m}}\nquery_sets: {{a: {{{block}}}}}\n"
     told = "the prompt does not use it; write {language} in "
     assert problem(text) == f":2: `query_sets.a.language`: {told}{tmp_path / 'own.txt'}"
-
-
-@pytest.mark.parametrize(("text", "expected"), SHAPE.values(), ids=SHAPE)
-def test_shape(problem: Problem, text: str, expected: str) -> None:
-    assert problem(text) == expected
-
-
-@pytest.mark.parametrize(("value", "expected"), TOP_K.values(), ids=TOP_K)
-def test_top_k(problem: Problem, value: str, expected: str) -> None:
-    assert problem(f"top_k: {value}\n") == expected
-
-
-@pytest.mark.parametrize(("text", "expected"), BETWEEN_KEYS.values(), ids=BETWEEN_KEYS)
-def test_rules_between_keys(problem: Problem, text: str, expected: str) -> None:
-    assert problem(text) == expected
-
-
-@pytest.mark.parametrize(("text", "expected"), NOT_YAML.values(), ids=NOT_YAML)
-def test_not_a_yaml_mapping(problem: Problem, text: str | bytes, expected: str) -> None:
-    assert problem(text) == expected
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)

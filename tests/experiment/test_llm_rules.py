@@ -81,6 +81,7 @@ def test_a_name_is_no_part_of_what_is_computed(tiny: Tiny) -> None:
 def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
     server = {"type": "rerank_api", "input": "bm25", "model": "m"}
     at = {"base_url": "https://me.org/v1"}
+    window = {"type": "listwise", "input": "bm25", "model": "m"}
     tiny.config |= {
         "llm": {"model": "m"},
         "query_sets": {"q": {"strategy": "hyde"}},
@@ -89,17 +90,9 @@ def test_hosts_that_today_s_experiments_do_not_name(tiny: Tiny) -> None:
             "here": {**server, "base_url": "http://[::1]:8"},
             "bounded": {**server, **at, "max_calls": 3},
             "unbounded": {**server, **at},
-            "window": {"type": "listwise", "input": "bm25", "model": "m", "max_calls": 1},
+            "window": {**window, "max_calls": 1},
             "vectors": {"type": "openai_embedding", "chunking": "whole", "model": "m"},
-            "local": {
-                "type": "listwise",
-                "input": "bm25",
-                "model": "m",
-                **at,
-                "window": 2,
-                "step": 1,
-                "base_url": "http://localhost:1/v1",
-            },
+            "local": {**window, "base_url": "http://localhost:1/v1"},
         },
         "baseline": "bm25",
     }

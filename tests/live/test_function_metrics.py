@@ -48,11 +48,14 @@ def objects_of(evaluation: EvaluationTable) -> dict[tuple[str, str], str]:
 
 
 def test_a_journey(
-    tmp_path: Path, functions: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+    computed: Tiny,
+    tmp_path: Path,
+    functions: Callable[..., list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a metric of ours; then no change; edited; and what the terminal sees of it."""
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    tiny = Tiny(tmp_path).write()
+    tiny = Tiny(tmp_path).start_from(computed).write()
     tiny.config["metrics"] = ["set_p", "ndcg"]
     for name in ("bm25-whole", "hybrid", "shallow"):
         del tiny.config["retrievers"][name]

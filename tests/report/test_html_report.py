@@ -115,25 +115,6 @@ def test_text_from_data_is_escaped_and_json(text: str, page: Page) -> None:
     assert HOSTILE_TAG in explorer["tags"]
 
 
-def test_numbers_are_those_of_the_leaderboard(result: EvaluationResult, page: Page) -> None:
-    board = {(row["retriever"], row["top_k"]): row for row in result.leaderboard.to_pylist()}
-    tables = [t for t in page.tables if t[0][-2:] == ["ms/query", "cost_time"]]
-    times = result.cost_times
-    assert len(tables) == 3, "top_k 10 first, then 1 and 5"
-    for table, top_k in zip(tables, (10, 1, 5), strict=True):
-        measures = table[0][2:-3]
-        assert measures == (["recall"] if top_k == 5 else ["ndcg", "mrr", "precision"])
-        assert {cells[1] for cells in table[1:]} == {"a-b.c", "steep", "both"}
-        assert table[0][-3] == f"tokens@{top_k}"
-        for cells in table[1:]:
-            row = board[cells[1], top_k]
-            assert cells[0].rstrip("~") == str(row["position"])
-            assert cells[2:-3] == [f"{row[name]:.4f}" for name in measures]
-            assert cells[-3] == f"{row['tokens']:.0f}"
-            assert float(cells[-2]) >= 0
-            assert float(cells[-1]) == round(times[cells[1], top_k], 2)
-
-
 def test_the_page_of_an_evaluation_has_the_tables_alone(
     result: EvaluationResult, tmp_path: Path
 ) -> None:
@@ -150,20 +131,6 @@ def test_the_page_of_an_evaluation_has_the_tables_alone(
     file = write_report(result, tmp_path / "page.html")
     write_report(result, file, has_explorer=True)
     assert "<script" in file.read_text(encoding="utf-8"), "the large page is another one"
-
-
-def test_without_labels_the_page_shows_overlaps(tmp_path: Path) -> None:
-    folder = write_beir(tmp_path / "tiny", {"experiment.yaml": YAML, "qrels/test.tsv": None})
-    done = rag_assets.evaluate(folder, tmp_path / "store", top_k=[10])
-    text = write_report(done, has_explorer=True).read_text(encoding="utf-8")
-    page = Page(text)
-    assert "<h1>No labels yet</h1>" in text
-    assert "To get metrics, grade what was found: <code>rag-assets label</code>." in text
-    headings = [t[0][0] for t in page.tables]
-    assert headings[:2] == ["retrievers", "retriever"]
-    (data,) = (json.loads(text) for a, text in page.scripts if a.get("id") == "data-explorer")
-    assert "The ferry leaves the harbour at six." in [unit[4] for unit in data["units"]]
-    assert len(text) < 200_000, "nothing is drawn, so there is no plotly"
 
 
 def test_a_key_comes_before_a_method_and_an_unknown_name_is_an_error() -> None:

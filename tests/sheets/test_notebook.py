@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from html.parser import HTMLParser
 
 import pytest
 
@@ -20,41 +19,16 @@ from rag_assets.sheets.notebook import (
     table_text,
 )
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
+from tests.report.test_html_report import Page
 from tests.tiny_experiment import Tiny
 
 HOSTILE = "</td><script>alert(1)</script>\u202e & 'co'"
 
 
-class Table(HTMLParser):
-    """Collects the cells of a table, and all tags; small figures are left out."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.rows: list[list[str]] = []
-        self.tags: list[str] = []
-        self._open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self._open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] in ("td", "th"):
-            self.rows[-1][-1] += data
-
-
 @pytest.fixture(scope="session")
-def changed(tmp_path_factory: pytest.TempPathFactory) -> EvaluationTable:
+def changed(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> EvaluationTable:
     """The tiny experiment after its labels changed, and then a retriever."""
-    tiny = Tiny(tmp_path_factory.mktemp("notebook"))
+    tiny = Tiny(tmp_path_factory.mktemp("notebook")).start_from(computed)
     tiny.config["top_k"] = [1, 3, 5]
     names = ("bm25", "bm25-whole")
     tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in names}
@@ -101,14 +75,6 @@ def test_a_missing_package_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=rf"{package}: pip install 'rag-assets\[notebook\]'"):
         getattr(changed, f"to_{package}")()
-
-
-def test_what_cannot_be_compared_is_refused(changed: EvaluationTable) -> None:
-    for names in (("bm25",), ("bm25", "bm25"), ("bm25", "bm25-whole", "bm25")):
-        with pytest.raises(UsageError, match="two different retrievers"):
-            Comparison.of(changed, names)
-    with pytest.raises(NotEvaluated, match="no retriever 'nope'; allowed: bm25, bm25-whole"):
-        Comparison.of(changed, ("bm25", "nope"))
 
 
 def test_a_figure_has_the_means_with_intervals(changed: EvaluationTable) -> None:
@@ -193,11 +159,13 @@ def test_tables_are_escaped_and_say_what_they_leave_out() -> None:
     columns = (Column("text", HOSTILE, TEXT),)
     text = table_html(Sheet(HOSTILE, columns, [{"text": HOSTILE}], [HOSTILE], [HOSTILE]))
     assert "<script" not in text
-    assert Table(text).rows[1] == [HOSTILE]
+    (table,) = Page(text).tables
+    assert table[1] == [HOSTILE]
     assert "<" not in palette.plain(HOSTILE)
     rows = [{"number": number} for number in range(MAX_ROWS + 3)]
     text = table_html(Sheet("title", (Column("number", "number", "d"),), rows))
-    assert len(Table(text).rows) == MAX_ROWS + 1
+    (table,) = Page(text).tables
+    assert len(table) == MAX_ROWS + 1
     assert "3 more rows are left out" in text
 
 
