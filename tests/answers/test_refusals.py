@@ -22,8 +22,8 @@ GIVEN = {**PREDICTIONS, "q5": "never said", "q7": "Captain Nemo of the Nautilus"
 TEXTS = {**{name: tuple(texts) for name, texts in GOLDS.items()}, "q7": ()}
 
 
-def evaluated(folder: Path, **changes: Any) -> tuple[Tiny, EvaluationTable]:
-    tiny = Tiny(folder).write()
+def evaluated(folder: Path, computed: Tiny, **changes: Any) -> tuple[Tiny, EvaluationTable]:
+    tiny = Tiny(folder).start_from(computed).write()
     lines = [
         {"query_id": name, "answer": text, "na_prob": NA_PROBS[name]}
         for name, text in GIVEN.items()
@@ -36,8 +36,8 @@ def evaluated(folder: Path, **changes: Any) -> tuple[Tiny, EvaluationTable]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, EvaluationTable]:
-    return evaluated(Path(tmp_path_factory.mktemp("refusals")))
+def whole(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> tuple[Tiny, EvaluationTable]:
+    return evaluated(tmp_path_factory.mktemp("refusals") / "tiny", computed)
 
 
 def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTable]) -> None:
@@ -60,8 +60,8 @@ def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTa
     assert [row["metric"] for row in sheet.rows] == ["EM", "F1"]
 
 
-def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path) -> None:
-    tiny, result = evaluated(tmp_path, split={"dev": 0.5, "seed": 2})
+def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path, computed: Tiny) -> None:
+    tiny, result = evaluated(tmp_path, computed, split={"dev": 0.5, "seed": 2})
     (sheet,) = threshold_sheets(result)
     assert {row["chosen_on"] for row in sheet.rows} == {"dev"}
     dev, test = ({*result.weights(split)} for split in ("dev", "test"))
@@ -106,9 +106,12 @@ def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTa
     assert "cut" not in [column.title for column in sheet.visible]
 
 
-def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
+def test_answers_that_were_cut_are_counted(
+    whole: tuple[Tiny, EvaluationTable], tmp_path: Path
+) -> None:
     """As a server that counts tokens and ends at max_tokens says."""
-    tiny, result = evaluated(tmp_path)
+    evaluated, result = whole
+    tiny = evaluated.copy_to(tmp_path / "tiny")
     key = answers_key(next(iter(result.answer_metrics)))
     damage(tiny, key, set_cell("finish_reason", 0, "length"))
     damage(tiny, key, set_cell("prompt_tokens", 0, 30))

@@ -16,8 +16,8 @@ WORDS = 3
 REQUEST_TOKENS = 10  # as the server counts
 
 
-def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
-    small = Tiny(tmp_path).write()
+def test_tokens_money_and_seconds_of_a_model(tmp_path: Path, computed: Tiny) -> None:
+    small = Tiny(tmp_path).start_from(computed).write()
     with serving() as server:
         server.on("", says("beside the bridge"))
         llm: dict[str, object] = {"model": "m", "base_url": server.base_url, "api_key_env": None}
@@ -28,7 +28,8 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
             generators={"written": {"type": "llm"}},
             answers={"plain": {"generator": "written", "retriever": "bm25", "top_k": [3]}},
         )
-        assert small.command("evaluate", ".").exit_code == 0
+        small.run()
+        small.snapshot()
         n_asked = len(server.received)
         rows = small.rows(answers_key("plain@3"))
         assert len(rows) == n_asked == 7
@@ -42,7 +43,8 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path) -> None:
         assert {"money", "seconds"} <= {*shown}
         llm["completion_price"] = 50.0  # counts from the next evaluation on, and asks nothing again
         small.write_config()
-        assert small.command("evaluate", ".").exit_code == 0
+        small.run()
+        small.snapshot()
         assert len(server.received) == n_asked
     history = ("history", ".", "--metric", "answer_cost", "--format", "json")
     values = [one["value"] for one in json.loads(small.command(*history).stdout)]
