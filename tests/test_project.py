@@ -145,8 +145,7 @@ LISTED = (REPOSITORY / "tests" / "quick.txt").read_text(encoding="utf-8").splitl
 
 # Helpers of the tests that start a browser, a daemon or webserver, a cluster or a database.
 SERVICES = {
-    "background", "dagster_backfill", "dagster_daemon", "pool_launcher", "postgres_server",
-    "quick_daemon", "ray_nodes",
+    "background", "dagster_daemon", "postgres_server", "quick_daemon", "ray_nodes",
 }  # fmt: skip
 SERVED = re.compile(
     rf"tests\.(?:{'|'.join(sorted(SERVICES))})\b|mark\.(?:browser|slow)|\bplaywright\b"

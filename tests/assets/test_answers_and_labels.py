@@ -21,12 +21,7 @@ from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
 from tests.assets.test_graph import check_edges
-from tests.dagster_state import (
-    evaluate_now,
-    latest,
-    not_fresh,
-    run_as_ui,
-)
+from tests.dagster_state import evaluate_now, latest, not_fresh, run_as_ui
 from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import Server, says
 from tests.tiny_experiment import Tiny
@@ -44,10 +39,9 @@ OF_ANSWERS = (
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> Tiny:
+def answered(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     """The tiny experiment with every kind of answerer, evaluated once; tests get copies."""
-    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master")
-    tiny.config["top_k"] = [*cutoffs]
+    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master").start_from(computed)
     with_answers(tiny.write(), split={"dev": 0.5, "seed": 0})
     tiny.config["generators"]["spans"] = {"type": "extractive"}
     tiny.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
@@ -103,11 +97,12 @@ def reply(text: str) -> str:
 
 
 @pytest.fixture
-def judging(fresh: Tiny, server: Server) -> Tiny:
+def judging(tmp_path: Path, computed: Tiny, server: Server) -> Tiny:
     """The tiny experiment with a judge that asks a server, and one that counts words."""
     model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
     judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
-    return with_answers(fresh, llm=model, judges=judges)
+    tiny = Tiny(tmp_path / "tiny").start_from(computed).write()
+    return with_answers(tiny, llm=model, judges=judges)
 
 
 def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_asked_again(
@@ -143,9 +138,9 @@ CALIBRATED = ("calibrated_means", "calibrated_differences", "calibrated_rankings
 
 
 @pytest.fixture(scope="module")
-def all_labelled(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def all_labelled(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     """Two answerers, a judge of everything, and labels of all answers and of one passage."""
-    tiny = Tiny(tmp_path_factory.mktemp("labelled") / "master")
+    tiny = Tiny(tmp_path_factory.mktemp("labelled") / "master").start_from(computed)
     with_answers(
         tiny.write(),
         answers={"official": {"generator": "predicted"}, "none": {"generator": "predicted"}},

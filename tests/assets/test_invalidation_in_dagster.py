@@ -7,6 +7,7 @@ that changed in another part is told of again, as reused; nothing is computed fo
 from __future__ import annotations
 
 import inspect
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +47,16 @@ def flip_a_byte(tiny: Tiny) -> None:
     file.write_bytes(content)
 
 
+def lose_runs(tiny: Tiny) -> None:
+    tiny.lose("lexical_runs", "bm25-whole")
+    shutil.rmtree(tiny.objects("rankings"))
+
+
+def add_a_cutoff(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.write_config()
+
+
 def rename_folder(tiny: Tiny) -> None:
     (tiny.root / "data").rename(tiny.root / "elsewhere")
     (tiny.root / "data").symlink_to(tiny.root / "elsewhere")
@@ -75,6 +86,43 @@ CHANGES: dict[str, Told] = {
     "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
     "a damaged artifact": Told(flip_a_byte, ("relevant_units/hybrid",)),
     "new code": Told(upgrade_fusion, ("fused_runs/*",)),
+    # The ranking comes back with the first run that is made of it.
+    "runs and rankings that are gone": Told(
+        lose_runs,
+        ("lexical_runs/bm25-whole/*", "lexical_runs/bm25/1"),
+        ("lexical_runs/bm25/3",),
+    ),
+    "a tag": Told(
+        lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),
+        ("queries", "query_facts"),
+        ("qrels", "query_sets/*", "metrics/*"),
+    ),
+    # The numbers of the queries stay, so no summary is even told.
+    "one retriever": Told(
+        lambda tiny: tiny.configure("bm25", k1=0.4),
+        (
+            *("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+            *("attributions/bm25/*", "attributions/hybrid/*", "answerability"),
+        ),
+    ),
+    # Its inputs rank deeper, and what reads their first ranks is as it was.
+    "a deep fusion": Told(
+        lambda tiny: tiny.configure(
+            "deep", type="rrf", inputs=["bm25-whole", "bm25"], candidates=50
+        ),
+        ("fused_runs/deep/*", "attributions/deep/*", "leaderboard", "comparisons", "answerability"),
+        (
+            *("lexical_runs/*", "fused_runs/hybrid/*", "metrics/*"),
+            *("attributions/bm25*/3", "attributions/hybrid/3"),
+            *("relevant_units/deep", "retriever_contexts/deep"),
+            *("metrics_summary/deep", "intervals/deep"),
+        ),
+    ),
+    "a cut-off more": Told(
+        add_a_cutoff,
+        ("*/5", "attributions/hybrid/3", "leaderboard", "metrics_summary/*", "intervals/*"),
+        ("attributions/bm25*/3",),
+    ),
     "one retriever more": Told(
         lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
         (
@@ -197,7 +245,6 @@ def logged(tiny: Tiny, run_id: str) -> list[str]:
     return [entry.user_message for entry in entries if "reused" in entry.user_message]
 
 
-@pytest.mark.usefixtures("either_storage")
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
     """Stage after stage, staleness goes as far as versions change, and no further."""
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')

@@ -23,7 +23,7 @@ from playwright.sync_api import Error as PlaywrightError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from tests.background import HOST, free_port, modules_running, wait_until
 from tests.browser.conftest import browser_program
-from tests.dagster_daemon import ROOT, SERVER_PATIENCE, answers, daemon_environment, webserver
+from tests.dagster_daemon import PATIENCE, ROOT, answers, daemon_environment, webserver
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -212,7 +212,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "webserver": ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE),
     }
     with modules_running(commands, tiny.root, own, signal.SIGINT) as started:
-        wait_until(lambda: answers(address), "an answer", started, tiny.root, SERVER_PATIENCE)
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
         yield address
 
 
