@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rag_assets.sources.document_folder import MarkdownDataset
 from tests.evaluation.answer_text import holds
 
 HANDBOOK = Path(__file__).resolve().parents[1] / "data" / "handbook"
@@ -96,21 +95,3 @@ def test_an_answer_stands_in_the_evidence() -> None:
         ):
             elsewhere.add(query["query_id"])
     assert elsewhere == {"fleet-044", "safety-041", "safety-043", "terminals-048"}
-
-
-def test_it_is_read_as_written() -> None:
-    dataset = MarkdownDataset.open(HANDBOOK)
-    found = dataset.read_documents().table
-    queries = dataset.read_queries().table
-    qrels = dataset.read_qrels(found, queries)
-    # The page about the data is no part of it.
-    assert set(documents()) == set(found["document_id"].to_pylist()) - {"README.md"}
-    assert queries.num_rows == len(QUERIES)
-    assert qrels.table.num_rows == sum(map(len, JUDGMENTS.values()))
-    assert qrels.table["start"].null_count == 0
-    texts = dict(zip(found["document_id"].to_pylist(), found["text"].to_pylist(), strict=True))
-    spans = {
-        (row["query_id"], texts[row["document_id"]][row["start"] : row["end"]])
-        for row in qrels.table.to_pylist()
-    }
-    assert spans == {(q, row["quote"]) for q, rows in JUDGMENTS.items() for row in rows}

@@ -13,8 +13,6 @@ from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import definitions, evaluate_now, run_as_ui
 from tests.tiny_experiment import Tiny, damage, drop_query
 
-TOP_K = (1, 3, 5)
-
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +11,9 @@ from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.store.artifacts import ArtifactKey
 from tests.dagster_state import counts, evaluate_now, materializations, n_runs, not_fresh, statuses
+from tests.installed import python
 from tests.tiny_experiment import Tiny, matching
 
-TOP_K = (1, 3, 5)
-
-ROOT = Path(__file__).parents[2]
 N_PARTITIONS, N_ARTIFACTS = 74, 68
 
 
@@ -63,13 +57,9 @@ print(work.computed, sorted({"dagster", "pandas", "torch", "faiss"} & set(sys.mo
 """
 
 
-def run_evaluate(tiny: Tiny, **variables: str) -> str:
-    command = [sys.executable, "-c", EVALUATE, str(tiny.folder), str(tiny.root / "store")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=120, check=True
-    )
-    assert done.stderr == ""
+def run_evaluate(tiny: Tiny) -> str:
+    done = python(tiny.root, "-c", EVALUATE, str(tiny.folder), str(tiny.settings.store))
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
 

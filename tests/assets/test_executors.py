@@ -45,7 +45,12 @@ def ops(tiny: Tiny) -> dict[str, dg.OpDefinition]:
     return {asset.key.path[-1]: asset.op for asset in assets}
 
 
-def test_only_what_asks_a_server_has_a_policy(asking: Tiny) -> None:
+def test_only_what_asks_a_server_is_tried_again(small: Tiny, server: Server) -> None:
+    assert all(op.retry_policy is None and op.pool is None for op in ops(small).values())
+    (node,) = job_of(small).nodes
+    assert isinstance(node.definition, dg.OpDefinition)
+    assert node.definition.retry_policy is None
+    asking = ask(small, server.base_url)
     asking.config["retrievers"]["minilm"] = MINILM["minilm"]
     asking.write_config()
     found = ops(asking)
@@ -62,13 +67,6 @@ def test_only_what_asks_a_server_has_a_policy(asking: Tiny) -> None:
 
 def job_of(tiny: Tiny) -> dg.JobDefinition:
     return evaluation_job(tiny.pipeline().experiment, tiny.settings)
-
-
-def test_an_experiment_without_servers_is_never_tried_again(small: Tiny) -> None:
-    assert all(op.retry_policy is None and op.pool is None for op in ops(small).values())
-    (node,) = job_of(small).nodes
-    assert isinstance(node.definition, dg.OpDefinition)
-    assert node.definition.retry_policy is None
 
 
 def test_a_server_that_is_busy_is_asked_again(asking: Tiny, server: Server) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,10 +20,9 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.answers.answering import with_answers
 from tests.dagster_state import definitions
+from tests.installed import python
 from tests.llm.server import Server
 from tests.tiny_experiment import MINILM, Tiny
-
-ROOT = Path(__file__).parents[2]
 
 
 def use_everything(tiny: Tiny) -> Tiny:
@@ -221,15 +217,7 @@ def test_loading_is_silent_needs_no_model_and_asks_nobody(tmp_path: Path, server
     model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
     judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
     with_answers(Tiny(tmp_path / "judged").write(), llm=model, judges=judges)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python(tmp_path, "-c", LOAD)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["True", "False", "['tiny']", "[]"]
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["tiny"]

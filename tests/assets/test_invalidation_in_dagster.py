@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import pytest
 
-from rag_assets.assets.instance import open_instance
-from rag_assets.assets.names import partition_key
 from rag_assets.assets.reports import DATA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
 from tests.changed_code import change_code
@@ -138,19 +136,9 @@ CHANGES: dict[str, Told] = {
 }
 
 
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """A part of the experiment, evaluated once: fewer partitions, and as many assets."""
-    tiny = Tiny(tmp_path_factory.mktemp("dagster") / "master")
-    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
-    tiny.config |= {"retrievers": kept, "top_k": [1, 3], "primary": "ndcg@3"}
-    evaluate_now(tiny.write())
-    return tiny
-
-
 @pytest.fixture
-def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
-    return evaluated.copy_to(tmp_path / "tiny")
+def tiny(few: Tiny) -> Tiny:
+    return few
 
 
 @pytest.mark.parametrize("told", CHANGES.values(), ids=CHANGES)
@@ -211,38 +199,6 @@ def versions(tiny: Tiny) -> dict[str, str]:
             tags = event.tags or {}
             found.setdefault(short_name(stage.name, event.partition), tags[DATA_VERSION])
     return found
-
-
-@pytest.mark.slow
-def test_everything_again_from_the_ui_reuses_all_and_makes_nothing_stale(tiny: Tiny) -> None:
-    before = versions(tiny)
-    for stage in tiny.pipeline().stages():
-        keys = sorted(filter(None, map(partition_key, stage.keys(tiny.pipeline().experiment))))
-        between = ends(stage.keys(tiny.pipeline().experiment)) if len(keys) > 1 else None
-        partition = keys[0] if len(keys) == 1 else None
-        result = run_as_ui(tiny, [stage.name], partition=partition, between=between)
-        assert result.success
-    assert versions(tiny) == before
-    assert set(reports(tiny, set(before)).values()) == {True}
-    assert not_fresh(tiny) == {}
-    assert evaluate_now(tiny).evaluation.dagster_runs == ()
-
-
-def ends(keys: list[ArtifactKey]) -> tuple[str, str]:
-    return partition_key(keys[0]) or "", partition_key(keys[-1]) or ""
-
-
-def test_a_run_says_in_its_log_what_was_reused(tiny: Tiny) -> None:
-    tiny.lose("metrics", "bm25", 3)
-    result = run_as_ui(tiny, ["metrics"], between=("bm25|1", "bm25|3"))
-    assert result.success
-    assert logged(tiny, result.run_id) == ["1 computed, 1 up to date and reused"]
-
-
-def logged(tiny: Tiny, run_id: str) -> list[str]:
-    with open_instance(tiny.settings) as instance:
-        entries = instance.all_logs(run_id)
-    return [entry.user_message for entry in entries if "reused" in entry.user_message]
 
 
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:

@@ -136,7 +136,7 @@ class TestJob:
         assert evaluation.trigger == "sensor"
         values = shown(result)
         assert values["evaluation"] == evaluation.evaluation_id
-        assert (values["computed"], values["reused"], values["complete"]) == (2, 56, True)
+        assert (values["computed"], values["reused"], values["complete"]) == (2, 66, True)
         assert Path(str(values["report"])).is_file()
         assert n_runs(tiny) == runs + 1
         assert evaluation.dagster_runs == (result.run_id,)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorag
 from rag_assets.assets import instance as dagster_instance
 from rag_assets.assets.instance import TESTED_WITH, SqliteEventLog, open_instance
 from rag_assets.store.settings import StoreSettings
+from tests.installed import python
 
 
 @dg.asset
@@ -132,8 +131,7 @@ for dagster_instance.TESTED_WITH in (dagster_instance.TESTED_WITH, "another"):
 def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
     """With the storage that stays open, and with that of Dagster itself."""
     stores = [str(tmp_path / f"store{n}") for n in range(2)]
-    command = [sys.executable, "-c", OPEN_AT_ONCE, *stores]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = python(tmp_path, "-c", OPEN_AT_ONCE, *stores)
     assert done.stdout == "[0, 0, 0]\n[0, 0, 0]\n", done.stderr
 
 

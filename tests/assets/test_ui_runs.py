@@ -22,6 +22,7 @@ from dagster_graphql.client.query import LAUNCH_PARTITION_BACKFILL_MUTATION
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from rag_assets.assets.evaluate import as_in_a_script
+from rag_assets.assets.instance import open_instance
 from rag_assets.assets.names import artifact_key
 from rag_assets.assets.reported_versions import read_keys
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY, metrics_key
@@ -30,6 +31,7 @@ from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import ArtifactKey
+from tests.assets.conftest import lexical
 from tests.dagster_state import (
     counts,
     evaluate_now,
@@ -66,7 +68,11 @@ def test_a_partition_is_reused_where_it_is_up_to_date_and_computed_where_it_is_m
 
 def test_ranges_are_reported_partition_by_partition(tiny: Tiny) -> None:
     tiny.lose("relevant_units", "okapi")
-    assert run_as_ui(tiny, ["relevant_units"], between=("bm25-whole", "hybrid")).success
+    result = run_as_ui(tiny, ["relevant_units"], between=("bm25-whole", "hybrid"))
+    assert result.success
+    with open_instance(tiny.settings) as instance:
+        said = [entry.user_message for entry in instance.all_logs(result.run_id)]
+    assert "1 computed, 2 up to date and reused" in said
     reused = {
         name: latest(tiny, relevant_units_key(name)).metadata["reused"].value
         for name in ("bm25-whole", "okapi", "hybrid")
@@ -139,15 +145,6 @@ IN_PROCESS: dict[str, Any] = {"execution": {"config": {"in_process": {}}}}
 """What the page's launchpad may hold; by default each step is a process of its own."""
 
 MOST_ITERATIONS = 60
-
-
-def lexical(root: Path) -> Tiny:
-    """Two retrievers and their fusion, at two cut-offs."""
-    tiny = Tiny(root)
-    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
-    tiny.config |= {"retrievers": kept, "top_k": [1, 3], "primary": "ndcg@3"}
-    tiny.config["measurements"] = {"latency_sample": 0}
-    return tiny.write()
 
 
 def artifacts(tiny: Tiny) -> Mapping[str, bytes]:
