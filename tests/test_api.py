@@ -32,7 +32,12 @@ def test_import_is_light(tmp_path: Path) -> None:
     assert python(tmp_path, "-c", IMPORT).stdout == "[]\n"
 
 
-def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_evaluate(
+    folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = tmp_path / "store"
     for show in (rag_assets.leaderboard, rag_assets.history):
         with pytest.raises(NotEvaluated, match="tiny has no evaluation in"):
@@ -48,7 +53,10 @@ def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert whole.evaluation.complete
     assert whole.evaluation.trigger == "Python"
     assert set(whole.leaderboard["ndcg"].to_pylist()) == {1.0}
-    assert rag_assets.evaluate(folder, store).evaluation.computed == 0
+    for name in ("RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAG_ASSETS_STORE", str(store))
+    assert rag_assets.evaluate(folder).evaluation.computed == 0
     assert (store / "tiny" / "report.html").is_file()
     assert (store / "warehouse.duckdb").is_file()
     assert capfd.readouterr() == ("", "")
@@ -64,24 +72,6 @@ def test_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert {(row["retriever"], row["value"]) for row in history.rows} == {("b", 1.0)}
     with pytest.raises(UsageError, match="unknown retriever 'c'"):
         rag_assets.history(folder, store=store, retrievers=["c"])
-
-
-def test_the_default_store_and_what_is_not_there(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("RAG_ASSETS_STORE", str(tmp_path / "elsewhere"))
-    result = rag_assets.evaluate(folder, retrievers=["a"], top_k=[1])
-    assert result.root == tmp_path / "elsewhere" / "tiny"
-    store = tmp_path / "store"
-    with pytest.raises(UsageError, match="no such file or folder"):
-        rag_assets.evaluate(tmp_path / "nowhere", store)
-    with pytest.raises(UsageError, match="unknown retriever 'c'"):
-        rag_assets.evaluate(folder, store, retrievers=["c"])
-    with pytest.raises(UsageError, match="top_k 2 is not in tiny"):
-        rag_assets.evaluate(folder, store, top_k=[2])
-    assert not store.exists()
 
 
 def test_score(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rag_assets.api import evaluate
 from rag_assets.experiment import ExperimentConfig
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.sources.json_datasets import SquadDataset
+from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCHMARKS = REPOSITORY / "benchmarks"
@@ -122,6 +123,38 @@ def test_predictions_of_the_span_reader_are_read_as_answers(
         if row["metric"] == "answer_em"
     }
     assert means["gold", "answerable"] == 1.0 > means["copied", "answerable"]
+
+
+def test_variants_by_rules() -> None:
+    variants = names_of("rule_variants.py")["variants"]
+    assert variants("In what year did Robert Crispin go against the Turks?") == [
+        "year Robert Crispin go against Turks",
+        "Robert Crispin Turks",
+        "year Robert Crispin",
+        "go against Turks",
+    ]
+    assert variants("what is an oxide?") == ["oxide"]
+    assert variants("who is it?") == []
+
+
+def test_all_pairs_of_answerers_are_printed(
+    run: Run, tmp_path: Path, computed_answers: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = computed_answers.copy_to(tmp_path / "tiny")
+    tiny.snapshot()
+    place = ("--store", tiny.settings.store)
+    run("answer_differences.py", tiny.folder, *place, "--metrics", "answer_f1")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "answer_f1"
+    means, pairs = (
+        [line for line in lines if ("->" in line) == paired and line.startswith("  ")]
+        for paired in (False, True)
+    )
+    n = len(tiny.pipeline().experiment.answer_cells)
+    assert (len(means), len(pairs)) == (n, n * (n - 1) // 2)
+    assert means[0].split()[:3] == ["official@-", "all", "0.5746"]
+    assert pairs[0].split()[:3] == ["official@-", "->", "read@3"]
+    assert "+0.0000" in pairs[0]
 
 
 def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:

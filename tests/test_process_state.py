@@ -25,12 +25,7 @@ def test_what_a_process_is_left_with_is_told(
         patch.chdir(tmp_path)
         patch.syspath_prepend(str(tmp_path))
         told = "\n".join(before.changes())
-    for what in (
-        "'PATH'",
-        "STATE_DIR'] was None, is 'left'",
-        str(tmp_path),
-        "sys.path",
-    ):
+    for what in ("'PATH'", "STATE_DIR'] was None, is 'left'", str(tmp_path), "sys.path"):
         assert what in told
     assert before.changes() == []
 

@@ -78,24 +78,15 @@ def mean_of(table: pa.Table, metric: str, **weights: float) -> float | None:
 def test_a_failure_counts_and_is_named() -> None:
     """Failed with an error, missing altogether, refused, right: two zeros of four."""
     golds = gold_table({name: ["x"] for name in "abcd"})
-    answers = answer_table({"a": None, "c": "", "d": "x"}, error={"a": "timeout"})
+    given = {"a": None, "c": "", "d": "x", "z": "of no question"}
+    answers = answer_table(given, error={"a": "timeout"})
     table = answer_metrics(answers, golds, None, ["answer_em", "answer_f1", "abstained"])
     assert table["query_id"].to_pylist() == ["a", "b", "c", "d"]
     assert table["failed"].to_pylist() == [True, True, False, False]
     assert table["answer_em"].to_pylist() == [0, 0, 0, 1]
     assert table["abstained"].to_pylist() == [0, 0, 1, 0]
     assert mean_of(table, "answer_em") == 0.25
-
-
-def test_only_questions_have_metrics() -> None:
-    table = answer_metrics(answer_table({"z": "x"}), gold_table({"a": ["x"]}), None, ["answer_em"])
-    assert table["query_id"].to_pylist() == ["a"]
-
-
-def test_weights() -> None:
-    golds = gold_table({"a": ["x"], "b": ["x"]})
-    table = answer_metrics(answer_table({"a": "x", "b": "y"}), golds, None, ["answer_em"])
-    assert mean_of(table, "answer_em", a=3.0) == 0.75
+    assert mean_of(table, "answer_em", d=3.0) == 0.5
 
 
 def abstention_f1(refused: Sequence[bool], answerable: Sequence[bool]) -> float | None:
@@ -424,12 +415,6 @@ def test_markers(text: str, cited: list[int]) -> None:
 
 
 def test_only_markers_of_what_is_cited_are_taken_out() -> None:
-    assert without_markers("40 [1] crowns [2, 1] in [3] or [2019]", [1, 2]).split() == [
-        "40",
-        "crowns",
-        "in",
-        "[3]",
-        "or",
-        "[2019]",
-    ]
+    text = "40 [1] crowns [2, 1] in [3] or [2019]"
+    assert " ".join(without_markers(text, [1, 2]).split()) == "40 crowns in [3] or [2019]"
     assert without_markers("40 [1]", []) == "40 [1]"

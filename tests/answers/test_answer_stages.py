@@ -58,20 +58,6 @@ def of_answers(computed: set[str]) -> set[str]:
     return {one for one in computed if one.startswith(names) and not one.startswith("answerab")}
 
 
-def test_what_moves_with_a_retriever_and_with_an_order(answering: Tiny) -> None:
-    answering.configure("bm25", k1=0.1, b=0.0)
-    found = of_answers(answering.run())
-    assert not [one for one in found if one.startswith("answers/")]
-    assert "answer_contexts/gold@-" not in found
-    assert "answer_contexts/none@-" not in found
-    answering.config["answers"]["edges"]["order"] = "reversed"
-    answering.write_config()
-    found = of_answers(answering.run())
-    contexts = {one for one in found if one.startswith("answer_contexts")}
-    assert contexts == {"answer_contexts/edges@5"}
-    assert not [one for one in found if one.startswith("passage")]
-
-
 def test_other_predictions_change_answers_and_what_is_below(answering: Tiny) -> None:
     write_predictions(answering, {one: golds[0] for one, golds in GOLDS.items()} | {"q7": ""})
     found = of_answers(answering.run())

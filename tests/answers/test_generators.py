@@ -304,14 +304,6 @@ def test_what_a_reply_says_becomes_the_answer(asking: Tiny, server: Server) -> N
     assert (by_query["q5"]["answer_em"], by_query["q5"]["failed"]) == (0.0, True)
 
 
-def test_contexts_beyond_the_window_are_counted_and_said(asking: Tiny, server: Server) -> None:
-    asking.config["generators"]["writer"] |= {"window": 150, "max_tokens": 120}
-    asking.write_config()
-    asking.run()
-    (note, *_) = asking.facts(answers_key("whole@3"))["notes"]
-    assert "longer than the model's window of 150 tokens" in note
-
-
 WORDS = ["where", "the", "ship", "rests", "harbour", "northern", "in", "."]
 NULL = 3.0
 """What no answer scores, by both logits of the first token."""

@@ -1,10 +1,8 @@
-"""Answers to questions of SQuAD: the official script, and what the benchmarks say."""
+"""Answers to questions of SQuAD: the official script, and a difference of published systems."""
 
 from __future__ import annotations
 
 import json
-import runpy
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,6 @@ from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
-from tests.tiny_experiment import Tiny
 
 SharedData = Callable[[str], Path]
 
@@ -133,45 +130,6 @@ def test_bert_is_better_than_nlnet(pipeline: Pipeline) -> None:
         )
         assert (row["n"], row["n_clusters"]) == (11873, 1204)
         assert row["p_adjusted"] < 0.001
-
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def test_variants_by_rules() -> None:
-    variants = runpy.run_path(str(BENCHMARKS / "rule_variants.py"))["variants"]
-    assert variants("In what year did Robert Crispin go against the Turks?") == [
-        "year Robert Crispin go against Turks",
-        "Robert Crispin Turks",
-        "year Robert Crispin",
-        "go against Turks",
-    ]
-    assert variants("what is an oxide?") == ["oxide"]
-    assert variants("who is it?") == []
-
-
-def test_all_pairs_of_answerers_are_printed(
-    tmp_path: Path,
-    computed_answers: Tiny,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    tiny = computed_answers.copy_to(tmp_path / "tiny")
-    tiny.snapshot()
-    words = [str(tiny.folder), "--store", str(tiny.settings.store), "--metrics", "answer_f1"]
-    monkeypatch.setattr(sys, "argv", ["answer_differences.py", *words])
-    runpy.run_path(str(BENCHMARKS / "answer_differences.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "answer_f1"
-    means, pairs = (
-        [line for line in lines if ("->" in line) == paired and line.startswith("  ")]
-        for paired in (False, True)
-    )
-    n = len(tiny.pipeline().experiment.answer_cells)
-    assert (len(means), len(pairs)) == (n, n * (n - 1) // 2)
-    assert means[0].split()[:3] == ["official@-", "all", "0.5746"]
-    assert pairs[0].split()[:3] == ["official@-", "->", "read@3"]
-    assert "+0.0000" in pairs[0]
 
 
 DRAWS = 400

@@ -174,10 +174,7 @@ def test_an_evidence_in_the_context_was_not_lost() -> None:
     contexts = context_table({"q": [("y", "d", 0)]})
     metrics = answer_metrics(answer_table({"q": "z"}), golds, contexts, METRICS)
     (row,) = waterfall(metrics, golds, contexts, None).to_pylist()
-    assert row == {"query_id": "q", "outcome": "wrong_with_evidence"} | {
-        "n_evidence": 1,
-        "n_in_context": 1,
-    }
+    assert [*row.values()] == ["q", "wrong_with_evidence", 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,6 @@ def _storage_of_all() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["kept", "dagster's"])
-def either_storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a test with the storage that stays open, and with that of Dagster itself."""
-    if request.param != "kept":
-        monkeypatch.setattr(dagster_instance, "TESTED_WITH", "another")
-
-
 @pytest.fixture(scope="session")
 def assets_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     tiny = Tiny(tmp_path_factory.mktemp("assets") / "master")

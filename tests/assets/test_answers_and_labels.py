@@ -171,16 +171,11 @@ def test_calibrated_means(labelled: Tiny) -> None:
     assert shown["official@-: judged_correct"].value == round(1 / 6, 6)
     ranked = latest(tiny, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
     assert ranked["top_k"].value == 3
-
-
-def test_one_label_more_computes_what_reads_it_alone(labelled: Tiny) -> None:
+    # One label more computes what reads it alone.
     rows = [{"query_id": "q1", "answer": "10 crowns", "correct": True, "probability": 1.0}]
-    labelled.write_rows("answer_labels.jsonl", rows)
-    assert labelled.run() == {
-        "answer_labels",
-        "calibrated_means/floor",
-        "calibrated_differences/floor",
-    }
+    tiny.write_rows("answer_labels.jsonl", rows)
+    read_by = {"calibrated_means/floor", "calibrated_differences/floor"}
+    assert tiny.run() == {"answer_labels", *read_by}
 
 
 def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:

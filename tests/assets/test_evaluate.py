@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from rag_assets.assets.instance import TESTED_WITH
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.store.artifacts import ArtifactKey
@@ -69,8 +70,12 @@ def test_dagster_is_imported_where_something_changed_and_nothing_is_printed(tiny
     assert run_evaluate(tiny) == "2 ['dagster', 'pandas']"
 
 
-@pytest.mark.usefixtures("either_storage")
-def test_an_instance_that_was_deleted_is_told_everything_again(tiny: Tiny) -> None:
+@pytest.mark.parametrize("tested_with", [TESTED_WITH, "another"])
+def test_an_instance_that_was_deleted_is_told_everything_again(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, tested_with: str
+) -> None:
+    """In the storage that stays open, and in that of Dagster itself."""
+    monkeypatch.setattr("rag_assets.assets.instance.TESTED_WITH", tested_with)
     shutil.rmtree(tiny.settings.dagster_home)
     work = evaluate_now(tiny)
     assert work.computed == 0

@@ -110,7 +110,7 @@ CHANGES: dict[str, Told] = {
         ),
         ("fused_runs/deep/*", "attributions/deep/*", "leaderboard", "comparisons", "answerability"),
         (
-            *("lexical_runs/*", "fused_runs/hybrid/*", "metrics/*"),
+            *("lexical_runs/*", "fused_runs/hybrid/*", "metrics/bm25*", "metrics/deep/*"),
             *("attributions/bm25*/3", "attributions/hybrid/3"),
             *("relevant_units/deep", "retriever_contexts/deep"),
             *("metrics_summary/deep", "intervals/deep"),

@@ -187,20 +187,15 @@ def backfill(
     answer = execute_dagster_graphql(context, LAUNCH_PARTITION_BACKFILL_MUTATION, variables)
     found = answer.data["launchPartitionBackfill"]
     assert found["__typename"] == "LaunchBackfillSuccess", found
-    backfill_id = str(found["backfillId"])
-    assert finish(workspace, backfill_id) is BulkActionStatus.COMPLETED_SUCCESS
-    return backfill_id
-
-
-def finish(workspace: WorkspaceProcessContext, backfill_id: str) -> BulkActionStatus:
     logger = logging.getLogger("dagster.test_backfill")
     for _ in range(MOST_ITERATIONS):
         errors = [error for error in execute_backfill_iteration(workspace, logger) if error]
         assert errors == []
-        found = workspace.instance.get_backfill(backfill_id)
-        assert found is not None
-        if found.status is not BulkActionStatus.REQUESTED:
-            return found.status
+        made = workspace.instance.get_backfill(str(found["backfillId"]))
+        assert made is not None
+        if made.status is not BulkActionStatus.REQUESTED:
+            assert made.status is BulkActionStatus.COMPLETED_SUCCESS
+            return made.backfill_id
     pytest.fail(f"not finished after {MOST_ITERATIONS} iterations")
 
 
