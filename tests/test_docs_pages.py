@@ -26,11 +26,6 @@ from tests.page_text import Attributes, PageText
 from tests.walked_page import DOCS, alike, walk
 
 
-def yaml_blocks(page: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -137,10 +132,11 @@ def test_formats_and_reasons_are_on_the_pages() -> None:
 
 
 def test_the_limits_of_drift_are_on_the_page() -> None:
-    (block,) = (yaml.safe_load(text) for text in yaml_blocks("drift.md") if "checks" in text)
+    page = (DOCS / "drift.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    (block,) = (yaml.safe_load(text) for text in blocks if "checks" in text)
     config = ChecksConfig.model_validate(block["checks"]).drift
     assert config.model_fields_set == set(DriftConfig.model_fields)
-    page = (DOCS / "drift.md").read_text(encoding="utf-8")
     for name in DriftConfig.model_fields.keys() - {"far_below"}:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
@@ -198,7 +194,6 @@ def test_a_plot_is_as_the_code_draws_it(name: str) -> None:
     assert f"(images/{name})" in (DOCS / "weightings.md").read_text(encoding="utf-8")
 
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 SCHEME = re.compile(r"^(?:https?:)?//")
 
 
@@ -227,7 +222,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=DOCS.parent, env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
@@ -239,8 +234,7 @@ def test_every_page_is_in_the_site_and_loads_nothing_from_elsewhere(site: Path) 
         file.relative_to(site).as_posix(): Found(file.read_text(encoding="utf-8"))
         for file in site.rglob("*.html")
     }
-    docs = REPOSITORY / "docs"
-    written = {file.relative_to(docs).with_suffix(".html") for file in docs.rglob("*.md")}
+    written = {file.relative_to(DOCS).with_suffix(".html") for file in DOCS.rglob("*.md")}
     assert {path.as_posix() for path in written} <= set(built)
     assert {"architecture.html", "contributing.html", "changelog.html"} <= set(built)
     left = re.compile(r"\|---|```|^ *[-*] |\]\([^)]*\)|&lt;|\*\*", re.MULTILINE)
@@ -269,10 +263,10 @@ def nav_pages(part: object) -> set[str]:
 
 
 def test_the_home_page_has_the_parts_of_the_navigation() -> None:
-    nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     parts = {title: pages for entry in nav for title, pages in entry.items() if title != "Home"}
     assert list(parts) == ["Tutorial", "How to", "Reference", "Explanation"]
-    sections = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    sections = (DOCS / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for (title, pages_of_part), section in zip(parts.items(), sections, strict=True):
         assert section.startswith(f"{title}: ")
         linked = re.findall(r"\]\(([^)#]+\.md)", section)
@@ -282,7 +276,7 @@ def test_the_home_page_has_the_parts_of_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if path.name != "index.md")
+    "page", sorted(path for path in DOCS.rglob("*.md") if path.name != "index.md")
 )
 def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
