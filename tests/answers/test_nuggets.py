@@ -132,8 +132,8 @@ def test_from_a_file_to_the_leaderboard(tmp_path: Path, computed: Tiny) -> None:
     tiny.run()
     said = {**VERDICT, "nugget_id": "n2"}
     tiny.write_rows("nuggets.jsonl", [NUGGET, VERDICT, other, said])
-    computed = {"answer_metrics/official@-", "answer_summary", "answer_waterfall/official@-"}
-    assert tiny.run() == computed
+    measured = {"answer_metrics/official@-", "answer_summary", "answer_waterfall/official@-"}
+    assert tiny.run() == measured
     tiny.write_rows("nuggets.jsonl", [NUGGET, VERDICT, other, {**said, "support": "partial"}])
     tiny.run()
     rows = {row["query_id"]: row for row in tiny.rows(answer_metrics_key("official@-"))}
