@@ -162,29 +162,27 @@ def labelled(all_labelled: Tiny, tmp_path: Path) -> Tiny:
 
 
 def test_calibrated_means(labelled: Tiny) -> None:
-    tiny = labelled
-    assert check_edges(tiny, CALIBRATED) > 5
-    assert not_fresh(tiny) == {}
-    assert evaluate_now(tiny).computed == 0
-    shown = latest(tiny, ArtifactKey.of("calibrated_means", judge="floor")).metadata
+    assert check_edges(labelled, CALIBRATED) > 5
+    assert not_fresh(labelled) == {}
+    assert evaluate_now(labelled).computed == 0
+    shown = latest(labelled, ArtifactKey.of("calibrated_means", judge="floor")).metadata
     assert shown["labels"].value == len(GOLDS)  # q5 failed, and is wrong without a label
     assert shown["official@-: judged_correct"].value == round(1 / 6, 6)
-    ranked = latest(tiny, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
+    ranked = latest(labelled, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
     assert ranked["top_k"].value == 3
     # One label more computes what reads it alone.
     rows = [{"query_id": "q1", "answer": "10 crowns", "correct": True, "probability": 1.0}]
-    tiny.write_rows("answer_labels.jsonl", rows)
+    labelled.write_rows("answer_labels.jsonl", rows)
     read_by = {"calibrated_means/floor", "calibrated_differences/floor"}
-    assert tiny.run() == {"answer_labels", *read_by}
+    assert labelled.run() == {"answer_labels", *read_by}
 
 
 def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:
-    tiny = labelled
-    tiny.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+    labelled.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
+    labelled.write_config()
+    labelled.run()
+    labelled.snapshot()
+    with duckdb.connect(str(rebuild(labelled.settings)), read_only=True) as connection:
         for view in ("calibrated_means", "calibrated_differences"):
             rows = connection.sql(f"SELECT DISTINCT judge, typeof(judge_1) FROM {view} ORDER BY 1")
             assert rows.fetchall() == [("floor", "DOUBLE"), ("strict", "DOUBLE")]
