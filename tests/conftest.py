@@ -88,22 +88,22 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-@pytest.fixture(autouse=True)
-def leaves_the_process_as_it_was() -> Iterator[None]:
-    """Fail a test that leaves the environment, the working directory or a context variable."""
-    before = ProcessState.now()
+def _left_as_it_was(before: ProcessState | ModuleState) -> Iterator[None]:
     yield
     if changes := before.changes():
         pytest.fail("left behind for later tests: " + "; ".join(changes), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def leaves_the_process_as_it_was() -> Iterator[None]:
+    """Fail a test that leaves the environment, the working directory or a context variable."""
+    yield from _left_as_it_was(ProcessState.now())
 
 
 @pytest.fixture(autouse=True, scope="module")
 def leaves_the_package_as_it_was() -> Iterator[None]:
     """Fail the last test of a file that leaves names of the package bound to something else."""
-    before = ModuleState.now()
-    yield
-    if changes := before.changes():
-        pytest.fail("left behind for later tests: " + "; ".join(changes), pytrace=False)
+    yield from _left_as_it_was(ModuleState.now())
 
 
 @pytest.fixture(scope="session")

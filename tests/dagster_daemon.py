@@ -6,14 +6,11 @@ import json
 import os
 import re
 import signal
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from click.testing import CliRunner
@@ -24,8 +21,9 @@ from tests.background import HOST, Process, free_port, modules_running, wait_unt
 from tests.tiny_experiment import Tiny
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "deployment.md"
 MODULE = ("-m", "rag_assets.definitions")
-PATIENCE = 180.0
+PATIENCE = 240.0
 """Seconds after which what did not happen will not happen."""
 
 
@@ -54,47 +52,15 @@ def dagster(tiny: Tiny, *words: str) -> str:
 
 
 @dataclass(frozen=True)
-class Daemon:
-    """A daemon that runs in ``folder``, where its log lies."""
-
-    processes: Mapping[str, Process]
-    folder: Path
-
-    def wait(self, what: str, happened: Callable[[], bool]) -> None:
-        wait_until(happened, what, self.processes, self.folder, PATIENCE)
-
-
-@contextmanager
-def daemon(tiny: Tiny) -> Iterator[Daemon]:
-    """Run the daemon; it and its code server are stopped at the end.
-
-    The instance is created before: Dagster's processes do not wait for each other to create it.
-    """
-    with open_instance(tiny.settings):
-        pass
-    commands = {"daemon": ("tests.quick_daemon", "run", *MODULE)}
-    with modules_running(commands, tiny.root, daemon_environment(tiny), signal.SIGINT) as running:
-        yield Daemon(running, tiny.root)
-
-
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "deployment.md"
-SERVICES_PATIENCE = 240.0
-"""Seconds after which what did not happen will not happen."""
-
-
-def page_file(name: str) -> str:
-    text = PAGE.read_text(encoding="utf-8")
-    found = re.search(rf"^`{re.escape(name)}`[^\n]*:\n\n```yaml\n(.*?)^```$", text, re.M | re.S)
-    if found is None:
-        raise LookupError(f"no {name} in {PAGE}")
-    return found[1]
-
-
-@dataclass
 class Services:
-    folder: Path
-    port: int
+    """Processes that run in ``folder``, where their logs lie; a webserver listens at ``port``."""
+
     processes: Mapping[str, Process]
+    folder: Path
+    port: int = 0
+
+    def wait(self, what: str, happened: Callable[[], object]) -> None:
+        wait_until(happened, what, self.processes, self.folder, PATIENCE)
 
     def ask(self, query: str, **variables: object) -> Any:
         body = json.dumps({"query": query, "variables": variables}).encode()
@@ -110,11 +76,29 @@ class Services:
         query = "{ repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
         try:
             return bool(self.ask(query)["repositoriesOrError"].get("nodes"))
-        except (URLError, OSError):
+        except OSError:
             return False
 
-    def wait(self, what: str, happened: Callable[[], object]) -> None:
-        wait_until(happened, what, self.processes, self.folder, SERVICES_PATIENCE)
+
+@contextmanager
+def daemon(tiny: Tiny) -> Iterator[Services]:
+    """Run the daemon; it and its code server are stopped at the end.
+
+    The instance is created before: Dagster's processes do not wait for each other to create it.
+    """
+    with open_instance(tiny.settings):
+        pass
+    commands = {"daemon": ("tests.quick_daemon", "run", *MODULE)}
+    with modules_running(commands, tiny.root, daemon_environment(tiny), signal.SIGINT) as running:
+        yield Services(running, tiny.root)
+
+
+def page_file(name: str) -> str:
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.search(rf"^`{re.escape(name)}`[^\n]*:\n\n```yaml\n(.*?)^```$", text, re.M | re.S)
+    if found is None:
+        raise LookupError(f"no {name} in {PAGE}")
+    return found[1]
 
 
 @contextmanager
@@ -133,13 +117,9 @@ def services(folder: Path, workspace: str, environment: Mapping[str, str]) -> It
         "web": ("dagster_webserver", *target, *loopback, str(web)),
     }
     with modules_running(commands, folder, environment, signal.SIGTERM) as processes:
-        running = Services(folder, web, processes)
+        running = Services(processes, folder, web)
         running.wait("an answer of the webserver", running.answers)
         yield running
-
-
-SERVER_PATIENCE = 120.0
-"""Seconds after which a server that does not answer will not."""
 
 
 @contextmanager
@@ -155,13 +135,13 @@ def webserver(tiny: Tiny) -> Iterator[str]:
     address = f"http://{HOST}:{port}"
     commands = {"webserver": words}
     with modules_running(commands, tiny.root, daemon_environment(tiny), signal.SIGINT) as started:
-        wait_until(lambda: answers(address), "an answer", started, tiny.root, SERVER_PATIENCE)
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
         yield address
 
 
 def answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{address}/server_info", timeout=2):
+        with urlopen(f"{address}/server_info", timeout=2):
             return True
-    except (urllib.error.URLError, OSError):
+    except OSError:
         return False

@@ -31,6 +31,7 @@ def install(folder: Path, files: Mapping[str, str], pyproject: str) -> Path:
 
 
 def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder whose packages it finds, beside those of this repository."""
     path = os.pathsep.join([str(site), str(REPOSITORY)])
     return subprocess.run(
         [sys.executable, *arguments],

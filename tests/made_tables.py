@@ -33,20 +33,17 @@ ALL_METRICS = tuple(Metric(measure) for measure in RANKING_MEASURES)
 
 def run_table(rankings: Mapping[str, Sequence[str]]) -> pa.Table:
     """A run that holds for each query these units, best first."""
-    return RUNS.from_rows(
-        [
-            {
-                "query_id": query_id,
-                "rank": rank,
-                "score": 1.0 / rank,
-                "unit_id": item,
-                "chunk_id": item,
-                "document_id": item,
-            }
-            for query_id, items in rankings.items()
-            for rank, item in enumerate(items, 1)
-        ]
+    return _runs(
+        (query_id, rank, 1.0 / rank, item)
+        for query_id, items in rankings.items()
+        for rank, item in enumerate(items, 1)
     )
+
+
+def _runs(rows: Iterable[tuple[str, int, float, str]]) -> pa.Table:
+    """A run of documents, by query, rank, score and document."""
+    names = RUNS.arrow().names
+    return RUNS.from_rows([dict(zip(names, (*row, *row[-1:] * 2), strict=True)) for row in rows])
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
@@ -55,13 +52,11 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 
 def scored_table(run: Mapping[str, Mapping[str, float]]) -> pa.Table:
-    rows = [
-        (query_id, rank, scores[item], item, item, item)
+    return _runs(
+        (query_id, rank, scores[item], item)
         for query_id, scores in run.items()
         for rank, item in enumerate(ranked(scores), 1)
-    ]
-    names = RUNS.arrow().names
-    return RUNS.from_rows([dict(zip(names, row, strict=True)) for row in rows])
+    )
 
 
 def judgment_table(labels: Iterable[Label]) -> pa.Table:

@@ -432,11 +432,10 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600, help="start no mutant after these")
-    parser.add_argument("--tests", nargs="*", help="folders or files; each module's own")
     parser.add_argument("--covered", action="store_true", help="the lines covered are known")
     asked = parser.parse_args()
     mutants, count = sample(asked.packages, asked.sample, asked.seed)
-    tests = asked.tests or tests_of(mutants)
+    tests = tests_of(mutants)
     if not asked.covered:
         measure(tests)
     runner = Runner(mutants, covered(LINES, DURATIONS), time.time() + 60 * asked.minutes)

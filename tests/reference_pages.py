@@ -162,18 +162,18 @@ def experiment_page() -> str:
         parts.append(f"| `{row.option}` | {row.default} | {row.allowed} | {meaning} |\n")
     for name, model in BLOCKS.items():
         parts.append(f"\n## {name}\n\n{_block(model)}")
-    parts.append("\n## chunking\n\nA block a chunking, by the name that retrievers use.\n")
-    for name, model in CHUNKING_TYPES.items():
-        parts.append(f"\n### {name}\n\n{_block(model)}")
+    parts += _blocks("chunking", "a chunking, by the name that retrievers use", CHUNKING_TYPES)
     parts.append(f"\n### index_texts\n\nOf every chunking.\n\n{_block(IndexText)}")
-    parts.append("\n## generators\n\nA block a generator, by the name that answerers use.\n")
-    for name, model in GENERATOR_TYPES.items():
-        parts.append(f"\n### {name}\n\n{_block(model)}")
+    parts += _blocks("generators", "a generator, by the name that answerers use", GENERATOR_TYPES)
     parts.append(f"\n## answers\n\nA block an answerer.\n\n{_block(AnswererOptions)}")
-    parts.append("\n## judges\n\nA block a judge, by a name of your choice.\n")
-    for name, judge in JUDGE_TYPES.items():
-        parts.append(f"\n### {name}\n\n{_block(judge)}")
+    parts += _blocks("judges", "a judge, by a name of your choice", JUDGE_TYPES)
     return "".join(parts)
+
+
+def _blocks(key: str, each: str, types: Mapping[str, type[Options]]) -> Iterator[str]:
+    yield f"\n## {key}\n\nA block {each}.\n"
+    for name, model in types.items():
+        yield f"\n### {name}\n\n{_block(model)}"
 
 
 def _block(model: type[Options]) -> str:

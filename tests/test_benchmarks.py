@@ -19,12 +19,23 @@ from rag_assets.api import evaluate
 from rag_assets.experiment import ExperimentConfig
 from rag_assets.experiment.yaml_file import read_yaml
 from rag_assets.sources.json_datasets import SquadDataset
+from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCHMARKS = REPOSITORY / "benchmarks"
 EXPERIMENTS = sorted((BENCHMARKS / "experiments").glob("*.yaml"))
 
 Run = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def its_modules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def names_of(script: str) -> dict[str, Any]:
+    """Return what a script defines."""
+    return runpy.run_path(str(BENCHMARKS / script))
 
 
 @pytest.fixture
@@ -78,9 +89,8 @@ def test_a_sample_keeps_every_paragraph_and_is_the_same_again(run: Run, tmp_path
 
 
 def test_the_span_reader_is_measured_on_squad_files(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     file = squad(tmp_path / "all.json")
     run("answers_squad.py", "--train", file, "--dev", file, "--questions", 8)
     rows = {line[:22].strip(): line[22:].split() for line in capsys.readouterr().out.splitlines()}
@@ -92,7 +102,6 @@ def test_the_span_reader_is_measured_on_squad_files(
 def test_predictions_of_the_span_reader_are_read_as_answers(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setattr("data_sets.REPOSITORY", tmp_path)
     squad(tmp_path / "all.json")
     (tmp_path / "experiment.yaml").write_text(
@@ -116,6 +125,38 @@ def test_predictions_of_the_span_reader_are_read_as_answers(
     assert means["gold", "answerable"] == 1.0 > means["copied", "answerable"]
 
 
+def test_variants_by_rules() -> None:
+    variants = names_of("rule_variants.py")["variants"]
+    assert variants("In what year did Robert Crispin go against the Turks?") == [
+        "year Robert Crispin go against Turks",
+        "Robert Crispin Turks",
+        "year Robert Crispin",
+        "go against Turks",
+    ]
+    assert variants("what is an oxide?") == ["oxide"]
+    assert variants("who is it?") == []
+
+
+def test_all_pairs_of_answerers_are_printed(
+    run: Run, tmp_path: Path, computed_answers: Tiny, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = computed_answers.copy_to(tmp_path / "tiny")
+    tiny.snapshot()
+    place = ("--store", tiny.settings.store)
+    run("answer_differences.py", tiny.folder, *place, "--metrics", "answer_f1")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "answer_f1"
+    means, pairs = (
+        [line for line in lines if ("->" in line) == paired and line.startswith("  ")]
+        for paired in (False, True)
+    )
+    n = len(tiny.pipeline().experiment.answer_cells)
+    assert (len(means), len(pairs)) == (n, n * (n - 1) // 2)
+    assert means[0].split()[:3] == ["official@-", "all", "0.5746"]
+    assert pairs[0].split()[:3] == ["official@-", "->", "read@3"]
+    assert "+0.0000" in pairs[0]
+
+
 def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:
     data = {
         "queries": {"a": "?", "b": "?", "c": "?"},
@@ -135,7 +176,7 @@ def test_published_ranks_come_back(run: Run, tmp_path: Path) -> None:
 
 def test_four_bit_blocks() -> None:
     """A block of scale 0.5: the low halves of the bytes first, then the high ones, minus 8."""
-    script = runpy.run_path(str(BENCHMARKS / "dequantise_e5.py"))
+    script = names_of("dequantise_e5.py")
     quants = bytes((i % 16) | ((15 - i % 16) << 4) for i in range(16))
     data = np.float16(0.5).tobytes() + quants
     found = script["weights"](data, 0, (2, 16), quantised=True)
@@ -148,10 +189,9 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
-def test_one_command_runs_the_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    script = runpy.run_path(str(BENCHMARKS / "bench.py"))
-    assert all((BENCHMARKS / f"{name}.py").is_file() for name in script["BENCHMARKS"])
+def test_one_command_runs_the_benchmarks() -> None:
+    names = names_of("bench.py")["BENCHMARKS"]
+    assert all((BENCHMARKS / f"{name}.py").is_file() for name in names)
     done = bench("--quick", "--only", "metrics")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "== metrics: done" in done.stdout
@@ -166,9 +206,8 @@ def test_without_data_a_benchmark_is_skipped(tmp_path: Path) -> None:
     assert "== embedding: skipped: no data 'squad'" in done.stdout
 
 
-def test_the_grid_reads_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    made = runpy.run_path(str(BENCHMARKS / "grid_input.py"))
+def test_the_grid_reads_what_it_wrote(tmp_path: Path) -> None:
+    made = names_of("grid_input.py")
     given = made["squad"](squad(tmp_path / "squad.json"))
     assert len(given.documents) == 3
     assert not {"q0", "q3"} & set(given.queries), "these have no answer"
@@ -180,7 +219,7 @@ def test_the_grid_reads_what_it_wrote(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_made_texts_have_words_by_zipfs_law_and_are_the_same_again(tmp_path: Path) -> None:
-    made = runpy.run_path(str(BENCHMARKS / "zipf_corpus.py"))
+    made = names_of("zipf_corpus.py")
     for exponent in (1, 1.1):
         words = made["ZipfWords"](np.array([f"w{n}" for n in range(1000)], dtype=object), exponent)
         drawn = words.draw(np.random.default_rng(0), 200_000)
@@ -208,7 +247,6 @@ def test_made_texts_have_words_by_zipfs_law_and_are_the_same_again(tmp_path: Pat
 
 
 def test_a_result_is_on_the_page_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
     result, page = import_module("result"), import_module("page")
     monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
     monkeypatch.setattr(page, "RESULTS", tmp_path)
@@ -227,30 +265,22 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
     ]
     found = json.loads((BENCHMARKS / "results" / "embedding.json").read_text(encoding="utf-8"))
     (tmp_path / "a.json").write_text(json.dumps({**found, "limits": limits}), encoding="utf-8")
-    page = runpy.run_path(str(BENCHMARKS / "page.py"))["page"](tmp_path)
+    page = names_of("page.py")["page"](tmp_path)
     assert "| slow | 2 x | at most 1.3 x | **missed** |" in page
     assert "| fast | 21 x | at least 20 x | kept |" in page
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return runpy.run_path(str(BENCHMARKS / "cost_curves.py"))
-
-
-def curve(script: dict[str, Any], sizes: list[int], seconds: list[float]) -> Any:
-    made = script["Curve"]("documents", sizes)
-    for value in seconds:
-        made.add("cold", script["Cost"](value, value, 10**8))
-    return made
-
-
-@pytest.mark.parametrize("power", [1, 2])
-def test_the_exponent_is_of_what_grows(script: dict[str, Any], power: int) -> None:
-    sizes = [1, 10, 100, 1000]
-    found = curve(script, sizes, [3 + 0.01 * size**power for size in sizes])
-    assert found.exponent("cold") == pytest.approx(power, abs=0.05)
-
-
-def test_a_flat_curve_has_the_exponent_of_all_of_it(script: dict[str, Any]) -> None:
-    assert abs(curve(script, [1, 10, 100], [2.0, 2.1, 2.0]).exponent("cold")) < 0.05
+@pytest.mark.parametrize(
+    ("seconds", "exponent"),
+    [
+        (lambda size: 3 + 0.01 * size, 1),  # of what grows
+        (lambda size: 3 + 0.01 * size**2, 2),
+        (lambda size: 2 + 0.1 * (size == 10), 0),  # it is flat: of all of it
+    ],
+)
+def test_the_exponent_of_a_curve(seconds: Callable[[int], float], exponent: int) -> None:
+    script, sizes = names_of("cost_curves.py"), [1, 10, 100, 1000]
+    curve = script["Curve"]("documents", sizes)
+    for size in sizes:
+        curve.add("cold", script["Cost"](seconds(size), seconds(size), 10**8))
+    assert curve.exponent("cold") == pytest.approx(exponent, abs=0.05)

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import dagster as dg
@@ -20,10 +19,10 @@ from rag_assets.component import RetrievalExperiment
 from rag_assets.errors import ConfigError
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.stages import STAGES
+from tests.installed import install
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-GROUP = "dagster_dg_cli.registry_modules"
 PAGE = REPOSITORY / "docs" / "dagster.md"
 TYPE = "rag_assets.RetrievalExperiment"
 
@@ -33,7 +32,8 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._installed = _installed(root / "site")
+        pyproject = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+        self._installed = install(root / "site", {}, pyproject)
         self.call("create-dagster", "project", "shop", "--no-uv-sync", folder=root)
         self.folder = root / "shop"
         self.defs = self.folder / "src" / "shop" / "defs"
@@ -65,16 +65,6 @@ class Project:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
         return file
-
-
-def _installed(folder: Path) -> Path:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    info = folder / "rag_assets_here-0.0.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rag-assets-here\nVersion: 0\n")
-    lines = [f"{name} = {module}\n" for name, module in project["entry-points"][GROUP].items()]
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{''.join(lines)}")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +147,8 @@ def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
 
 def test_what_dg_tells_of_the_type() -> None:
     assert rag_assets.RetrievalExperiment is RetrievalExperiment
+    with pytest.raises(AttributeError, match="has no attribute 'RetrievalExperiments'"):
+        _ = rag_assets.RetrievalExperiments
     schema = RetrievalExperiment.model().model_json_schema()
     assert list(schema["properties"]) == ["path", "store", "deps", "ray", "strict"]
     assert schema["required"] == ["path"]
@@ -218,12 +210,6 @@ def test_steps_and_values_on_the_page_of_kubernetes(tmp_path: Path) -> None:
     values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     (deployment,) = values["dagster-user-deployments"]["deployments"]
     assert deployment["dagsterApiGrpcArgs"] == ["--python-file", "/app/definitions.py"]
-
-
-def test_a_name_that_the_package_lacks() -> None:
-    assert "RetrievalExperiment" in dir(rag_assets)
-    with pytest.raises(AttributeError, match="has no attribute 'RetrievalExperiments'"):
-        _ = rag_assets.RetrievalExperiments
 
 
 def test_a_store_on_s3_is_not_asked_for_the_definitions(

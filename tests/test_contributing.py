@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -152,14 +151,6 @@ def test_what_is_added_is_told(site: Path, tiny: Tiny) -> None:
     assert done.returncode == 0, done.stderr
     text = file.read_text(encoding="utf-8")
     assert all(name in text for name in ("lines", "shared_ngrams", "word_share", "search_length"))
-
-
-def test_every_walk_names_its_entry_point() -> None:
-    points = tomllib.loads(blocks()["pyproject.toml"])["project"]["entry-points"]
-    modules = {value.partition(":")[0] for group in points.values() for value in group.values()}
-    assert {f"{module}.py" for module in modules} | {"test_acme.py"} == {
-        name for name in blocks() if name.endswith(".py")
-    }
 
 
 @pytest.mark.slow

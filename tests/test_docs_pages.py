@@ -9,9 +9,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
-from html.parser import HTMLParser
-from math import log
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,12 +22,8 @@ from rag_assets.sources.writers import WRITERS
 from tests import weighting_plots as plots
 from tests.forked import Forks
 from tests.llm.server import says, serving
+from tests.page_text import Attributes, PageText
 from tests.walked_page import DOCS, alike, walk
-
-
-def yaml_blocks(page: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
 
 
 @pytest.fixture
@@ -39,33 +33,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_generation(folder: Path) -> None:
-    found = {
-        "single ticket": [("How much is a one-way trip?", "40 crowns")],
+WRITTEN: Mapping[str, Mapping[str, object]] = {
+    "generation.md": {
+        "single ticket": [{"question": "How much is a one-way trip?", "answer": "40 crowns"}],
         "dog": [
-            ("What does the passage say of dogs?", ""),
-            ("Are 10 crowns for a dog?", "10 crowns"),
+            {"question": "What does the passage say of dogs?", "answer": ""},
+            {"question": "Are 10 crowns for a dog?", "answer": "10 crowns"},
         ],
-        "southern": [("When can no ship enter the south port?", "a storm")],
-    }
-    with serving() as server:
-        for mark, pairs in found.items():
-            asked = [{"question": question, "answer": answer} for question, answer in pairs]
-            server.on(mark, says(json.dumps(asked)))
-        walk("generation.md", folder, server=server.base_url)
-        assert len(server.received) == 3
-
-
-def test_index_texts(folder: Path) -> None:
-    written = {
+        "southern": [{"question": "When can no ship enter the south port?", "answer": "a storm"}],
+    },
+    "index_texts.md": {
         "single": ["What is the price of a ticket?", "Are all routes the same?"],
         "Four-legged": ["What does a ticket for a dog cost?", "May a cat come?"],
         "southern": ["When can no ship enter the south port?", "Is it open in a storm?"],
-    }
+    },
+}
+"""Page -> word of a prompt -> the questions that the page's model writes."""
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_a_page_whose_model_writes_questions(folder: Path, page: str) -> None:
     with serving() as server:
-        for mark, questions in written.items():
-            server.on(mark, says(json.dumps(questions)))
-        walk("index_texts.md", folder, server=server.base_url)
+        for word, questions in WRITTEN[page].items():
+            server.on(word, says(json.dumps(questions)))
+        walk(page, folder, server=server.base_url)
         assert len(server.received) == 3
 
 
@@ -121,9 +112,7 @@ def test_a_page(folder: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch, pag
         pytest.importorskip(package)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
-    ends = page == "in_python.md"  # its scripts remove what they wrote when they end
-    done = walk(page, folder, None if ends else forks)
-    walked = [command.line.split() for command in done]
+    walked = [command.line.split() for command in walk(page, folder, forks)]
     assert walked
     used = {words[1] for words in walked if words[0] == "rag-assets"}
     assert used == set(COMMANDS[page].split())
@@ -143,10 +132,11 @@ def test_formats_and_reasons_are_on_the_pages() -> None:
 
 
 def test_the_limits_of_drift_are_on_the_page() -> None:
-    (block,) = (yaml.safe_load(text) for text in yaml_blocks("drift.md") if "checks" in text)
+    page = (DOCS / "drift.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)
+    (block,) = (yaml.safe_load(text) for text in blocks if "checks" in text)
     config = ChecksConfig.model_validate(block["checks"]).drift
     assert config.model_fields_set == set(DriftConfig.model_fields)
-    page = (DOCS / "drift.md").read_text(encoding="utf-8")
     for name in DriftConfig.model_fields.keys() - {"far_below"}:
         assert re.search(rf"\b{name}: .*default: {getattr(DriftConfig(), name)}\b", page)
 
@@ -204,66 +194,25 @@ def test_a_plot_is_as_the_code_draws_it(name: str) -> None:
     assert f"(images/{name})" in (DOCS / "weightings.md").read_text(encoding="utf-8")
 
 
-def test_every_weighting_is_drawn() -> None:
-    names = set(plots.weightings())
-    assert len(names) == len(plots.VARIANTS) + len(plots.WEIGHTINGS)
-    for name in plots.PLOTS:
-        drawn = (plots.IMAGES / name).read_text(encoding="utf-8")
-        titles = {part.split("</title>")[0] for part in drawn.split("<title>")[2:]}
-        assert {one for title in titles for one in title.split(", ")} == names
-
-
-def test_curves_are_those_of_the_formulas() -> None:
-    """N = 1,000, k1 = 1.2, b = 0.75; a chunk has 100 words on average."""
-    build = plots.weightings()
-
-    def lucene(held: int) -> float:
-        return log(1 + (1000 - held + 0.5) / (held + 0.5))
-
-    expected = [lucene(held) / lucene(1) for held in plots.HOLDING]
-    assert plots.idf_curve(build["lucene"]) == pytest.approx(expected, abs=1e-12)
-    plus = [log(1001 / held) / log(1001) for held in plots.HOLDING]
-    assert plots.idf_curve(build["bm25plus"]) == pytest.approx(plus, abs=1e-12)
-    sklearn = [(log(1001 / (1 + n)) + 1) / (log(1001 / 2) + 1) for n in plots.HOLDING]
-    assert plots.idf_curve(build["tfidf sklearn"]) == pytest.approx(sklearn, abs=1e-12)
-    once = 1 / (1 + 1.2)
-    saturated = [f / (f + 1.2) / once for f in plots.FREQUENCIES]
-    for name in ("lucene", "okapi", "tfidf saturated"):
-        assert plots.saturation_curve(build[name]) == pytest.approx(saturated, abs=1e-9), name
-    lengths = [1 / (1 + 1.2 * (0.25 + 0.75 * n / 100)) / once for n in plots.LENGTHS]
-    assert plots.length_curve(build["atire"]) == pytest.approx(lengths, abs=1e-9)
-    inverse = [100 / n for n in plots.LENGTHS]
-    assert plots.length_curve(build["tfidf length_normalised"]) == pytest.approx(inverse)
-
-
-REPOSITORY = Path(__file__).resolve().parents[1]
 SCHEME = re.compile(r"^(?:https?:)?//")
 
 
-class Found(HTMLParser):
+class Found(PageText):
     """What a page loads, and its prose."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, page: str) -> None:
+        super().__init__(("code", "pre", "script", "style"))
         self.loaded: list[str] = []
-        self.prose: list[str] = []
-        self._code = 0
+        self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self._code += tag in ("code", "pre", "script", "style")
+    def begins(self, tag: str, attributes: Attributes) -> str:
+        given = {name: value or "" for name, value in attributes}
         if tag != "a":
             self.loaded += [given[name] for name in ("src", "srcset", "data") if name in given]
         if tag == "link" and given.get("rel") not in ("canonical", "next", "prev"):
             self.loaded.append(given["href"])
         self.loaded += re.findall(r"url\(([^)]+)\)", given.get("style", ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._code -= tag in ("code", "pre", "script", "style")
-
-    def handle_data(self, data: str) -> None:
-        if not self._code:
-            self.prose.append(data)
+        return ""
 
 
 @pytest.fixture(scope="module")
@@ -273,31 +222,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=DOCS.parent, env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
     return folder
 
 
-def pages(site: Path) -> dict[str, Found]:
-    found = {}
-    for file in sorted(site.rglob("*.html")):
-        page = Found()
-        page.feed(file.read_text(encoding="utf-8"))
-        found[file.relative_to(site).as_posix()] = page
-    return found
-
-
 def test_every_page_is_in_the_site_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    built = pages(site)
-    docs = REPOSITORY / "docs"
-    written = {file.relative_to(docs).with_suffix(".html") for file in docs.rglob("*.md")}
+    built = {
+        file.relative_to(site).as_posix(): Found(file.read_text(encoding="utf-8"))
+        for file in site.rglob("*.html")
+    }
+    written = {file.relative_to(DOCS).with_suffix(".html") for file in DOCS.rglob("*.md")}
     assert {path.as_posix() for path in written} <= set(built)
     assert {"architecture.html", "contributing.html", "changelog.html"} <= set(built)
     left = re.compile(r"\|---|```|^ *[-*] |\]\([^)]*\)|&lt;|\*\*", re.MULTILINE)
     for name, page in built.items():
-        assert left.findall("".join(page.prose)) == [], name
+        assert left.findall("".join(page.parts)) == [], name
         assert [one for one in page.loaded if SCHEME.match(one.strip("'\" "))] == [], name
     for sheet in site.rglob("*.css"):
         text = sheet.read_text(encoding="utf-8")
@@ -306,8 +248,7 @@ def test_every_page_is_in_the_site_and_loads_nothing_from_elsewhere(site: Path) 
 
 
 def test_what_was_found_would_fail() -> None:
-    page = Found()
-    page.feed(
+    page = Found(
         '<link rel="stylesheet" href="https://a/b.css"><img src="//a/b.png"><a href="http:/">'
     )
     assert [one for one in page.loaded if SCHEME.match(one)] == ["https://a/b.css", "//a/b.png"]
@@ -322,10 +263,10 @@ def nav_pages(part: object) -> set[str]:
 
 
 def test_the_home_page_has_the_parts_of_the_navigation() -> None:
-    nav = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     parts = {title: pages for entry in nav for title, pages in entry.items() if title != "Home"}
     assert list(parts) == ["Tutorial", "How to", "Reference", "Explanation"]
-    sections = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    sections = (DOCS / "index.md").read_text(encoding="utf-8").split("\n## ")[1:]
     for (title, pages_of_part), section in zip(parts.items(), sections, strict=True):
         assert section.startswith(f"{title}: ")
         linked = re.findall(r"\]\(([^)#]+\.md)", section)
@@ -335,7 +276,7 @@ def test_the_home_page_has_the_parts_of_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", sorted(path for path in (REPOSITORY / "docs").rglob("*.md") if path.name != "index.md")
+    "page", sorted(path for path in DOCS.rglob("*.md") if path.name != "index.md")
 )
 def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -68,8 +68,7 @@ def test_snippets_that_are_not_run_are_sound(page: str) -> None:
             command.make_parser(context).parse_args(words)
 
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-NOTEBOOK = REPOSITORY / "docs" / "tutorial.ipynb"
+NOTEBOOK = DOCS / "tutorial.ipynb"
 CHAPTER, N_DOCUMENTS = "safety", 6
 
 
@@ -87,7 +86,7 @@ def copy_of_the_handbook(folder: Path) -> None:
 
     The model reads a few documents where a reader's reads sixteen.
     """
-    shutil.copytree(REPOSITORY / "data" / "handbook", folder)
+    shutil.copytree(DOCS.parent / "data" / "handbook", folder)
     documents = sorted((folder / CHAPTER).iterdir())
     for document in documents[N_DOCUMENTS:]:
         document.unlink()

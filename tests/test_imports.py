@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -20,13 +18,15 @@ import pytest
 from rag_assets.code_versions.source_modules import imported
 from rag_assets.retrieval.registry import OWN_TYPES
 from tests.answers.answering import with_answers
+from tests.installed import python
 from tests.tiny_experiment import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 HEAVY = ("faiss", "scipy", "sentence_transformers", "sklearn", "torch", "transformers")
 IMPORTED = """
 import importlib
-importlib.import_module(sys.argv[1])
+for module in sys.argv[1:]:
+    importlib.import_module(module)
 """
 COMMAND = """
 from rag_assets.cli import main
@@ -43,29 +43,28 @@ assert not before & {f"rag_assets.retrieval.{name}" for name in RETRIEVER_TYPES}
 
 def modules_after(script: str, *arguments: str) -> set[str]:
     whole = f"import json, sys\n{script}\nprint(json.dumps(sorted(sys.modules)))"
-    command = [sys.executable, "-c", whole, *arguments]
-    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    result = python(REPOSITORY, "-c", whole, *arguments)
     assert result.returncode == 0, result.stderr[-2000:]
     return set(json.loads(result.stdout.splitlines()[-1]))
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def evaluated(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     """Lexical retrievers and a fusion, as they are after an evaluation."""
-    tiny = Tiny(tmp_path_factory.mktemp("tiny")).write()
-    tiny.run()
+    tiny = computed.copy_to(tmp_path_factory.mktemp("evaluated") / "tiny")
     tiny.snapshot()
     return tiny
 
 
 @pytest.mark.parametrize(
-    "module", ["", ".cli", ".definitions", ".llm.models", ".labels.questions_stage"]
+    "modules", [("", ".cli", ".llm.models", ".labels.questions_stage"), (".definitions",)]
 )
-def test_import_loads_no_heavy_library(module: str) -> None:
-    loaded = modules_after(IMPORTED, f"rag_assets{module}")
-    assert f"rag_assets{module}" in loaded
+def test_import_loads_no_heavy_library(modules: Sequence[str]) -> None:
+    names = {f"rag_assets{module}" for module in modules}
+    loaded = modules_after(IMPORTED, *names)
+    assert names <= loaded
     assert loaded.isdisjoint(HEAVY)
-    assert ("dagster" in loaded) == (module == ".definitions")
+    assert ("dagster" in loaded) == (modules == (".definitions",))
 
 
 @pytest.mark.parametrize("command", ["leaderboard", "history"])

@@ -50,25 +50,16 @@ def test_ids_are_compared_by_utf8_bytes() -> None:
     assert by_rank == sorted(ids, key=lambda i: i.encode("utf-8"))
 
 
-def test_float32_scores_and_infinities() -> None:
+def test_float32_scores_infinities_and_nothing_to_rank() -> None:
     scores = np.array([1, np.inf, -np.inf, 2], dtype=np.float32)
     assert top_k(scores, byte_order_ranks(["a", "b", "c", "d"]), 9).tolist() == [1, 3, 0, 2]
-
-
-def test_nothing_to_rank() -> None:
     assert top_k(np.empty(0), byte_order_ranks([]), 5).tolist() == []
 
 
-def test_nan_is_refused() -> None:
+def test_what_has_no_order_is_refused() -> None:
     with pytest.raises(DataError, match="score of item 1 is NaN"):
         top_k(np.array([1.0, np.nan, 0.0]), byte_order_ranks(["a", "b", "c"]), 1)
-
-
-def test_k_below_one_is_refused() -> None:
     with pytest.raises(UsageError, match="k is 0"):
         top_k(np.ones(2), byte_order_ranks(["a", "b"]), 0)
-
-
-def test_an_id_that_occurs_twice_is_refused() -> None:
     with pytest.raises(DataError, match="id 'b' occurs twice"):
         byte_order_ranks(["b", "a", "b"])

@@ -127,51 +127,47 @@ def kinds() -> dict[str, Members[object]]:
 
 BROKEN = {
     "rag_assets.metrics": (
+        blocks()["acme_metrics.py"],
         "SearchLength",
-        'name = "search_length"',
-        'name = "length"',
+        ('name = "search_length"', 'name = "length"'),
         'must have the attribute `name = "member"`',
     ),
     "rag_assets.chunkers": (
+        blocks()["acme_chunkers.py"],
         "LineChunking",
-        "def cutter",
-        "def cutters",
+        ("def cutter", "def cutters"),
         "lacks the methods cutter",
     ),
     "rag_assets.query_sets": (
+        (MORE / "acme_more" / "query_sets.py").read_text(encoding="utf-8"),
         "Keywords",
-        "(ComputedQuerySet)",
-        "",
+        ("(ComputedQuerySet)", ""),
         "is not a class of a family, which are ComputedQuerySet, PromptedQuerySet",
     ),
     "rag_assets.formats": (
+        (MORE / "acme_more" / "formats.py").read_text(encoding="utf-8"),
         "FaqDataset",
-        "    layout: ",
-        "    outlay: ",
+        ("    layout: ", "    outlay: "),
         'must have the attribute `format = "member"`',
     ),
 }
-SOURCES = {
-    "rag_assets.metrics": blocks()["acme_metrics.py"],
-    "rag_assets.chunkers": blocks()["acme_chunkers.py"],
-    "rag_assets.query_sets": (MORE / "acme_more" / "query_sets.py").read_text(encoding="utf-8"),
-    "rag_assets.formats": (MORE / "acme_more" / "formats.py").read_text(encoding="utf-8"),
-}
+"""Group of entry points -> the source of a member, its class, what is replaced in it, and what is
+said of that."""
+
+
+def install_odd(folder: Path, group: str, entry_point: str, source: str = "") -> None:
+    """Install a package with one member."""
+    project = f'[project]\nname = "odd"\nversion = "3"\n[project.entry-points."{group}"]\n'
+    install(folder, {"odd_module.py": source}, project + entry_point)
 
 
 @pytest.mark.parametrize("group", BROKEN)
 def test_what_is_wrong_is_said_of_every_kind(
     group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, old, new, problem = BROKEN[group]
-    source = SOURCES[group]
-    assert old in source
-    project = f'[project]\nname = "odd"\nversion = "3"\n[project.entry-points."{group}"]\n'
-    install(
-        tmp_path,
-        {"odd_module.py": source.replace(old, new)},
-        f'{project}member = "odd_module:{name}"\n',
-    )
+    source, name, replaced, problem = BROKEN[group]
+    assert replaced[0] in source
+    install_odd(tmp_path, group, f'member = "odd_module:{name}"', source.replace(*replaced))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "odd_module", raising=False)
     with pytest.raises(ConfigError) as caught:
@@ -186,8 +182,7 @@ def test_a_name_of_ours_is_not_taken(
 ) -> None:
     kind = kinds()[group]
     taken = next(iter(kind))
-    project = f'[project]\nname = "odd"\nversion = "3"\n[project.entry-points."{group}"]\n'
-    install(tmp_path, {}, f'{project}{taken} = "odd_module:Thing"\n')
+    install_odd(tmp_path, group, f'{taken} = "odd_module:Thing"')
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=f"the {kind.kind.noun} exists already, in rag_assets$"):
         members(kind.kind, {name: "nowhere:Thing" for name in kind}).check()

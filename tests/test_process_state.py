@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 
 from rag_assets.cli import progress_bars
 from rag_assets.signal_handlers import Interrupted, interrupt_handlers, is_interrupt
+from tests.installed import python
 from tests.process_state import CACHES, PACKAGE, ModuleState, ProcessState
 
 
@@ -27,12 +25,7 @@ def test_what_a_process_is_left_with_is_told(
         patch.chdir(tmp_path)
         patch.syspath_prepend(str(tmp_path))
         told = "\n".join(before.changes())
-    for what in (
-        "'PATH'",
-        "STATE_DIR'] was None, is 'left'",
-        str(tmp_path),
-        "sys.path",
-    ):
+    for what in ("'PATH'", "STATE_DIR'] was None, is 'left'", str(tmp_path), "sys.path"):
         assert what in told
     assert before.changes() == []
 
@@ -69,16 +62,11 @@ with interrupt_handlers():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_that_was_caught_leaves_the_exit_code_alone(number: signal.Signals) -> None:
+def test_one_that_was_caught_leaves_the_exit_code_alone(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     """A plain KeyboardInterrupt out of `exec` ends the process by SIGINT at its very end."""
-    done = subprocess.run(
-        [sys.executable, "-c", CAUGHT.format(number=int(number))],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(tmp_path, "-c", CAUGHT.format(number=int(number)))
     assert (done.returncode, done.stderr) == (3, "")
 
 

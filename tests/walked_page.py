@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ _BLOCK = re.compile(
     r"(?:^`(?P<file>[^`\n]+)`:\n\n)?^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.M | re.S
 )
 _CODE = re.compile(r"\s+# exit code (\d+)$")
+_VARIABLE = re.compile(r"[A-Z_]+=")
 
 
 SERVER = "http://127.0.0.1:8080/v1"
@@ -81,8 +83,10 @@ def check(command: Command, folder: Path, forks: Forks | None = None) -> None:
 def run(line: str, folder: Path, forks: Forks | None = None) -> tuple[int, str]:
     """Run a command: the program in this process, all others in a shell, or forked."""
     words = shlex.split(line)
-    if words[0] == "rag-assets":
-        result = CliRunner(env={"COLUMNS": "100"}).invoke(main, words[1:])
+    variables = dict(word.split("=", 1) for word in takewhile(_VARIABLE.match, words))
+    if words[len(variables)] == "rag-assets":
+        runner = CliRunner(env={"COLUMNS": "100", **variables})
+        result = runner.invoke(main, words[len(variables) + 1 :])
         return result.exit_code, result.output
     if forks is not None and words[0] in ("dagster", "python") and words[:2] != ["python", "-m"]:
         log = folder.with_name("forked.log")

@@ -26,7 +26,6 @@ from rag_assets.answers.stage import answer_metrics_key, answers_key
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.evaluation.units import text_of
 from rag_assets.llm.completions import ModelSession
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from tests.answers.answering import with_answers
 from tests.llm.server import Server, error, refuses, says
@@ -56,9 +55,11 @@ def test_the_longest_sentence_has_256_tokens() -> None:
     assert answer.start == len("word ") * 256
 
 
-@pytest.mark.parametrize("passages", [[], [""], [" \n\t"], ["", " "]])
-def test_nothing_to_read_is_no_answer(passages: list[str]) -> None:
-    assert best_sentence("Who?", passages) == NO_ANSWER
+def test_nothing_to_read_is_no_answer(folder: Path) -> None:
+    model = SpanModel(str(folder))
+    for passages in ([], [""], [" \n\t"], ["", " "]):
+        assert best_sentence("Who?", passages) == NO_ANSWER
+        assert model.answer("Where?", passages)[0] == NO_ANSWER
 
 
 @given(question=st.text(max_size=40), passages=st.lists(st.text(max_size=200), max_size=3))
@@ -116,52 +117,44 @@ OBJECTS = {
     "{}": "p.json: has none of the experiment's 2 questions",
     '{"q1": NaN}': "p.json:1: malformed JSON at byte 8 (invalid character)",
 }
-
-
-@pytest.mark.parametrize(("text", "problem"), OBJECTS.items())
-def test_what_is_wrong_in_an_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("p.json").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError) as caught:
-        read_predictions(Path("p.json"), ["q1", "q2"])
-    assert str(caught.value) == problem
-
-
 LINES = {
-    '{"answer": "a"}': "p.jsonl:2: `query_id`: is missing; found keys: 'answer'",
-    '{"query_id": "q2"}': "p.jsonl:2: `answer`: is missing; null means a refusal, "
-    "`error` a failure",
-    '{"query_id": "q2", "answer": 3}': "p.jsonl:2: `answer`: is 3; must be a string",
-    '{"query_id": "q1", "answer": "b"}': "p.jsonl:2: `query_id`: query id 'q1' occurs twice, first "
-    "on line 1",
-    '{"query_id": "q2", "answer": "b", "cited": [0]}': "p.jsonl:2: `cited`: is [0]; must be a "
+    '{"answer": "a"}': "`query_id`: is missing; found keys: 'answer'",
+    '{"query_id": "q2"}': "`answer`: is missing; null means a refusal, `error` a failure",
+    '{"query_id": "q2", "answer": 3}': "`answer`: is 3; must be a string",
+    '{"query_id": "q1", "answer": "b"}': "`query_id`: query id 'q1' occurs twice, first on line 1",
+    '{"query_id": "q2", "answer": "b", "cited": [0]}': "`cited`: is [0]; must be a "
     "list of numbers of units, integers from 1",
-    '{"query_id": "q2", "answer": "b", "cited": "1"}': "p.jsonl:2: `cited`: is '1'; must be a "
+    '{"query_id": "q2", "answer": "b", "cited": "1"}': "`cited`: is '1'; must be a "
     "list of numbers of units, integers from 1",
-    '{"query_id": "q2", "answer": "b", "na_prob": "high"}': "p.jsonl:2: `na_prob`: is 'high'; "
+    '{"query_id": "q2", "answer": "b", "na_prob": "high"}': "`na_prob`: is 'high'; "
     "must be a finite number",
-    f'{{"query_id": "q2", "answer": "b", "na_prob": {10**400}}}': "p.jsonl:2: `na_prob`: is 1"
+    f'{{"query_id": "q2", "answer": "b", "na_prob": {10**400}}}': "`na_prob`: is 1"
     f"{'0' * 59}...; must be a finite number",
-    '{"query_id": "q2", "answer": "b", "abstained": 1}': "p.jsonl:2: `abstained`: is 1; must be "
-    "true or false",
-    '{"query_id": "q2", "answer": "b", "error": "late"}': "p.jsonl:2: `error`: cannot be "
+    '{"query_id": "q2", "answer": "b", "abstained": 1}': "`abstained`: is 1; must be true or false",
+    '{"query_id": "q2", "answer": "b", "error": "late"}': "`error`: cannot be "
     "given together with `answer`",
-    '{"query_id": "q2", "error": " "}': "p.jsonl:2: `error`: is blank; it must say why there is no "
-    "answer",
-    '{"query_id": "q2", "answer": "b"': "p.jsonl:2: malformed JSON (input data was truncated)",
+    '{"query_id": "q2", "error": " "}': "`error`: is blank; it must say why there is no answer",
+    '{"query_id": "q2", "answer": "b"': "malformed JSON (input data was truncated)",
 }
+"""A line below one that is right -> what is said of it."""
+
+WRONG = [
+    *(("p.json", text, problem) for text, problem in OBJECTS.items()),
+    *(
+        ("p.jsonl", f'{{"query_id": "q1", "answer": "a"}}\n{line}\n', f"p.jsonl:2: {problem}")
+        for line, problem in LINES.items()
+    ),
+]
 
 
-@pytest.mark.parametrize(("line", "problem"), LINES.items())
-def test_what_is_wrong_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, problem: str
+@pytest.mark.parametrize(("name", "text", "problem"), WRONG)
+def test_what_is_wrong_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("p.jsonl").write_text(f'{{"query_id": "q1", "answer": "a"}}\n{line}\n', "utf-8")
+    Path(name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        read_predictions(Path("p.jsonl"), ["q1", "q2"])
+        read_predictions(Path(name), ["q1", "q2"])
     assert str(caught.value) == problem
 
 
@@ -173,12 +166,10 @@ def test_other_files_and_probabilities(tmp_path: Path) -> None:
     path = tmp_path / "na.json"
     path.write_text('{"q1": 0.5,\n"q2": 1}', encoding="utf-8")
     assert read_na_probs(path) == {"q1": 0.5, "q2": 1.0}
-    path.write_text('{"q1": 0.5,\n"q2": "1"}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"na\.json: `q2`: is a string; must be a number"):
-        read_na_probs(path)
-    path.write_text('{"q1": 0.5,\n"q2": true}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"na\.json: `q2`: is a boolean; must be a number"):
-        read_na_probs(path)
+    for value, kind in (('"1"', "string"), ("true", "boolean")):
+        path.write_text(f'{{"q1": 0.5,\n"q2": {value}}}', encoding="utf-8")
+        with pytest.raises(DataError, match=rf"na\.json: `q2`: is a {kind}; must be a number"):
+            read_na_probs(path)
 
 
 Asked = set[tuple[str, tuple[str, ...]]]
@@ -209,11 +200,8 @@ def asking(
 def contexts(tiny: Tiny) -> Asked:
     """Return every different question with the texts that it is asked with."""
     pipeline = tiny.pipeline()
-    documents = pipeline.artifact(DOCUMENTS_KEY).table()
-    texts = dict(
-        zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
-    )
-    queries = pipeline.artifact(QUERIES_KEY).table().to_pylist()
+    texts = {row["document_id"]: row["text"] for row in tiny.rows(DOCUMENTS_KEY)}
+    queries = tiny.rows(QUERIES_KEY)
     asked: Asked = set()
     for key in pipeline.experiment.answer_cells:
         units = units_by_query(pipeline.artifact(answer_contexts_key(key)).table())
@@ -252,28 +240,25 @@ def test_only_what_is_new_is_asked(asking: Tiny, server: Server) -> None:
     assert server.received[-1].body["model"] == "large"
 
 
-def test_an_edit_that_only_moves_a_text_asks_nothing(asking: Tiny, server: Server) -> None:
-    asking.run()
-    before = contexts(asking)
-    asking.replace("fares.md", "on every route", "on every long route")
-    assert 0 < requests(asking, server) == len(contexts(asking) - before)
-    gold = asking.pipeline().artifact(answer_contexts_key("gold@-")).table().to_pylist()
-    (unit,) = [row for row in gold if row["document_id"] == "fares.md"]
-    assert unit["start"] == 92 + len(" long")
-    assert {texts for question, texts in before if len(texts) == 1} == {
-        texts for question, texts in contexts(asking) if len(texts) == 1
-    }
-
-
-def test_an_answerer_that_is_renamed_asks_and_computes_nothing(
+def test_another_name_of_an_answerer_and_another_place_of_a_text_ask_nothing(
     asking: Tiny, server: Server
 ) -> None:
     asking.run()
     asking.config["answers"]["other"] = asking.config["answers"].pop("plain")
     asking.write_config()
+    asked = len(server.received)
     computed = asking.run()
     assert {one.split("/")[0] for one in computed} == {"answer_summary", "answer_comparisons"}
-    assert requests(asking, server) == 0
+    assert len(server.received) == asked
+    before = contexts(asking)
+    asking.replace("fares.md", "on every route", "on every long route")
+    assert 0 < requests(asking, server) == len(contexts(asking) - before)
+    gold = asking.rows(answer_contexts_key("gold@-"))
+    (unit,) = [row for row in gold if row["document_id"] == "fares.md"]
+    assert unit["start"] == 92 + len(" long")
+    assert {texts for question, texts in before if len(texts) == 1} == {
+        texts for question, texts in contexts(asking) if len(texts) == 1
+    }
 
 
 def test_passages_are_numbered_between_marks_and_instructions_stay_data(
@@ -283,15 +268,10 @@ def test_passages_are_numbered_between_marks_and_instructions_stay_data(
     asking.write_document("planted.md", f"{planted}\n")
     server.on(planted, says("POTATO"))
     asking.run()
-    pipeline = asking.pipeline()
-    rows = pipeline.artifact(answers_key("plain@3")).table().to_pylist()
+    rows = asking.rows(answers_key("plain@3"))
     hit = {row["query_id"] for row in rows if row["answer"] == "POTATO"}
-    units = units_by_query(pipeline.artifact(answer_contexts_key("plain@3")).table())
-    with_it = {
-        query_id
-        for query_id, own in units.items()
-        if any(unit["document_id"] == "planted.md" for unit in own)
-    }
+    units = asking.rows(answer_contexts_key("plain@3"))
+    with_it = {unit["query_id"] for unit in units if unit["document_id"] == "planted.md"}
     assert hit == with_it
     assert 0 < len(hit) < len(rows)
     text = next(one.text for one in server.received if planted in one.text)
@@ -314,30 +294,14 @@ def test_what_a_reply_says_becomes_the_answer(asking: Tiny, server: Server) -> N
     server.on("southern harbour", refuses())
     server.on("last ferry", error(500))
     asking.run()
-    rows = {
-        row["query_id"]: row
-        for row in asking.pipeline().artifact(answers_key("plain@3")).table().to_pylist()
-    }
+    rows = {row["query_id"]: row for row in asking.rows(answers_key("plain@3"))}
     assert (rows["q1"]["answer"], rows["q1"]["cited"]) == ("10 crowns [1, 2]", [1, 2])
     assert rows["q2"]["abstained"] is True
     assert rows["q5"]["answer"] is None
     assert rows["q5"]["error"]
-    metrics = asking.pipeline().artifact(answer_metrics_key("plain@3")).table().to_pylist()
-    by_query = {row["query_id"]: row for row in metrics}
+    by_query = {row["query_id"]: row for row in asking.rows(answer_metrics_key("plain@3"))}
     assert (by_query["q1"]["answer_em"], by_query["q1"]["failed"]) == (1.0, False)
     assert (by_query["q5"]["answer_em"], by_query["q5"]["failed"]) == (0.0, True)
-
-
-def test_contexts_beyond_the_window_are_counted_and_said(asking: Tiny, server: Server) -> None:
-    asking.config["generators"]["writer"] |= {"window": 150, "max_tokens": 120}
-    asking.write_config()
-    asking.run()
-    notes = pipeline_notes(asking.pipeline(), "whole@3")
-    assert "longer than the model's window of 150 tokens" in notes[0]
-
-
-def pipeline_notes(pipeline: Pipeline, key: str) -> list[str]:
-    return list(pipeline.artifact(answers_key(key)).manifest.facts["notes"])
 
 
 WORDS = ["where", "the", "ship", "rests", "harbour", "northern", "in", "."]
@@ -405,11 +369,6 @@ def test_a_long_passage_is_read_in_windows(folder: Path, words_before: int) -> N
     span, _ = SpanModel(str(folder)).answer(question, ["the ship", passage])
     assert (span.text, span.passage) == ("northern harbour", 1)
     assert span.start == 4 * words_before
-
-
-@pytest.mark.parametrize("passages", [[], [""], [" \n"]])
-def test_a_model_with_nothing_to_read_has_no_answer(folder: Path, passages: list[str]) -> None:
-    assert SpanModel(str(folder)).answer("Where?", passages)[0] == NO_ANSWER
 
 
 def test_a_span_ends_after_it_starts_and_is_short() -> None:

@@ -124,16 +124,16 @@ def test_what_breaks_the_format_is_named(
     assert f"{file}:{problem}" in str(caught.value)
 
 
-def test_from_a_file_to_the_leaderboard(tmp_path: Path) -> None:
+def test_from_a_file_to_the_leaderboard(tmp_path: Path, computed: Tiny) -> None:
     """One nugget of two is in the answer to q1; whoever asks for them without a file is told."""
     answers = {"official": {"generator": "predicted"}}
-    tiny = with_answers(Tiny(tmp_path).write(), answers=answers)
+    tiny = with_answers(Tiny(tmp_path).start_from(computed).write(), answers=answers)
     other = {**NUGGET, "nugget_id": "n2", "vital": True}
     tiny.run()
     said = {**VERDICT, "nugget_id": "n2"}
     tiny.write_rows("nuggets.jsonl", [NUGGET, VERDICT, other, said])
-    computed = {"answer_metrics/official@-", "answer_summary", "answer_waterfall/official@-"}
-    assert tiny.run() == computed
+    measured = {"answer_metrics/official@-", "answer_summary", "answer_waterfall/official@-"}
+    assert tiny.run() == measured
     tiny.write_rows("nuggets.jsonl", [NUGGET, VERDICT, other, {**said, "support": "partial"}])
     tiny.run()
     rows = {row["query_id"]: row for row in tiny.rows(answer_metrics_key("official@-"))}

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -78,7 +79,12 @@ class Own(Tiny):
         return sum(o.requests or 0 for o in planned(self).outgoing if o.client == "generators.mine")
 
 
-ALL = sorted(row["text"] for row in [*QUERIES, {"text": "who is the captain"}])
+NOWHERE = "who is the captain"
+"""A question for which nothing is found."""
+
+ALL = sorted([*(row["text"] for row in QUERIES), NOWHERE])
+READ = {"generator": "mine", "retriever": "bm25", "top_k": [3]}
+"""An answerer that is given what a retriever finds."""
 
 
 @pytest.fixture
@@ -96,16 +102,25 @@ def given(own: Own, call: str = "answer", **answers: Any) -> Own:
     return own
 
 
-def test_each_question_with_its_context_is_asked_once(own: Own) -> None:
-    given(own, read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
+def test_each_question_with_its_context_is_asked_once_and_measured(own: Own) -> None:
+    given(own, read=READ)
     assert own.requests() == len(ALL)
     own.run()
     assert own.asked == ALL
     assert own.requests() == 0
     assert own.run() == set()
+    rows = {row["query_id"]: row for row in own.rows(answers_key("read@3"))}
+    assert rows["q1"]["answer"] == "A dog needs a ticket of 10 crowns."
+    assert rows["q1"]["cited"] == [1]
+    assert {row["cost"] for row in rows.values()} == {0.5}
+    metrics = {row["query_id"]: row for row in own.rows(answer_metrics_key("read@3"))}
+    assert metrics["q1"]["evidence_cited"] == 1
+    own.snapshot()
+    (shown,) = json.loads(own.command("leaderboard", ".", "--answers", "--format", "json").stdout)
+    assert (shown["answerer"], shown["answer_cost"]) == ("read", 0.5)
     texts = contexts(own)
     # Another name, and another answerer with the same contexts, ask nothing.
-    own.config["answers"]["again"] = {"generator": "mine", "retriever": "bm25", "top_k": [3]}
+    own.config["answers"]["again"] = READ
     own.write_config()
     own.run()
     assert own.asked == []
@@ -134,20 +149,6 @@ def contexts(own: Own) -> dict[str, tuple[str, ...]]:
     for row in own.rows(answer_contexts_key("read@3")):
         found[row["query_id"]] = (*found.get(row["query_id"], ()), row["text_digest"])
     return found
-
-
-def test_answers_are_measured_as_those_of_others(own: Own) -> None:
-    given(own, read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
-    own.run()
-    rows = {row["query_id"]: row for row in own.rows(answers_key("read@3"))}
-    assert rows["q1"]["answer"] == "A dog needs a ticket of 10 crowns."
-    assert rows["q1"]["cited"] == [1]
-    assert {row["cost"] for row in rows.values()} == {0.5}
-    metrics = {row["query_id"]: row for row in own.rows(answer_metrics_key("read@3"))}
-    assert metrics["q1"]["evidence_cited"] == 1
-    own.snapshot()
-    (shown,) = json.loads(own.command("leaderboard", ".", "--answers", "--format", "json").stdout)
-    assert (shown["answerer"], shown["answer_cost"]) == ("read", 0.5)
 
 
 def chained(own: Own, **answerer: Any) -> Own:
@@ -192,17 +193,13 @@ def test_a_question_that_fails_is_asked_once_too_and_again_when_that_is_wanted(o
     assert not any(row["error"] for row in own.rows(answers_key("mine@5")))
 
 
-def test_without_a_context_the_question_alone_is_asked(own: Own) -> None:
-    given(own, "chain", alone={"generator": "mine"}, none={"generator": "mine", "context": "none"})
+def test_without_a_context_the_question_alone_is_asked_and_with_one_that_is_said(own: Own) -> None:
+    none = {"generator": "mine", "context": "none"}
+    given(own, "chain", alone={"generator": "mine"}, none=none, read=READ)
     own.run()
-    assert own.asked == ALL
+    assert own.asked == sorted([*ALL, NOWHERE])
     (first, *_) = own.rows(answers_key("alone@-"))
     assert first["answer"] == "10 crowns [1]"
-
-
-def test_what_takes_the_question_alone_and_gets_contexts_says_so(own: Own) -> None:
-    given(own, "chain", read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
-    own.run()
     errors = {row["error"] for row in own.rows(answers_key("read@3"))}
     assert "it takes the question alone, and was given contexts" in errors
 
@@ -211,16 +208,17 @@ def test_always_asks_once_in_each_evaluation(own: Own) -> None:
     chained(own)
     own.config["generators"]["mine"]["revision"] = "always"
     own.write_config()
-    for _ in range(2):
-        assert own.command("evaluate", ".").exit_code in (0, 3)
-        assert own.asked == ALL
+    own.run()
+    assert own.asked == ALL
+    assert own.command("evaluate", ".").exit_code in (0, 3)
+    assert own.asked == ALL
     actions = {step.key.asset: step.action for step in planned(own).steps}
     assert (actions["external_rankings"], actions["answers"]) == ("compute", "check")
     assert own.asked == []
 
 
 def test_another_source_is_another_generator_where_no_revision_stands_for_it(own: Own) -> None:
-    given(own, read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
+    given(own, read=READ)
     del own.config["generators"]["mine"]["revision"]
     own.write_config()
     own.run()
@@ -241,7 +239,7 @@ def test_code_of_a_fork_is_not_run(own: Own, monkeypatch: pytest.MonkeyPatch) ->
     chained(own)
     with pytest.raises(UsageError, match="a pull request from who/app; read the code, then allow"):
         own.run()
-    given(own, read={"generator": "mine", "retriever": "bm25", "top_k": [3]})
+    given(own, read=READ)
     del own.config["retrievers"]["chain"]
     own.write_config()
     with pytest.raises(UsageError, match="a pull request from who/app; read the code, then allow"):
@@ -264,6 +262,8 @@ def test_code_of_a_fork_is_not_run(own: Own, monkeypatch: pytest.MonkeyPatch) ->
             lambda c: c["generators"].update(far={"type": "http", "url": "http://x/", "body": 1}),
             "far",
         ),
+        (lambda c: asks_by(c, "{question}"), r"has no place for '\{contexts\}'"),
+        (lambda c: asks_by(c, "{query}"), r"have no '\{question\}'"),
     ],
 )
 def test_what_cannot_be_asked_is_said(
@@ -277,42 +277,21 @@ def test_what_cannot_be_asked_is_said(
         load_experiment(own.folder)
 
 
-class Message:
-    """As a message of LangChain has it."""
-
-    content = "yes"
-    usage_metadata: ClassVar = {"input_tokens": 3, "output_tokens": 1}
-
-
-class Node:
-    """As a node of LlamaIndex has it."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.metadata = text, {"file_name": "fares.md"}
+def asks_by(config: dict[str, Any], place: str) -> None:
+    """Let an answerer with contexts send a body with one place in it."""
+    config["generators"]["far"] = http_generator("http://127.0.0.1:9", body={"q": place})
+    config["answers"]["read"] = {**READ, "generator": "far"}
 
 
-class Scored:
-    def __init__(self, text: str) -> None:
-        self.node, self.score = Node(text), 0.5
-
-
-class Response:
-    response = "yes"
-    source_nodes: ClassVar = [Scored("A dog")]
-
-
-class Document:
-    """As a document of LangChain has it."""
-
-    page_content, metadata = "A dog", {"source": "fares.md"}
-
-
-class Generated:
-    data, documents = "yes", (Document,)
-
+# As a message and a document of LangChain, a response of LlamaIndex and an answer of Haystack.
+MESSAGE = SimpleNamespace(content="yes", usage_metadata={"input_tokens": 3, "output_tokens": 1})
+DOCUMENT = SimpleNamespace(page_content="A dog", metadata={"source": "fares.md"})
+NODE = SimpleNamespace(text="A dog", metadata={"file_name": "fares.md"})
+RESPONSE = SimpleNamespace(response="yes", source_nodes=[SimpleNamespace(node=NODE, score=0.5)])
+GENERATED = SimpleNamespace(data="yes", documents=(DOCUMENT,))
 
 FROM_FARES = Hit(text="A dog", source="fares.md")
-OUTPUTS = {"retriever": {"documents": [Document]}, "llm": {"replies": ["yes"], "meta": [{}]}}
+OUTPUTS = {"retriever": {"documents": [DOCUMENT]}, "llm": {"replies": ["yes"], "meta": [{}]}}
 
 
 @pytest.mark.parametrize(
@@ -324,16 +303,16 @@ OUTPUTS = {"retriever": {"documents": [Document]}, "llm": {"replies": ["yes"], "
         ({"answer": None}, OwnAnswer("")),
         ({"answer": "no", "abstained": True, "cost": 1}, OwnAnswer("no", True, cost=1.0)),
         ({"answer": "a", "contexts": ["x", "y"], "cited": ["y", 1]}, None),
-        (Message(), OwnAnswer("yes", prompt_tokens=3, completion_tokens=1)),
+        (MESSAGE, OwnAnswer("yes", prompt_tokens=3, completion_tokens=1)),
         (
-            {"input": "q", "context": [Document], "answer": "yes"},
+            {"input": "q", "context": [DOCUMENT], "answer": "yes"},
             OwnAnswer("yes", contexts=[FROM_FARES]),
         ),
         ({"query": "q", "result": "yes", "source_documents": []}, OwnAnswer("yes", contexts=[])),
-        (Response(), OwnAnswer("yes", contexts=[FROM_FARES._replace(score=0.5)])),
+        (RESPONSE, OwnAnswer("yes", contexts=[FROM_FARES._replace(score=0.5)])),
         (OUTPUTS, OwnAnswer("yes", contexts=[FROM_FARES])),
-        ({"llm": {"replies": [Message()]}}, OwnAnswer("yes")),
-        ({"answers": {"answers": [Generated]}}, OwnAnswer("yes", contexts=[FROM_FARES])),
+        ({"llm": {"replies": [MESSAGE]}}, OwnAnswer("yes")),
+        ({"answers": {"answers": [GENERATED]}}, OwnAnswer("yes", contexts=[FROM_FARES])),
         (OwnAnswer("yes", contexts=[Hit(id="d", score=0.1)]), None),
     ],
 )
@@ -385,11 +364,10 @@ def test_functions_classes_and_objects_are_asked(
     assert [one.answer for one in ask(code, name)] == ["one", "two", "three"]
 
 
+# What code raises is told as that of a search is, of which tests/retrieval/external has more.
 HOSTILE = """
 import asyncio, itertools, sys, threading, time
 class Odd(BaseException): pass
-class Mute(Exception):
-    def __str__(self): raise Odd("of the message")
 class Meta:
     def __getattr__(self, name): raise Odd(name)
 class Text(str):
@@ -405,7 +383,6 @@ def deep(n=0): return deep(n + 1)
 def busy():
     while True: time.sleep(0.01); yield from ()
 async def late(): await asyncio.sleep(60)
-async def leaves(): sys.exit(3)
 async def fails(): raise ValueError("async")
 def f(question, contexts):
     if question != "two": return question
@@ -419,19 +396,13 @@ def f(question, contexts):
         ("raise ValueError('no')", "ValueError: no"),
         ("raise ValueError('a\\nb\\x00\\x1b[31mc')", "ValueError: a b"),
         ("raise ValueError(10**6 * 'x')", "ValueError: xxx"),
-        ("raise Mute", "Mute: its message cannot be read"),
-        ("raise Odd('x')", "Odd: x"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt:"),
         ("raise GeneratorExit", "GeneratorExit"),
         ("raise StopIteration('x')", "StopIteration: x"),
-        ("raise TimeoutError('of theirs')", "TimeoutError: of theirs"),
         ("raise asyncio.CancelledError('x')", "CancelledError"),
         ("raise MemoryError", "MemoryError"),
         ("sys.exit(3)", "SystemExit: 3"),
-        ("return leaves()", "SystemExit: 3"),
         ("return fails()", "ValueError: async"),
         ("return late()", "no answer within 1 s"),
-        ("time.sleep(60)", "no answer within 1 s"),
         ("threading.Event().wait()", "no answer within 1 s"),
         ("return {'answer': 'x', 'contexts': busy()}", "no answer within 1 s"),
         ("return deep()", "RecursionError"),
@@ -458,7 +429,6 @@ def f(question, contexts):
         ("return {'answer': 'x', 'cited': 1}", "`cited` is 1; it must be a list"),
         ("return {'answer': 'x', 'contexts': 'text'}", "not a list of hits"),
         ("return {'answer': 'x', 'contexts': [{'x': 1}]}", "hit 1 has the key 'x'"),
-        ("return {'answer': 'x', 'contexts': [Meta()]}", "Odd:"),
         ("return {'answer': 'x', 'prompt_tokens': 1.5}", "`prompt_tokens` is 1.5"),
         ("return {'answer': 'x', 'completion_tokens': -1}", "`completion_tokens` is -1"),
         ("return {'answer': 'x', 'cost': float('nan')}", "`cost` is NaN; it must be a finite"),
@@ -480,14 +450,13 @@ def test_hostile_code_fails_its_question_alone(
         assert second.reason.isprintable()
 
 
-def test_text_of_any_characters_is_kept(ask: Callable[..., list[Any]]) -> None:
-    _, second, _ = ask(HOSTILE.replace("{hostile}", "return 'a\\x00\\ud800\\x1b[31m\\u202e'"))
-    assert second.answer == "a\x00?\x1b[31m\u202e"
-
-
-def test_endless_contexts_are_cut(ask: Callable[..., list[Any]]) -> None:
-    code = "return {'answer': 'x', 'contexts': map(str, itertools.count())}"
+def test_any_characters_are_kept_and_endless_contexts_cut(ask: Callable[..., list[Any]]) -> None:
+    code = (
+        "return {'answer': 'a\\x00\\ud800\\x1b[31m\\u202e',"
+        " 'contexts': map(str, itertools.count())}"
+    )
     _, second, _ = ask(HOSTILE.replace("{hostile}", code))
+    assert second.answer == "a\x00?\x1b[31m\u202e"
     assert len(second.contexts) == 1000
 
 
@@ -518,8 +487,7 @@ def http_generator(root: str, **changes: Any) -> dict[str, Any]:
 
 def served(own: Own, root: str, **changes: Any) -> Own:
     generator = http_generator(root, **changes)
-    read = {"generator": "mine", "retriever": "bm25", "top_k": [3]}
-    with_answers(own, generators={"mine": generator}, answers={"read": read})
+    with_answers(own, generators={"mine": generator}, answers={"read": READ})
     return own
 
 
@@ -569,7 +537,7 @@ def test_a_hostile_server_fails_the_question_alone(own: Own) -> None:
         generators = {
             name: http_generator(f"{server.root}/{number}") for number, name in enumerate(names)
         }
-        answers = {name: {"generator": name, "retriever": "bm25", "top_k": [3]} for name in names}
+        answers = {name: {**READ, "generator": name} for name in names}
         with_answers(own, generators=generators, answers=answers)
         own.run()
     wrong = []
@@ -579,12 +547,3 @@ def test_a_hostile_server_fails_the_question_alone(own: Own) -> None:
         if problem not in message or {*errors.values()} != {None}:
             wrong.append((problem, message, errors))
     assert wrong == []
-
-
-def test_contexts_need_a_place_in_the_request(own: Own) -> None:
-    served(own, "http://127.0.0.1:9", body={"q": "{question}"})
-    with pytest.raises(ConfigError, match=r"has no place for '\{contexts\}'"):
-        load_experiment(own.folder)
-    served(own, "http://127.0.0.1:9", body={"q": "{query}"})
-    with pytest.raises(ConfigError, match=r"have no '\{question\}'"):
-        load_experiment(own.folder)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +12,7 @@ import pytest
 from rag_assets.answers.waterfall_stage import waterfall_key
 from tests.tiny_experiment import CONFIG, Tiny
 
-K, SEED, QUESTIONS = 3, 0, 100
+K = 3
 GOLD = "forty crowns"
 ANSWERS = {"right": "Forty crowns.", "wrong": "ten euros", "refused": "I do not know."}
 ANSWERERS = ("single", "budgeted", "fused")
@@ -71,14 +69,12 @@ def dropped(answerer: str) -> str | None:
 
 def planted() -> list[Planted]:
     """Return questions of all kinds, each kind with a place and an answer of every kind."""
-    chance = random.Random(SEED)
     places = ("found", "below_candidates", "cut_at_k", "lost_in_fusion", "not_in_corpus")
     kinds: list[tuple[str, str | None, str]] = [
         ("both", answer, place) for answer in ANSWERS for place in places
     ]
     kinds += [(labels, answer, "found") for labels in ("none", "answer") for answer in ANSWERS]
     kinds += [("evidence", "wrong", "found"), ("both", None, "found"), ("none", None, "found")]
-    kinds += chance.choices(kinds, k=QUESTIONS - len(kinds))
     return [Planted(f"q{number:03d}", *kind) for number, kind in enumerate(kinds)]
 
 
@@ -145,11 +141,10 @@ def test_every_question_is_in_its_class(experiment: Tiny, answerer: str) -> None
 
 def test_all_classes_but_two_places_are_planted() -> None:
     """No chunk, and lost in reranking, are planted in tables alone."""
-    classes = Counter(one.outcome(answerer) for one in planted() for answerer in ANSWERERS)
-    assert classes.total() == len(ANSWERERS) * QUESTIONS >= 200
+    classes = {one.outcome(answerer) for one in planted() for answerer in ANSWERERS}
     places = ("not_in_corpus", "below_candidates", "cut_at_k", "lost_in_fusion",
               "dropped_from_context", "with_evidence")  # fmt: skip
-    assert classes.keys() == {
+    assert classes == {
         "failed", "unanswerable_refused", "unanswerable_answered", "evidence_not_labelled",
         "answer_not_labelled", "right_with_evidence", "right_without_evidence",
         *(f"{answer}_{place}" for answer in ("wrong", "refused") for place in places),

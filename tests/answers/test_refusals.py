@@ -1,20 +1,28 @@
-"""Where to refuse by the no-answer score, how long answers are, and which were cut."""
+"""Where to refuse by the no-answer score, how long answers are, and what writing them took."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_assets.analysis.answers import answer_rows, answers_sheet, threshold_sheets
-from rag_assets.answers.stage import answers_key
+from rag_assets.answers.stage import answer_metrics, answers_key
+from rag_assets.answers.thresholds import Scored, best_threshold, reported, scored
 from rag_assets.assets.metadata import result_of
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores
 from rag_assets.report.evaluation_table import EvaluationTable
 from rag_assets.report.html import render
 from tests.answers.answering import GOLDS, PREDICTIONS, with_answers
+from tests.answers.made_answers import answer_table, gold_table
+from tests.llm.server import says, serving
 from tests.tiny_experiment import Tiny, damage, set_cell
 
 NA_PROBS = {"q1": 0.1, "q2": 0.8, "q3": 0.95, "q4": 0.2, "q5": 0.3, "q6": 0.4, "q7": 0.7}
@@ -22,8 +30,8 @@ GIVEN = {**PREDICTIONS, "q5": "never said", "q7": "Captain Nemo of the Nautilus"
 TEXTS = {**{name: tuple(texts) for name, texts in GOLDS.items()}, "q7": ()}
 
 
-def evaluated(folder: Path, **changes: Any) -> tuple[Tiny, EvaluationTable]:
-    tiny = Tiny(folder).write()
+def evaluated(folder: Path, computed: Tiny, **changes: Any) -> tuple[Tiny, EvaluationTable]:
+    tiny = Tiny(folder).start_from(computed).write()
     lines = [
         {"query_id": name, "answer": text, "na_prob": NA_PROBS[name]}
         for name, text in GIVEN.items()
@@ -36,8 +44,8 @@ def evaluated(folder: Path, **changes: Any) -> tuple[Tiny, EvaluationTable]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, EvaluationTable]:
-    return evaluated(Path(tmp_path_factory.mktemp("refusals")))
+def whole(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> tuple[Tiny, EvaluationTable]:
+    return evaluated(tmp_path_factory.mktemp("refusals") / "tiny", computed)
 
 
 def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTable]) -> None:
@@ -60,8 +68,8 @@ def test_values_are_those_of_the_official_script(whole: tuple[Tiny, EvaluationTa
     assert [row["metric"] for row in sheet.rows] == ["EM", "F1"]
 
 
-def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path) -> None:
-    tiny, result = evaluated(tmp_path, split={"dev": 0.5, "seed": 2})
+def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path, computed: Tiny) -> None:
+    tiny, result = evaluated(tmp_path, computed, split={"dev": 0.5, "seed": 2})
     (sheet,) = threshold_sheets(result)
     assert {row["chosen_on"] for row in sheet.rows} == {"dev"}
     dev, test = ({*result.weights(split)} for split in ("dev", "test"))
@@ -106,9 +114,12 @@ def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTa
     assert "cut" not in [column.title for column in sheet.visible]
 
 
-def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
+def test_answers_that_were_cut_are_counted(
+    whole: tuple[Tiny, EvaluationTable], tmp_path: Path
+) -> None:
     """As a server that counts tokens and ends at max_tokens says."""
-    tiny, result = evaluated(tmp_path)
+    evaluated, result = whole
+    tiny = evaluated.copy_to(tmp_path / "tiny")
     key = answers_key(next(iter(result.answer_metrics)))
     damage(tiny, key, set_cell("finish_reason", 0, "length"))
     damage(tiny, key, set_cell("prompt_tokens", 0, 30))
@@ -120,3 +131,126 @@ def test_answers_that_were_cut_are_counted(tmp_path: Path) -> None:
     assert sheet is not None
     assert {"cut", "tokens", "x gold"} <= {column.title for column in sheet.visible}
     assert json.loads(tiny.command("leaderboard", ".", "--answers", "--format", "json").stdout)
+
+
+WORDS = 3
+REQUEST_TOKENS = 10  # as the server counts
+
+
+def test_tokens_money_and_seconds_of_a_model(tmp_path: Path, computed: Tiny) -> None:
+    small = Tiny(tmp_path).start_from(computed).write()
+    with serving() as server:
+        server.on("", says("beside the bridge"))
+        llm: dict[str, object] = {"model": "m", "base_url": server.base_url, "api_key_env": None}
+        llm |= {"prompt_price": 2.0, "completion_price": 5.0}
+        with_answers(
+            small,
+            llm=llm,
+            generators={"written": {"type": "llm"}},
+            answers={"plain": {"generator": "written", "retriever": "bm25", "top_k": [3]}},
+        )
+        small.run()
+        small.snapshot()
+        n_asked = len(server.received)
+        rows = small.rows(answers_key("plain@3"))
+        assert len(rows) == n_asked == 7
+        board = small.command("leaderboard", ".", "--answers", "--format", "json").stdout
+        row = next(one for one in json.loads(board) if one["answerer"] == "plain")
+        assert row["answer_tokens"] == REQUEST_TOKENS + WORDS
+        price = (REQUEST_TOKENS * 2.0 + WORDS * 5.0) / 1_000_000
+        assert row["answer_cost"] == pytest.approx(price, rel=1e-12)
+        assert row["answer_seconds"] > 0
+        shown = small.command("leaderboard", ".", "--answers", columns=160).stdout.split()
+        assert {"money", "seconds"} <= {*shown}
+        llm["completion_price"] = 50.0  # counts from the next evaluation on, and asks nothing again
+        small.write_config()
+        small.run()
+        small.snapshot()
+        assert len(server.received) == n_asked
+    history = ("history", ".", "--metric", "answer_cost", "--format", "json")
+    values = [one["value"] for one in json.loads(small.command(*history).stdout)]
+    later = (REQUEST_TOKENS * 2.0 + WORDS * 50.0) / 1_000_000
+    assert values == pytest.approx([price, later], rel=1e-12)
+    refused = small.command("compare", ".", "--metric", "answer_cost")
+    assert "exists only for all answers together" in refused.output
+
+
+RIGHT, ANSWERED = (1.0, 0.0), (0.0, 1.0)
+"""(value as answered, value when taken back): answerable and right; unanswerable and answered."""
+
+
+def value(questions: Sequence[Scored], threshold: float) -> Fraction:
+    return sum(
+        (
+            Fraction(one.weight)
+            * Fraction(
+                one.refused if one.score is not None and one.score > threshold else one.answered
+            )
+            for one in questions
+        ),
+        Fraction(),
+    )
+
+
+@pytest.mark.parametrize("tie", [0.5, 0.0])
+def test_ties_are_not_split(tie: float) -> None:
+    """The official script claims 100 % for these: see the tests of its dialect."""
+    questions = [Scored(tie, *RIGHT), Scored(tie, *ANSWERED), Scored(0.9, *ANSWERED)]
+    row = reported(questions, best_threshold(questions))
+    assert tie < row["threshold"] < 0.9
+    assert row["value"] == pytest.approx(2 / 3)
+    assert row["as_it_is"] == pytest.approx(1 / 3)
+    assert row["n_taken_back"] == 1
+
+
+def test_the_ends_and_equal_thresholds() -> None:
+    """Taking back c alone, or c, b and a, gives as much."""
+    assert best_threshold([Scored(0.0, *ANSWERED), Scored(0.0, *ANSWERED)]) == -math.inf
+    assert best_threshold([Scored(0.0, *RIGHT), Scored(1.0, *RIGHT)]) == math.inf
+    assert best_threshold([Scored(None, *ANSWERED)]) == math.inf
+    assert best_threshold([]) == math.inf
+    questions = [Scored(0.1, *ANSWERED), Scored(0.2, *RIGHT), Scored(0.3, *ANSWERED)]
+    assert 0.2 < best_threshold(questions) < 0.3
+
+
+@pytest.mark.parametrize("low", [0.1, math.nextafter(0.1, 1), 0.0, -0.1])
+def test_neighbouring_floats(low: float) -> None:
+    """Half of their distance is rounded down or up."""
+    high = math.nextafter(low, 1)
+    threshold = best_threshold([Scored(low, *RIGHT), Scored(high, *ANSWERED)])
+    assert low <= threshold < high
+
+
+VALUES = st.sampled_from([0.0, 0.25, 1 / 3, 0.8, 1.0])
+QUESTIONS = st.lists(
+    st.builds(
+        Scored,
+        st.none() | st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0]),
+        VALUES,
+        st.sampled_from([0.0, 1.0]),
+        st.sampled_from([0.5, 1.0, 3.0]),
+    ),
+    max_size=8,
+)
+
+
+@given(QUESTIONS)
+def test_no_threshold_is_better(questions: list[Scored]) -> None:
+    best = best_threshold(questions)
+    known = sorted({one.score for one in questions if one.score is not None})
+    for other in (-math.inf, *known, *(score - 0.01 for score in known), math.inf):
+        assert value(questions, best) >= value(questions, other)
+
+
+def test_from_tables() -> None:
+    """Right, unanswerable and answered, failed, without a gold answer."""
+    answers = answer_table({"a": "x", "b": "y", "c": None, "d": "z"}, score={"a": 0.1, "b": 0.7})
+    golds = gold_table({"a": ["x"], "b": [], "c": [], "d": []}, unanswerable=("b", "c"))
+    metrics = answer_metrics(answers, golds, None, ["answer_em"])
+    weights = {"a": 2.0, "b": 1.0, "c": 1.0, "d": 1.0}
+    assert scored(answers, metrics, "answer_em", weights) == [
+        Scored(0.1, 1.0, 0.0, 2.0),
+        Scored(0.7, 0.0, 1.0),
+        Scored(None, 0.0, 0.0),
+    ]
+    assert scored(answers, metrics, "answer_em", {"b": 1.0}) == [Scored(0.7, 0.0, 1.0)]

@@ -1,11 +1,9 @@
-"""Answers to questions of SQuAD: the official script, and what the benchmarks say."""
+"""Answers to questions of SQuAD: the official script, and a difference of published systems."""
 
 from __future__ import annotations
 
 import json
-import runpy
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,42 +30,48 @@ from rag_assets.statistics.calibration import calibrated_difference
 from rag_assets.statistics.units import splits_counted
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
-from tests.answers.answering import with_answers
-from tests.tiny_experiment import Tiny
 
 SharedData = Callable[[str], Path]
 
 SYSTEMS = ("nlnet", "bert")
-READ = ("documents", "queries", "qrels", "query_facts")
-ANSWERED = ("answers", "answer_metrics", "answer_summary", "answer_comparisons")
+MEASURED = ("documents", "queries", "qrels", "query_facts", "answers", "answer_metrics")
+COMPARED = ("answer_summary", "answer_comparisons")
 MORE_RIGHT = {"nlnet": 2, "bert": 0}
 """Questions whose answers refuse in words: right for us, wrong for the script."""
 
 
-@pytest.fixture(scope="module")
-def pipeline(shared_data: SharedData, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """The experiment of docs/results.md, up to its answers; no retriever runs."""
-    dev = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
+def published(
+    folder: Path, shared_data: SharedData, stages: Sequence[str], **more: Any
+) -> Pipeline:
+    """The answers of two systems to SQuAD's questions, up to some stages; no retriever runs."""
     predictions = shared_data("squad_predictions")
-    folder = tmp_path_factory.mktemp("squad_answers")
-    generators = {
-        name: {"type": "file", "path": str(predictions / f"{name}.json")} for name in SYSTEMS
-    }
     config = {
         "name": "squad_published_answers",
-        "dataset": {"path": str(dev), "format": "squad"},
+        "dataset": {
+            "path": str(shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"),
+            "format": "squad",
+        },
         "retrievers": {"bm25": {"type": "bm25", "analyzer": "english"}},
-        "generators": generators,
+        "generators": {
+            name: {"type": "file", "path": str(predictions / f"{name}.json")} for name in SYSTEMS
+        },
         "answers": {name: {"generator": name} for name in SYSTEMS},
         "top_k": [1],
-        "statistics": {"cluster": "query.paragraph"},
+        **more,
     }
     (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
     made = Pipeline(load_experiment(folder), StoreSettings.resolve(folder / "store"))
     for stage in made.stages():
-        if stage.name in (*READ, *ANSWERED):
+        if stage.name in stages:
             made.materialize(stage.name, stage.keys(made.experiment))
     return made
+
+
+@pytest.fixture(scope="module")
+def pipeline(shared_data: SharedData, tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
+    """The experiment of docs/results.md, up to its answers."""
+    folder, by = tmp_path_factory.mktemp("squad_answers"), {"cluster": "query.paragraph"}
+    return published(folder, shared_data, (*MEASURED, *COMPARED), statistics=by)
 
 
 def rows(pipeline: Pipeline, key: ArtifactKey) -> list[dict[str, Any]]:
@@ -128,44 +132,6 @@ def test_bert_is_better_than_nlnet(pipeline: Pipeline) -> None:
         assert row["p_adjusted"] < 0.001
 
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def test_variants_by_rules() -> None:
-    variants = runpy.run_path(str(BENCHMARKS / "rule_variants.py"))["variants"]
-    assert variants("In what year did Robert Crispin go against the Turks?") == [
-        "year Robert Crispin go against Turks",
-        "Robert Crispin Turks",
-        "year Robert Crispin",
-        "go against Turks",
-    ]
-    assert variants("what is an oxide?") == ["oxide"]
-    assert variants("who is it?") == []
-
-
-def test_all_pairs_of_answerers_are_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny = with_answers(Tiny(tmp_path / "tiny").write())
-    tiny.run()
-    tiny.snapshot()
-    words = [str(tiny.folder), "--store", str(tiny.settings.store), "--metrics", "answer_f1"]
-    monkeypatch.setattr(sys, "argv", ["answer_differences.py", *words])
-    runpy.run_path(str(BENCHMARKS / "answer_differences.py"), run_name="__main__")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "answer_f1"
-    means, pairs = (
-        [line for line in lines if ("->" in line) == paired and line.startswith("  ")]
-        for paired in (False, True)
-    )
-    n = len(tiny.pipeline().experiment.answer_cells)
-    assert (len(means), len(pairs)) == (n, n * (n - 1) // 2)
-    assert means[0].split()[:3] == ["official@-", "all", "0.5746"]
-    assert pairs[0].split()[:3] == ["official@-", "->", "read@3"]
-    assert "+0.0000" in pairs[0]
-
-
-STAGES = ("documents", "queries", "qrels", "query_facts", "answers", "answer_metrics")
 DRAWS = 400
 N_LABELS = 200
 
@@ -173,24 +139,8 @@ N_LABELS = 200
 @pytest.mark.real_data
 def test_the_difference_of_two_published_systems(shared_data: SharedData, tmp_path: Path) -> None:
     """BERT against nlnet, 200 labelled questions: covered, and found far more often."""
-    dev = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
-    predictions = shared_data("squad_predictions")
-    config = {
-        "name": "squad_judged",
-        "dataset": {"path": str(dev), "format": "squad"},
-        "retrievers": {"bm25": {"type": "bm25", "analyzer": "english"}},
-        "generators": {
-            name: {"type": "file", "path": str(predictions / f"{name}.json")} for name in SYSTEMS
-        },
-        "answers": {name: {"generator": name} for name in SYSTEMS},
-        "judges": {"floor": {"type": "words", "judges": ["correctness"]}},
-        "top_k": [1],
-    }
-    (tmp_path / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
-    pipeline = Pipeline(load_experiment(tmp_path), StoreSettings.resolve(tmp_path / "store"))
-    for stage in pipeline.stages():
-        if stage.name in (*STAGES, "answer_verdicts"):
-            pipeline.materialize(stage.name, stage.keys(pipeline.experiment))
+    judges = {"floor": {"type": "words", "judges": ["correctness"]}}
+    pipeline = published(tmp_path, shared_data, (*MEASURED, "answer_verdicts"), judges=judges)
     questions = questions_with_golds(pipeline.artifact(QUERY_FACTS_KEY).table())
     counting = counting_of(lambda key: pipeline.artifact(key).table())
     (counted,) = splits_counted(counting, questions)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,34 +23,39 @@ def _storage_of_all() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["kept", "dagster's"])
-def either_storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a test with the storage that stays open, and with that of Dagster itself."""
-    if request.param != "kept":
-        monkeypatch.setattr(dagster_instance, "TESTED_WITH", "another")
-
-
 @pytest.fixture(scope="session")
-def masters(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[int, ...]], Tiny]:
-    @cache
-    def made(top_k: tuple[int, ...]) -> Tiny:
-        tiny = Tiny(tmp_path_factory.mktemp("assets") / "master")
-        tiny.config["top_k"] = [*top_k]
-        evaluate_now(tiny.write())
-        return tiny
-
-    return made
-
-
-@pytest.fixture(scope="module")
-def assets_master(masters: Callable[[tuple[int, ...]], Tiny], cutoffs: tuple[int, ...]) -> Tiny:
-    return masters(cutoffs)
+def assets_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = Tiny(tmp_path_factory.mktemp("assets") / "master")
+    tiny.config["top_k"] = [1, 3, 5]
+    evaluate_now(tiny.write())
+    return tiny
 
 
 @pytest.fixture
 def tiny(assets_master: Tiny, tmp_path: Path) -> Tiny:
     """The experiment as it is after one evaluation, with its Dagster instance."""
     return assets_master.copy_to(tmp_path / "tiny")
+
+
+def lexical(root: Path) -> Tiny:
+    """Two retrievers and their fusion, at two cut-offs: fewer partitions, and as many assets."""
+    tiny = Tiny(root)
+    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
+    tiny.config |= {"retrievers": kept, "top_k": [1, 3], "primary": "ndcg@3"}
+    return tiny.write()
+
+
+@pytest.fixture(scope="session")
+def lexical_master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    tiny = lexical(tmp_path_factory.mktemp("lexical") / "master")
+    evaluate_now(tiny)
+    return tiny
+
+
+@pytest.fixture
+def few(lexical_master: Tiny, tmp_path: Path) -> Tiny:
+    """The smaller experiment as it is after one evaluation."""
+    return lexical_master.copy_to(tmp_path / "tiny")
 
 
 @pytest.fixture

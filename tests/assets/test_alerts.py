@@ -18,7 +18,7 @@ from rag_assets.assets.job import TRIGGER_TAG
 from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from rag_assets.schemas import COMPARISONS
 from rag_assets.statistics.stage import COMPARISONS_KEY
-from tests.dagster_state import QUIET, evaluate_now, run_as_ui
+from tests.dagster_state import QUIET, run_as_ui
 from tests.retrieval.external.loopback import Loopback, Reply, serving
 from tests.tiny_experiment import JUDGMENTS, Tiny, damage
 
@@ -72,23 +72,9 @@ class Location:
         return errors
 
 
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    tiny = Tiny(tmp_path_factory.mktemp("alerts") / "tiny")
-    tiny.config["retrievers"] = {n: tiny.config["retrievers"][n] for n in ("bm25", "okapi")}
-    tiny.config["top_k"] = [5]
-    evaluate_now(tiny.write())
-    return tiny
-
-
 @pytest.fixture
-def tiny(master: Tiny, tmp_path: Path) -> Tiny:
-    return master.copy_to(tmp_path / "tiny")
-
-
-@pytest.fixture
-def location(tiny: Tiny, server: Loopback, monkeypatch: pytest.MonkeyPatch) -> Location:
-    made = Location(tiny, monkeypatch)
+def location(few: Tiny, server: Loopback, monkeypatch: pytest.MonkeyPatch) -> Location:
+    made = Location(few, monkeypatch)
     assert server.received == []
     return made
 
@@ -110,7 +96,7 @@ def made_worse(table: pa.Table) -> pa.Table:
     worse = {"p_randomisation": 0.001, "p_adjusted": 0.01, "difference": -0.3}
     rows = table.to_pylist()
     for row in rows:
-        if (row["retriever_a"], row["retriever_b"]) == ("bm25", "okapi"):
+        if (row["retriever_a"], row["retriever_b"]) == ("bm25", "bm25-whole"):
             row.update(worse)
     return COMPARISONS.from_rows(rows)
 
@@ -128,8 +114,8 @@ def test_a_check_that_fails_as_an_error_is_told_once(location: Location, server:
     message = posted(server)
     assert message["run"] == told.run_id
     assert message["text"] == (
-        "no_regression of tiny/comparisons: okapi is worse than bm25 on ndcg@5 (all) by 0.3000, "
-        "p = 0.0100"
+        "no_regression of tiny/comparisons: bm25-whole is worse than bm25 on ndcg@3 (all) by "
+        "0.3000, p = 0.0100"
     )
     assert location.tick() == []
     assert server.received == []
@@ -187,7 +173,7 @@ def test_a_gate_that_fails_says_what_fell(location: Location, server: Loopback) 
     location.job()
     assert location.tick() == []
     message = posted(server)
-    assert message["failed"][0].startswith("gate FAILED: tiny, ndcg@5 against ")
+    assert message["failed"][0].startswith("gate FAILED: tiny, ndcg@3 against ")
     assert "failed: bm25: broken: it returns nothing" in message["text"]
 
 

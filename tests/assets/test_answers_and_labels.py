@@ -8,7 +8,7 @@ import dagster as dg
 import duckdb
 import pytest
 
-from rag_assets.answers.stage import answer_metrics_key, answers_key
+from rag_assets.answers.stage import answer_metrics_key
 from rag_assets.assets.build import build_assets
 from rag_assets.assets.names import asset_key
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE
@@ -19,14 +19,10 @@ from rag_assets.labels.sampling.design import Design
 from rag_assets.labels.sampling.sample_stage import SAMPLED_ESTIMATES_KEY
 from rag_assets.pipeline.warehouse import rebuild
 from rag_assets.store.artifacts import ArtifactKey
-from tests.answers.answering import GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.answers.answering import CONFIG, GOLDS, PREDICTIONS, with_answers, write_predictions
+from tests.assets.conftest import lexical
 from tests.assets.test_graph import check_edges
-from tests.dagster_state import (
-    evaluate_now,
-    latest,
-    not_fresh,
-    run_as_ui,
-)
+from tests.dagster_state import evaluate_now, latest, not_fresh, run_as_ui
 from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import Server, says
 from tests.tiny_experiment import Tiny
@@ -44,10 +40,9 @@ OF_ANSWERS = (
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> Tiny:
+def answered(tmp_path_factory: pytest.TempPathFactory, computed: Tiny) -> Tiny:
     """The tiny experiment with every kind of answerer, evaluated once; tests get copies."""
-    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master")
-    tiny.config["top_k"] = [*cutoffs]
+    tiny = Tiny(tmp_path_factory.mktemp("answer_assets") / "master").start_from(computed)
     with_answers(tiny.write(), split={"dev": 0.5, "seed": 0})
     tiny.config["generators"]["spans"] = {"type": "extractive"}
     tiny.config["answers"]["copy"] = {"generator": "spans", "retriever": "bm25", "top_k": [3]}
@@ -76,22 +71,17 @@ def test_every_edge_is_exact_all_is_fresh_and_nothing_is_done_again(answering: T
     assert "ndcg" not in columns
 
 
-def test_other_predictions_make_stale_what_reads_them(answering: Tiny) -> None:
-    write_predictions(answering, {"q1": "ten crowns"})
-    done = evaluate_now(answering)
-    # One object of answers for all answerers of the file, and one of metrics for each context.
-    assert done.computed > 0
-    assert not_fresh(answering) == {}
-    event = latest(answering, answers_key("gold@-"))
-    assert event.metadata["reused"].value in {True, False}
-
-
-def test_one_partition_as_the_ui_materializes_it(answering: Tiny) -> None:
+def test_one_partition_from_the_ui_and_other_predictions_leave_nothing_stale(
+    answering: Tiny,
+) -> None:
     answering.lose("answer_metrics", "read@3")
     assert run_as_ui(answering, ["answer_metrics"], partition="read@3").success
     event = latest(answering, answer_metrics_key("read@3"))
     assert event.metadata["reused"].value is False
     assert event.metadata["answer_em"].value == pytest.approx(0.5)  # of the four of test
+    assert not_fresh(answering) == {}
+    write_predictions(answering, {"q1": "ten crowns"})
+    assert evaluate_now(answering).computed > 0
     assert not_fresh(answering) == {}
 
 
@@ -103,11 +93,12 @@ def reply(text: str) -> str:
 
 
 @pytest.fixture
-def judging(fresh: Tiny, server: Server) -> Tiny:
+def judging(tmp_path: Path, server: Server) -> Tiny:
     """The tiny experiment with a judge that asks a server, and one that counts words."""
     model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
     judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
-    return with_answers(fresh, llm=model, judges=judges)
+    answers = {name: CONFIG["answers"][name] for name in ("official", "read", "gold", "none")}
+    return with_answers(lexical(tmp_path / "tiny"), llm=model, judges=judges, answers=answers)
 
 
 def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_asked_again(
@@ -145,9 +136,9 @@ CALIBRATED = ("calibrated_means", "calibrated_differences", "calibrated_rankings
 @pytest.fixture(scope="module")
 def all_labelled(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Two answerers, a judge of everything, and labels of all answers and of one passage."""
-    tiny = Tiny(tmp_path_factory.mktemp("labelled") / "master")
+    tiny = lexical(tmp_path_factory.mktemp("labelled") / "master")
     with_answers(
-        tiny.write(),
+        tiny,
         answers={"official": {"generator": "predicted"}, "none": {"generator": "predicted"}},
         judges={"floor": {"type": "words", "depth": 3}},
     )
@@ -171,34 +162,27 @@ def labelled(all_labelled: Tiny, tmp_path: Path) -> Tiny:
 
 
 def test_calibrated_means(labelled: Tiny) -> None:
-    tiny = labelled
-    assert check_edges(tiny, CALIBRATED) > 5
-    assert not_fresh(tiny) == {}
-    assert evaluate_now(tiny).computed == 0
-    shown = latest(tiny, ArtifactKey.of("calibrated_means", judge="floor")).metadata
+    assert check_edges(labelled, CALIBRATED) > 5
+    assert not_fresh(labelled) == {}
+    assert evaluate_now(labelled).computed == 0
+    shown = latest(labelled, ArtifactKey.of("calibrated_means", judge="floor")).metadata
     assert shown["labels"].value == len(GOLDS)  # q5 failed, and is wrong without a label
     assert shown["official@-: judged_correct"].value == round(1 / 6, 6)
-    ranked = latest(tiny, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
+    ranked = latest(labelled, ArtifactKey.of("calibrated_rankings", judge="floor")).metadata
     assert ranked["top_k"].value == 3
-
-
-def test_one_label_more_computes_what_reads_it_alone(labelled: Tiny) -> None:
+    # One label more computes what reads it alone.
     rows = [{"query_id": "q1", "answer": "10 crowns", "correct": True, "probability": 1.0}]
     labelled.write_rows("answer_labels.jsonl", rows)
-    assert labelled.run() == {
-        "answer_labels",
-        "calibrated_means/floor",
-        "calibrated_differences/floor",
-    }
+    read_by = {"calibrated_means/floor", "calibrated_differences/floor"}
+    assert labelled.run() == {"answer_labels", *read_by}
 
 
 def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:
-    tiny = labelled
-    tiny.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
-    tiny.write_config()
-    tiny.run()
-    tiny.snapshot()
-    with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
+    labelled.config["judges"]["strict"] = {"type": "words", "right": 0.9, "judges": ["correctness"]}
+    labelled.write_config()
+    labelled.run()
+    labelled.snapshot()
+    with duckdb.connect(str(rebuild(labelled.settings)), read_only=True) as connection:
         for view in ("calibrated_means", "calibrated_differences"):
             rows = connection.sql(f"SELECT DISTINCT judge, typeof(judge_1) FROM {view} ORDER BY 1")
             assert rows.fetchall() == [("floor", "DOUBLE"), ("strict", "DOUBLE")]
@@ -210,16 +194,16 @@ def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:
 SAMPLED = ("sampled_passages", "sampled_labels", "sampled_estimates")
 
 
-def test_estimates_of_a_sample(tiny: Tiny) -> None:
-    sampled = sampled_pool(tiny.pipeline(), 5)
+def test_estimates_of_a_sample(few: Tiny) -> None:
+    sampled = sampled_pool(few.pipeline(), 3)
     append_lines(sampled.log, drawn(sampled.design, 0, 9))
-    assert check_edges(tiny, SAMPLED) > 5
-    evaluate_now(tiny)
-    assert not_fresh(tiny) == {}
-    assert evaluate_now(tiny).computed == 0
-    assert latest(tiny, SAMPLED_ESTIMATES_KEY).metadata["labels"].value != 0
+    assert check_edges(few, SAMPLED) > 5
+    evaluate_now(few)
+    assert not_fresh(few) == {}
+    assert evaluate_now(few).computed == 0
+    assert latest(few, SAMPLED_ESTIMATES_KEY).metadata["labels"].value != 0
     append_lines(sampled.log, drawn(sampled.design, 9, 12))
-    assert tiny.run() == {"sampled_labels", "sampled_estimates"}
+    assert few.run() == {"sampled_labels", "sampled_estimates"}
 
 
 def drawn(design: Design, first: int, end: int) -> list[LoggedJudgment]:

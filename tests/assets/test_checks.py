@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 
 from rag_assets.assets.instance import open_instance
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from rag_assets.store.artifacts import ArtifactKey
-from tests.dagster_state import (
-    definitions,
-    evaluate_now,
-    run_as_ui,
-)
+from tests.dagster_state import definitions, evaluate_now, run_as_ui
 from tests.tiny_experiment import Tiny, damage, drop_query
-
-TOP_K = (1, 3, 5)
 
 BAD = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
 
 
-def told(tiny: Tiny, asset: str, check: str) -> dict[str | None, tuple[str, bool]]:
-    """Return the latest status of a check by partition, and whether it has a result."""
+def history(tiny: Tiny, asset: str, check: str) -> Sequence[AssetCheckExecutionRecord]:
+    """Return what was told of a check, the latest first."""
     key = dg.AssetCheckKey(dg.AssetKey(["tiny", asset]), check)
     with open_instance(tiny.settings) as instance:
-        rows = instance.event_log_storage.get_asset_check_execution_history(key, limit=1000)
+        return instance.event_log_storage.get_asset_check_execution_history(key, limit=1000)
+
+
+def told(tiny: Tiny, asset: str, check: str) -> dict[str | None, tuple[str, bool]]:
+    """Return the latest status of a check by partition, and whether it has a result."""
     found: dict[str | None, tuple[str, bool]] = {}
-    for row in rows:
+    for row in history(tiny, asset, check):
         found.setdefault(row.partition, (row.status.value, row.evaluation is not None))
     return found
 
@@ -47,9 +48,7 @@ def test_what_was_not_looked_at_has_no_result_and_later_a_warning(tiny: Tiny) ->
     tiny.configure("bm25", k1=0.5)
     evaluate_now(tiny)
     assert told(tiny, "lexical_runs", "drift")["bm25|3"] == ("FAILED", True)
-    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "lexical_runs"]), "drift")
-    with open_instance(tiny.settings) as instance:
-        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    row = history(tiny, "lexical_runs", "drift")[0]
     assert row.evaluation is not None
     assert row.evaluation.severity is dg.AssetCheckSeverity.WARN
     assert str(row.evaluation.description).startswith("Not checked: ")
@@ -78,9 +77,7 @@ def test_several_problems_are_a_list(tiny: Tiny) -> None:
     damage(tiny, BAD, drop_query("q2"))
     damage(tiny, BAD, drop_query("q5"))
     run_as_ui(tiny, ["lexical_runs"], partition="bm25|3")
-    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "lexical_runs"]), "queries_answered")
-    with open_instance(tiny.settings) as instance:
-        (row,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
+    row = history(tiny, "lexical_runs", "queries_answered")[0]
     assert row.evaluation is not None
     assert row.evaluation.description == (
         "- query 'q2': nothing was retrieved\n- query 'q5': nothing was retrieved"
@@ -88,14 +85,9 @@ def test_several_problems_are_a_list(tiny: Tiny) -> None:
 
 
 def test_another_baseline_is_checked_though_nothing_is_computed(tiny: Tiny) -> None:
-    key = dg.AssetCheckKey(dg.AssetKey(["tiny", "comparisons"]), "no_regression")
-
     def times() -> int:
-        with open_instance(tiny.settings) as instance:
-            history = instance.event_log_storage.get_asset_check_execution_history
-            return len(history(key, limit=1000))
+        return len(history(tiny, "comparisons", "no_regression"))
 
-    evaluate_now(tiny)
     before = times()
     evaluate_now(tiny)
     assert times() == before

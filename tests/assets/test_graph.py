@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
-from rag_assets.assets.build import (
-    build_assets,
-    partitions_of,
-)
+from rag_assets.assets.build import partitions_of
 from rag_assets.assets.execution import SERVER_POOL, pool_of
 from rag_assets.assets.names import artifact_key, asset_key, partition_key, plain_name
-from rag_assets.code_versions.versions import code_versions
 from rag_assets.definitions import defs
 from rag_assets.engine.recipe import Input
 from rag_assets.experiment.experiment import Experiment
@@ -28,10 +20,9 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.settings import StoreSettings
 from tests.answers.answering import with_answers
 from tests.dagster_state import definitions
+from tests.installed import python
 from tests.llm.server import Server
 from tests.tiny_experiment import MINILM, Tiny
-
-ROOT = Path(__file__).parents[2]
 
 
 def use_everything(tiny: Tiny) -> Tiny:
@@ -52,11 +43,6 @@ def full(tmp_path_factory: pytest.TempPathFactory, cutoffs: tuple[int, ...]) -> 
     tiny = Tiny(tmp_path_factory.mktemp("graph") / "full")
     tiny.config["top_k"] = [*cutoffs]
     return use_everything(tiny.write())
-
-
-@pytest.fixture(scope="module")
-def graph(full: Tiny) -> AssetGraph:
-    return definitions(full).resolve_asset_graph()
 
 
 SHOWN_WITH = {"leaderboard": {"comparisons"}}
@@ -196,25 +182,10 @@ def test_partitions_are_those_of_the_stages(full: Tiny) -> None:
             assert artifact_key(stage, name) == key
 
 
-def test_definitions_are_loadable(full: Tiny) -> None:
+def test_definitions_are_loadable_also_of_a_name_with_dots_and_dashes(
+    full: Tiny, fresh: Tiny
+) -> None:
     dg.Definitions.validate_loadable(definitions(full))
-
-
-def test_assets_are_described(graph: AssetGraph) -> None:
-    versions = code_versions()
-    for key in graph.get_all_asset_keys():
-        node = graph.get(key)
-        stage = STAGES[key.path[-1]]
-        assert key.path[0] == "tiny"
-        assert node.group_name == f"tiny/{stage.group}"
-        assert node.metadata["row"].value == stage.row
-        assert node.code_version == versions.of(stage.own_code())
-        # Dagster shows what has its own name above all else, and a board begins with its result.
-        schema = "columns" if stage.name == "leaderboard" else "dagster/column_schema"
-        assert (schema in node.metadata) is (stage.schema is not None)
-
-
-def test_a_name_with_dots_and_dashes_is_loadable(fresh: Tiny) -> None:
     fresh.config["name"] = "my.first-try_2"
     fresh.write_config()
     experiment = fresh.pipeline().experiment
@@ -246,125 +217,102 @@ def test_loading_is_silent_needs_no_model_and_asks_nobody(tmp_path: Path, server
     model = {"base_url": server.base_url, "model": "small", "api_key_env": None, "retries": 0}
     judges = {"strict": {"type": "llm", "depth": 2}, "floor": {"type": "words"}}
     with_answers(Tiny(tmp_path / "judged").write(), llm=model, judges=judges)
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python(tmp_path, "-c", LOAD)
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["True", "False", "['tiny']", "[]"]
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["tiny"]
     assert server.received == []
 
 
-class TestDefs:
-    @pytest.fixture(autouse=True)
-    def no_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
-            monkeypatch.delenv(name, raising=False)
-
-    @pytest.fixture
-    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A checkout with the experiments ``one`` and ``two``; the working directory."""
-        place = tmp_path / "checkout"
-        for name in ("one", "two"):
-            tiny = Tiny(tmp_path / name)
-            tiny.config["name"] = name
-            tiny.write().folder.rename(_made(place / "data") / name)
-        monkeypatch.chdir(place)
-        return place
-
-    @staticmethod
-    def names() -> set[str]:
-        found = defs()
-        assert isinstance(found, dg.Definitions)
-        return {key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()}
-
-    def test_finds_all_below_data(self, place: Path) -> None:
-        assert self.names() == {"one", "two"}
-
-    def test_finds_what_was_evaluated_elsewhere(self, place: Path, tmp_path: Path) -> None:
-        far = Tiny(tmp_path / "far").write()
-        register(far.pipeline().experiment, StoreSettings.resolve())
-        assert self.names() == {"one", "two", "tiny"}
-
-    def test_one_that_is_gone_does_not_take_the_others_down(
-        self, place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        far = Tiny(tmp_path / "far").write()
-        register(far.pipeline().experiment, StoreSettings.resolve())
-        (far.folder / "experiment.yaml").unlink()
-        assert self.names() == {"one", "two"}
-        assert "experiment left out" in caplog.text
-        assert "no such file" in caplog.text
-
-    @pytest.mark.parametrize(
-        ("content", "problem"),
-        [
-            ("retrievers: {a: {type: bm52}}", "unknown type 'bm52'"),
-            ("a: [", "is not valid YAML"),
-            ("top_k: [0]", "top_k"),
-            ("dataset: {path: nowhere}", "nowhere"),
-        ],
-    )
-    def test_one_that_is_invalid_does_not_take_the_others_down(
-        self, place: Path, caplog: pytest.LogCaptureFixture, content: str, problem: str
-    ) -> None:
-        (place / "data" / "one" / "experiment.yaml").write_text(content)
-        assert self.names() == {"two"}
-        assert "experiment left out" in caplog.text
-        assert problem in caplog.text
-
-    def test_one_without_labels_is_shown_too(self, place: Path) -> None:
-        (place / "data" / "one" / "judgments.jsonl").unlink()
-        assert self.names() == {"one", "two"}
-
-    def test_the_first_of_two_with_one_name_is_shown(self, place: Path) -> None:
-        file = place / "data" / "two" / "experiment.yaml"
-        file.write_text(file.read_text().replace("name: two", "name: one"))
-        assert self.names() == {"one"}
-
-    def test_of_two_that_differ_in_a_dash_only_the_first_is_shown(
-        self, place: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        for folder, name in (("one", "a.b"), ("two", "a-b")):
-            file = place / "data" / folder / "experiment.yaml"
-            file.write_text(file.read_text().replace(f"name: {folder}", f"name: {name}"))
-        assert self.names() == {"a.b"}
-        assert "'a-b' and 'a.b' of" in caplog.text
-
-    def test_each_has_a_job_and_a_sensor_and_one_has_a_schedule(self, place: Path) -> None:
-        with (place / "data" / "two" / "experiment.yaml").open("a") as file:
-            file.write("schedule: {cron: 0 3 * * *}\n")
-        found = defs()
-        assert isinstance(found, dg.Definitions)
-        repository = found.get_repository_def()
-        assert {job.name for job in repository.get_all_jobs()} >= {"one_evaluate", "two_evaluate"}
-        assert {schedule.name for schedule in repository.schedule_defs} == {"two_schedule"}
-        assert {sensor.name for sensor in repository.sensor_defs} == {
-            f"{name}_sources" for name in ("one", "two")
-        }
-
-    def test_nothing_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        assert self.names() == set()
-        assert list(tmp_path.iterdir()) == []
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the experiments ``one`` and ``two``; the working directory."""
+    for name in ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    place = tmp_path / "checkout"
+    (place / "data").mkdir(parents=True)
+    for name in ("one", "two"):
+        tiny = Tiny(tmp_path / name)
+        tiny.config["name"] = name
+        tiny.write().folder.rename(place / "data" / name)
+    monkeypatch.chdir(place)
+    return place
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def experiments_shown() -> set[str]:
+    found = defs()
+    assert isinstance(found, dg.Definitions)
+    return {key.path[0] for key in found.resolve_asset_graph().get_all_asset_keys()}
 
 
-def kinds(tiny: Tiny) -> dict[str, set[str]]:
-    pipeline = tiny.pipeline()
-    with_kinds = dg.Definitions(assets=build_assets(pipeline.experiment, tiny.settings))
-    graph = with_kinds.resolve_asset_graph()
-    return {key.path[-1]: set(graph.get(key).kinds) for key in graph.get_all_asset_keys()}
+def replace(place: Path, experiment: str, old: str, new: str) -> None:
+    file = place / "data" / experiment / "experiment.yaml"
+    file.write_text(file.read_text().replace(old, new))
+
+
+def test_all_below_data_and_what_was_evaluated_elsewhere_is_found(
+    place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (place / "data" / "one" / "judgments.jsonl").unlink()  # without labels it is shown too
+    far = Tiny(tmp_path / "far").write()
+    register(far.pipeline().experiment, StoreSettings.resolve())
+    assert experiments_shown() == {"one", "two", "tiny"}
+    (far.folder / "experiment.yaml").unlink()
+    assert experiments_shown() == {"one", "two"}
+    assert "experiment left out" in caplog.text
+    assert "no such file" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("retrievers: {a: {type: bm52}}", "unknown type 'bm52'"),
+        ("a: [", "is not valid YAML"),
+        ("top_k: [0]", "top_k"),
+        ("dataset: {path: nowhere}", "nowhere"),
+    ],
+)
+def test_one_that_is_invalid_does_not_take_the_others_down(
+    place: Path, caplog: pytest.LogCaptureFixture, content: str, problem: str
+) -> None:
+    (place / "data" / "one" / "experiment.yaml").write_text(content)
+    assert experiments_shown() == {"two"}
+    assert "experiment left out" in caplog.text
+    assert problem in caplog.text
+
+
+def test_of_two_with_one_name_or_names_that_differ_in_a_dash_the_first_is_shown(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replace(place, "two", "name: two", "name: one")
+    assert experiments_shown() == {"one"}
+    replace(place, "one", "name: one", "name: a.b")
+    replace(place, "two", "name: one", "name: a-b")
+    assert experiments_shown() == {"a.b"}
+    assert "'a-b' and 'a.b' of" in caplog.text
+
+
+def test_each_has_a_job_and_a_sensor_and_one_has_a_schedule(place: Path) -> None:
+    with (place / "data" / "two" / "experiment.yaml").open("a") as file:
+        file.write("schedule: {cron: 0 3 * * *}\n")
+    found = defs()
+    assert isinstance(found, dg.Definitions)
+    repository = found.get_repository_def()
+    assert {job.name for job in repository.get_all_jobs()} >= {"one_evaluate", "two_evaluate"}
+    assert {schedule.name for schedule in repository.schedule_defs} == {"two_schedule"}
+    assert {sensor.name for sensor in repository.sensor_defs} == {
+        f"{name}_sources" for name in ("one", "two")
+    }
+
+
+def test_where_there_is_no_experiment_none_is_shown_and_nothing_is_written(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    assert experiments_shown() == set()
+    assert list(empty.iterdir()) == []
 
 
 def test_kinds(tmp_path: Path) -> None:
@@ -375,7 +323,8 @@ def test_kinds(tmp_path: Path) -> None:
         "asked": {"type": "rerank_api", "input": "words", "base_url": "http://x", "model": "m"},
     }
     tiny.config["baseline"] = "words"
-    found = kinds(tiny.write())
+    graph = definitions(tiny.write()).resolve_asset_graph()
+    found = {key.path[-1]: graph.get(key).kinds for key in graph.get_all_asset_keys()}
     assert found["lexical_index"] == {"tfidf"}
     assert found["lexical_runs"] == {"parquet", "tfidf"}
     assert found["embedding_index"] == {"sentence-transformers", "numpy"}

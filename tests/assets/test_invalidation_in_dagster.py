@@ -7,14 +7,13 @@ that changed in another part is told of again, as reused; nothing is computed fo
 from __future__ import annotations
 
 import inspect
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from rag_assets.assets.instance import open_instance
-from rag_assets.assets.names import partition_key
 from rag_assets.assets.reports import DATA_VERSION
 from rag_assets.store.artifacts import ArtifactKey
 from tests.changed_code import change_code
@@ -46,6 +45,16 @@ def flip_a_byte(tiny: Tiny) -> None:
     file.write_bytes(content)
 
 
+def lose_runs(tiny: Tiny) -> None:
+    tiny.lose("lexical_runs", "bm25-whole")
+    shutil.rmtree(tiny.objects("rankings"))
+
+
+def add_a_cutoff(tiny: Tiny) -> None:
+    tiny.config["top_k"] = [1, 3, 5]
+    tiny.write_config()
+
+
 def rename_folder(tiny: Tiny) -> None:
     (tiny.root / "data").rename(tiny.root / "elsewhere")
     (tiny.root / "data").symlink_to(tiny.root / "elsewhere")
@@ -75,6 +84,43 @@ CHANGES: dict[str, Told] = {
     "the warehouse": Told(lambda tiny: tiny.settings.warehouse.unlink()),
     "a damaged artifact": Told(flip_a_byte, ("relevant_units/hybrid",)),
     "new code": Told(upgrade_fusion, ("fused_runs/*",)),
+    # The ranking comes back with the first run that is made of it.
+    "runs and rankings that are gone": Told(
+        lose_runs,
+        ("lexical_runs/bm25-whole/*", "lexical_runs/bm25/1"),
+        ("lexical_runs/bm25/3",),
+    ),
+    "a tag": Told(
+        lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),
+        ("queries", "query_facts"),
+        ("qrels", "query_sets/*", "metrics/*"),
+    ),
+    # The numbers of the queries stay, so no summary is even told.
+    "one retriever": Told(
+        lambda tiny: tiny.configure("bm25", k1=0.4),
+        (
+            *("lexical_index/bm25", "lexical_runs/bm25/*", "fused_runs/*", "metrics/bm25/*"),
+            *("attributions/bm25/*", "attributions/hybrid/*", "answerability"),
+        ),
+    ),
+    # Its inputs rank deeper, and what reads their first ranks is as it was.
+    "a deep fusion": Told(
+        lambda tiny: tiny.configure(
+            "deep", type="rrf", inputs=["bm25-whole", "bm25"], candidates=50
+        ),
+        ("fused_runs/deep/*", "attributions/deep/*", "leaderboard", "comparisons", "answerability"),
+        (
+            *("lexical_runs/*", "fused_runs/hybrid/*", "metrics/bm25*", "metrics/deep/*"),
+            *("attributions/bm25*/3", "attributions/hybrid/3"),
+            *("relevant_units/deep", "retriever_contexts/deep"),
+            *("metrics_summary/deep", "intervals/deep"),
+        ),
+    ),
+    "a cut-off more": Told(
+        add_a_cutoff,
+        ("*/5", "attributions/hybrid/3", "leaderboard", "metrics_summary/*", "intervals/*"),
+        ("attributions/bm25*/3",),
+    ),
     "one retriever more": Told(
         lambda tiny: tiny.configure("tfidf", type="tfidf", chunking="parts"),
         (
@@ -90,19 +136,9 @@ CHANGES: dict[str, Told] = {
 }
 
 
-@pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """A part of the experiment, evaluated once: fewer partitions, and as many assets."""
-    tiny = Tiny(tmp_path_factory.mktemp("dagster") / "master")
-    kept = {name: tiny.config["retrievers"][name] for name in ("bm25", "bm25-whole", "hybrid")}
-    tiny.config |= {"retrievers": kept, "top_k": [1, 3], "primary": "ndcg@3"}
-    evaluate_now(tiny.write())
-    return tiny
-
-
 @pytest.fixture
-def tiny(evaluated: Tiny, tmp_path: Path) -> Tiny:
-    return evaluated.copy_to(tmp_path / "tiny")
+def tiny(few: Tiny) -> Tiny:
+    return few
 
 
 @pytest.mark.parametrize("told", CHANGES.values(), ids=CHANGES)
@@ -165,39 +201,6 @@ def versions(tiny: Tiny) -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
-def test_everything_again_from_the_ui_reuses_all_and_makes_nothing_stale(tiny: Tiny) -> None:
-    before = versions(tiny)
-    for stage in tiny.pipeline().stages():
-        keys = sorted(filter(None, map(partition_key, stage.keys(tiny.pipeline().experiment))))
-        between = ends(stage.keys(tiny.pipeline().experiment)) if len(keys) > 1 else None
-        partition = keys[0] if len(keys) == 1 else None
-        result = run_as_ui(tiny, [stage.name], partition=partition, between=between)
-        assert result.success
-    assert versions(tiny) == before
-    assert set(reports(tiny, set(before)).values()) == {True}
-    assert not_fresh(tiny) == {}
-    assert evaluate_now(tiny).evaluation.dagster_runs == ()
-
-
-def ends(keys: list[ArtifactKey]) -> tuple[str, str]:
-    return partition_key(keys[0]) or "", partition_key(keys[-1]) or ""
-
-
-def test_a_run_says_in_its_log_what_was_reused(tiny: Tiny) -> None:
-    tiny.lose("metrics", "bm25", 3)
-    result = run_as_ui(tiny, ["metrics"], between=("bm25|1", "bm25|3"))
-    assert result.success
-    assert logged(tiny, result.run_id) == ["1 computed, 1 up to date and reused"]
-
-
-def logged(tiny: Tiny, run_id: str) -> list[str]:
-    with open_instance(tiny.settings) as instance:
-        entries = instance.all_logs(run_id)
-    return [entry.user_message for entry in entries if "reused" in entry.user_message]
-
-
-@pytest.mark.usefixtures("either_storage")
 def test_an_edit_that_comes_in_by_the_ui_makes_exactly_its_dependants_stale(tiny: Tiny) -> None:
     """Stage after stage, staleness goes as far as versions change, and no further."""
     tiny.replace("judgments.jsonl", '"relevance": 1', '"relevance": 2')

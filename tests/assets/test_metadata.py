@@ -6,28 +6,34 @@ import dagster as dg
 
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.winner import winner_of
+from rag_assets.code_versions.versions import code_versions
 from rag_assets.evaluation.metrics_stage import LEADERBOARD_KEY
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.plain_text import markdown
+from tests.assets.test_graph import use_everything
 from tests.dagster_state import definitions, latest
 from tests.tiny_experiment import Tiny
 
 
-def specs(tiny: Tiny) -> dict[str, dg.AssetSpec]:
-    graph = definitions(tiny).resolve_asset_graph()
-    return {key.path[-1]: graph.get(key).to_asset_spec() for key in graph.get_all_asset_keys()}
-
-
 def test_every_asset_says_what_it_is(fresh: Tiny) -> None:
-    for name, spec in specs(fresh).items():
-        stage = STAGES[name]
+    graph = definitions(use_everything(fresh)).resolve_asset_graph()
+    experiment = fresh.pipeline().experiment
+    for key in graph.get_all_asset_keys():
+        above, name = key.path
+        stage, spec = STAGES[name], graph.get(key).to_asset_spec()
+        assert above == "tiny"
+        assert spec.group_name == f"tiny/{stage.group}"
+        assert spec.code_version == code_versions().of(stage.own_code())
+        # Dagster shows what has its own name above all else, and a board begins with its result.
+        schema = "columns" if name == "leaderboard" else "dagster/column_schema"
+        assert (schema in spec.metadata) is (stage.schema is not None)
         assert spec.description is not None
         assert spec.description.startswith(str(type(stage).__doc__).splitlines()[0])
         assert spec.kinds
         assert spec.metadata["row"].value == stage.row
         assert spec.tags["rag_assets/experiment"] == "tiny"
         assert spec.tags["rag_assets/stage"] == name
-        assert spec.kinds == set(stage.kinds_of(fresh.pipeline().experiment))
+        assert spec.kinds == set(stage.kinds_of(experiment))
     first_lines = [str(type(stage).__doc__).splitlines()[0] for stage in STAGES.values()]
     assert len(set(first_lines)) == len(first_lines), "each asset has a sentence of its own"
 

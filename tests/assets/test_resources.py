@@ -60,7 +60,7 @@ def test_a_table_comes_as_its_annotation_says(tiny: Tiny, kind: Any, columns: An
     assert columns(table)[:3] == ["retriever", "split", "top_k"]
 
 
-def test_partitions_are_one_table_or_one_for_each_key(tiny: Tiny) -> None:
+def test_partitions_are_one_table_or_one_for_each_key_and_an_index_is_a_folder(tiny: Tiny) -> None:
     cells = [("bm25", 3), ("bm25", 5)]
     together = read(tiny, "metrics", pa.Table)
     apart = read(tiny, "metrics", dict[str, pa.Table])
@@ -76,9 +76,6 @@ def test_partitions_are_one_table_or_one_for_each_key(tiny: Tiny) -> None:
         assert apart[f"{name}|{top_k}"].to_pylist() == [
             {key: value for key, value in row.items() if key not in lead} for row in rows
         ]
-
-
-def test_an_index_is_a_folder(tiny: Tiny) -> None:
     folders = read(tiny, "lexical_index", dict[str, Path])
     assert all((folder / "manifest.json").is_file() for folder in folders.values())
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,8 +15,7 @@ from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorag
 from rag_assets.assets import instance as dagster_instance
 from rag_assets.assets.instance import TESTED_WITH, SqliteEventLog, open_instance
 from rag_assets.store.settings import StoreSettings
-
-N_RUNS = 3
+from tests.installed import python
 
 
 @dg.asset
@@ -111,44 +108,31 @@ from rag_assets.assets import instance as dagster_instance
 from rag_assets.assets.instance import open_instance
 from rag_assets.store.settings import StoreSettings
 
-dagster_instance.TESTED_WITH = sys.argv[1]
-
-def opened():
-    for store in sys.argv[2:]:
-        with open_instance(StoreSettings.resolve(store)) as instance:
-            instance.get_runs_count()
-
-begin, held = os.pipe()
-for _ in range(3):
-    if os.fork() == 0:
-        os.close(held)
-        os.read(begin, 1)
-        try:
-            opened()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-os.close(held)
-print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)])
+for dagster_instance.TESTED_WITH in (dagster_instance.TESTED_WITH, "another"):
+    begin, held = os.pipe()
+    for _ in range(3):
+        if os.fork() == 0:
+            os.close(held)
+            os.read(begin, 1)
+            try:
+                for store in sys.argv[1:]:
+                    place = f"{store} of {dagster_instance.TESTED_WITH}"
+                    with open_instance(StoreSettings.resolve(place)) as instance:
+                        instance.get_runs_count()
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    os.close(held)
+    print([os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)])
 """
 
 
-@pytest.mark.parametrize("tested_with", [TESTED_WITH, "another"])
-def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path, tested_with: str) -> None:
+def test_processes_that_begin_at_once_create_one_instance(tmp_path: Path) -> None:
+    """With the storage that stays open, and with that of Dagster itself."""
     stores = [str(tmp_path / f"store{n}") for n in range(2)]
-    command = [sys.executable, "-c", OPEN_AT_ONCE, tested_with, *stores]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "[0, 0, 0]\n", done.stderr
-
-
-def test_dagster_reads_all_that_was_written_also_meanwhile(settings: StoreSettings) -> None:
-    with open_instance(settings) as ours:
-        runs = materialize(ours, N_RUNS)
-        with plain(settings.dagster_home) as theirs:
-            seen(theirs, runs)
-    with plain(settings.dagster_home) as theirs:
-        seen(theirs, runs)
+    done = python(tmp_path, "-c", OPEN_AT_ONCE, *stores)
+    assert done.stdout == "[0, 0, 0]\n[0, 0, 0]\n", done.stderr
 
 
 def seen(instance: dg.DagsterInstance, runs: list[str]) -> None:
@@ -160,34 +144,27 @@ def seen(instance: dg.DagsterInstance, runs: list[str]) -> None:
         kinds = [str(entry.dagster_event_type) for entry in instance.all_logs(run)]
         assert kinds.count(str(dg.DagsterEventType.ASSET_MATERIALIZATION)) == 1
         assert kinds[-1] == str(dg.DagsterEventType.RUN_SUCCESS)
-    reported = instance.fetch_materializations(grown.key, limit=N_RUNS + 1).records
+    reported = instance.fetch_materializations(grown.key, limit=9).records
     assert [record.run_id for record in reported] == runs[::-1]
 
 
-def test_what_an_instance_of_dagster_began_is_continued(settings: StoreSettings) -> None:
+def test_ours_and_dagsters_own_go_on_where_the_other_was_and_read_all_also_meanwhile(
+    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.dagster_home.mkdir(parents=True)
     with plain(settings.dagster_home) as theirs:
         runs = materialize(theirs, 1)
     with open_instance(settings) as ours:
-        runs += materialize(ours, 1)
-    with plain(settings.dagster_home) as theirs:
-        runs += materialize(theirs, 1)
-        reported = theirs.fetch_materializations(grown.key, limit=9).records
-    assert [record.run_id for record in reported] == runs[::-1]
-
-
-def test_another_version_of_dagster_has_its_own_storage(
-    settings: StoreSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_instance(settings) as ours:
-        runs = materialize(ours, 1)
+        runs += materialize(ours, 2)
+        with plain(settings.dagster_home) as theirs:
+            seen(theirs, runs)
     monkeypatch.setattr(dagster_instance, "TESTED_WITH", "another")
     with open_instance(settings) as theirs:
         assert type(theirs.event_log_storage) is SqliteEventLogStorage
         assert type(theirs.run_storage) is SqliteRunStorage
         runs += materialize(theirs, 1)
-        reported = theirs.fetch_materializations(grown.key, limit=9).records
-    assert [record.run_id for record in reported] == runs[::-1]
+    with plain(settings.dagster_home) as theirs:
+        seen(theirs, runs)
 
 
 @pytest.mark.parametrize("tested_with", [TESTED_WITH, "another"])

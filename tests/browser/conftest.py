@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluations import ANCHOR
@@ -27,6 +27,9 @@ OPTIONS = (
     "--disable-sync",
     "--no-first-run",
 )
+
+DESKTOP = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=380, height=800)
 
 ATTACK = "<script>window.attacked = 1</script>"
 HOSTILE = (
@@ -84,6 +87,15 @@ class Opened:
                 section.scroll_into_view_if_needed()
         self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")
 
+    def shows_hostile_texts_and_runs_none(self) -> None:
+        """Neither a desktop nor a phone has to be scrolled sideways."""
+        for viewport in (DESKTOP, PHONE):
+            self.page.set_viewport_size(viewport)
+            self.until(f"document.documentElement.scrollWidth === {viewport['width']}")
+        assert self.page.evaluate("window.attacked") is None
+        assert self.page.locator("img").count() == 0
+        assert self.wrong == []
+
     def until(self, expression: str) -> None:
         """Wait; playwright's own way evaluates strings in the page, which its policy forbids."""
         for _ in range(1_000):
@@ -93,12 +105,16 @@ class Opened:
         pytest.fail(f"never true: {expression}")
 
 
-@pytest.fixture(scope="session")
-def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
-    tiny = Tiny(tmp_path_factory.mktemp("browser")).write()
+def report_of(tiny: Tiny) -> tuple[EvaluationResult, Path]:
+    """Evaluate an experiment, and write its report."""
     tiny.run()
     result = EvaluationResult(tiny.artifacts, tiny.snapshot())
     return result, write_report(result, has_explorer=True)
+
+
+@pytest.fixture(scope="session")
+def tiny_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvaluationResult, Path]:
+    return report_of(Tiny(tmp_path_factory.mktemp("browser")).write())
 
 
 @pytest.fixture(scope="session")
@@ -121,9 +137,7 @@ def history_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
     tiny.snapshot()
     del tiny.config["retrievers"]["okapi"]
     tiny.configure("tfidf", type="tfidf", chunking="whole")
-    tiny.run()
-    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    return result, write_report(result, has_explorer=True)
+    return report_of(tiny)
 
 
 @pytest.fixture(scope="session")
@@ -141,9 +155,7 @@ def answers_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Evaluation
         "gold": {"generator": "sentence", "context": "gold", "chunking": "parts"},
     }
     tiny.write_config()
-    tiny.run()
-    result = EvaluationResult(tiny.artifacts, tiny.snapshot())
-    return result, write_report(result, has_explorer=True)
+    return report_of(tiny)
 
 
 @pytest.fixture(scope="session")
@@ -166,5 +178,4 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = ["query-id\tcorpus-id\tscore", *(f"{i}\t{i}\t1" for i, _ in numbered)]
     tiny.write_document("qrels/test.tsv", "\n".join(lines))
     tiny.write_config()
-    tiny.run()
-    return write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)
+    return report_of(tiny)[1]

@@ -23,7 +23,7 @@ from playwright.sync_api import Error as PlaywrightError
 from rag_assets.pipeline.evaluation_names import EvaluationNames, register
 from tests.background import HOST, free_port, modules_running, wait_until
 from tests.browser.conftest import browser_program
-from tests.dagster_daemon import ROOT, SERVER_PATIENCE, answers, daemon_environment, webserver
+from tests.dagster_daemon import PATIENCE, ROOT, answers, daemon_environment, webserver
 from tests.dagster_state import evaluate_now
 from tests.tiny_experiment import QUERIES, Tiny
 
@@ -70,8 +70,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def ui(served: str, browser: Browser) -> Iterator[DagsterPage]:
     """A new page, in which nothing may go wrong."""
-    kept = os.environ.get("RAG_ASSETS_SCREENSHOTS")
-    page = DagsterPage(browser, served, Path(kept) if kept else None)
+    page = DagsterPage(browser, served)
     yield page
     page.page.context.close()
 
@@ -212,13 +211,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "webserver": ("dagster_webserver", "-h", HOST, "-p", str(port), *MODULE),
     }
     with modules_running(commands, tiny.root, own, signal.SIGINT) as started:
-        wait_until(lambda: answers(address), "an answer", started, tiny.root, SERVER_PATIENCE)
+        wait_until(lambda: answers(address), "an answer", started, tiny.root, PATIENCE)
         yield address
 
 
 def test_all_else_is_fresh_and_the_typo_is_one_red_check(project: str, browser: Browser) -> None:
-    pictures = os.environ.get("RAG_ASSETS_SCREENSHOTS")
-    ui = DagsterPage(browser, project, Path(pictures) if pictures else None)
+    ui = DagsterPage(browser, project)
     page = ui.open("/assets/typo/experiment", view="checks", checkDetail="can_be_loaded")
     page.get_by_text("top_kk").first.wait_for()
     page.get_by_text("Failed", exact=True).first.wait_for(timeout=120_000)
@@ -252,11 +250,11 @@ class DagsterPage:
             any other place than the server.
     """
 
-    def __init__(self, browser: Browser, address: str, pictures: Path | None = None) -> None:
+    def __init__(self, browser: Browser, address: str) -> None:
         self.wrong: list[str] = []
         self.page: Page = browser.new_context(viewport=VIEW, locale="en-GB").new_page()
         self._address = address
-        self._pictures = pictures
+        self._pictures = os.environ.get("RAG_ASSETS_SCREENSHOTS")
         self.page.set_default_timeout(30_000)
         self.page.expose_function("tellToast", lambda text: self.wrong.append(f"toast: {text}"))
         self.page.add_init_script(f"({_TOLD})()")
@@ -274,9 +272,9 @@ class DagsterPage:
 
     def picture(self, name: str) -> None:
         """Keep a screenshot, once nothing moves any more."""
-        if self._pictures is not None:
+        if self._pictures:
             self.page.wait_for_timeout(1_500)
-            self.page.screenshot(path=self._pictures / f"{name}.png")
+            self.page.screenshot(path=Path(self._pictures) / f"{name}.png")
 
     def _asked(self, url: str) -> None:
         if not url.startswith((self._address, "data:", "blob:")):

@@ -14,14 +14,13 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from rag_assets.labels.logs import LoggedJudgment, marks_file, read_judgments, read_marks
-from tests.browser.conftest import HOSTILE, OPTIONS, browser_program
+from tests.browser.conftest import HOSTILE, OPTIONS, PHONE, browser_program
 from tests.browser.test_report import CONTRAST
 from tests.labels.page.served import QUESTIONS, TEXTS, Client, serving, session_of
 
 pytestmark = pytest.mark.browser
 
 DESKTOP = {"width": 1100, "height": 900}
-PHONE = {"width": 380, "height": 800}
 KILLS = int(os.environ.get("RAG_ASSETS_LABEL_KILLS", "3"))
 
 

@@ -11,16 +11,12 @@ from playwright.sync_api import Browser
 
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.history import History
-from rag_assets.report.html import write_report
-from tests.browser.conftest import HOSTILE, Opened
+from tests.browser.conftest import DESKTOP, HOSTILE, PHONE, Opened, report_of
 from tests.tiny_experiment import JUDGMENTS, Tiny
 
 pytestmark = pytest.mark.browser
 
 Report = tuple[EvaluationResult, Path]
-
-DESKTOP = {"width": 1280, "height": 900}
-PHONE = {"width": 380, "height": 800}
 
 COLUMN = """([table, column]) => [...document.querySelector(table).tBodies[0].rows]
     .map((row) => row.cells[column].innerText.split('\\n')[0].replace(/[^\\w.-]/g, ''))"""
@@ -137,14 +133,11 @@ def test_evidence_is_marked_and_arrows_go_through_the_list(desktop: Opened) -> N
 def test_phones_need_no_scrolling_sideways(
     browser: Browser, tiny_report: Report, history_report: Report
 ) -> None:
-    opened = Opened(browser, tiny_report[1], viewport=PHONE)
-    opened.see_all()
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
-    assert opened.wrong == []
-    opened = Opened(browser, history_report[1], viewport=PHONE, color_scheme="dark")
-    opened.see_all()
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
-    assert opened.wrong == []
+    for (_, file), scheme in ((tiny_report, "light"), (history_report, "dark")):
+        opened = Opened(browser, file, viewport=PHONE, color_scheme=scheme)
+        opened.see_all()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == 380
+        assert opened.wrong == []
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
@@ -199,12 +192,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, hostile_report
         buttons.nth(number).click()
     shown = page.locator("#query").inner_text() + page.locator("#query-list").inner_text()
     assert HOSTILE[0] in shown
-    for viewport in (DESKTOP, PHONE):
-        page.set_viewport_size(viewport)  # type: ignore[arg-type]
-        opened.until(f"document.documentElement.scrollWidth === {viewport['width']}")
-    assert page.evaluate("window.attacked") is None
-    assert page.locator("img").count() == 0
-    assert opened.wrong == []
+    opened.shows_hostile_texts_and_runs_none()
     assert hostile_report.stat().st_size < 6_000_000
 
 
@@ -225,12 +213,7 @@ def test_answers_are_side_by_side_with_their_contexts(
     assert boxes.nth(2).locator("mark").all_inner_texts() == [mark]
     for button in page.locator("#query-list button").all():
         button.click()
-    for viewport in (DESKTOP, PHONE):
-        page.set_viewport_size(viewport)  # type: ignore[arg-type]
-        opened.until(f"document.documentElement.scrollWidth === {viewport['width']}")
-    assert page.evaluate("window.attacked") is None
-    assert page.locator("img").count() == 0
-    assert opened.wrong == []
+    opened.shows_hostile_texts_and_runs_none()
 
 
 def test_a_script_in_the_page_would_be_refused(desktop: Opened) -> None:
@@ -320,9 +303,7 @@ def test_passages_are_as_they_are_stored(browser: Browser, tmp_path: Path) -> No
     judged = [one for one in JUDGMENTS if one["query_id"] != "q1"]
     quote = {"query_id": "q1", "doc_id": "fares.md", "quote": "A *dog* pays **10 crowns**"}
     tiny.write_rows("judgments.jsonl", [quote, *judged])
-    tiny.run()
-    file = write_report(EvaluationResult(tiny.artifacts, tiny.snapshot()), has_explorer=True)
-    opened = Opened(browser, file, viewport=DESKTOP, reduced_motion="reduce")
+    opened = Opened(browser, report_of(tiny)[1], viewport=DESKTOP, reduced_motion="reduce")
     page = opened.page
     page.select_option("#left", label="bm25-whole")
     page.locator("#query-list button", has_text="ticket for a dog").click()

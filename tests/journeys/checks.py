@@ -7,9 +7,10 @@ import html
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.page_text import Attributes, PageText
 
 PACKAGE = Path(__file__).parents[2] / "rag_assets"
 
@@ -59,29 +60,16 @@ def page_problems(page: str) -> Iterator[str]:
         yield f"the report holds {match[0]!r}: {around!r}"
 
 
-class _Text(HTMLParser):
-    """Collects what a person sees, and values of attributes that are shown."""
+class _Text(PageText):
+    """What a person sees, and values of attributes that are shown."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in ("script", "style")
-        self.parts += [text or "" for name, text in attrs if name in ("title", "aria-label")]
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in ("script", "style")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.parts.append(data)
+    def begins(self, tag: str, attributes: Attributes) -> str:
+        return " ".join(text or "" for name, text in attributes if name in ("title", "aria-label"))
 
 
 def page_text(page: str) -> str:
     """Return the texts of a page."""
-    parser = _Text()
+    parser = _Text(("script", "style"))
     parser.feed(page)
     return " ".join(part for part in parser.parts if part.strip())
 

@@ -228,12 +228,6 @@ class Folder:
             self.answers(client, task)
         client.ask("standing")
 
-    def looks(self, client: Client) -> None:
-        """Be a person who opens the page and looks at all of it."""
-        for path in ("start", "standing"):
-            client.ask(path)
-        client.ask("next")
-
     def answers(self, client: Client, task: Mapping[str, Any]) -> Any:
         """Be a person who grades a passage: 2 where it holds what answers the question."""
         text = task["text"]["text"]

@@ -31,6 +31,12 @@ Travel = Callable[[Row], Journey]
 UNLABELLED = Row("none", "python", "none", "more", "10", "empty", "nothing", "label")
 DEPTH = 3
 EVENTS = ("mark", "answer", "undo", "later", "restart")
+PLACE = ("query_id", "document_id", "start", "end")
+
+
+def place(task: Any) -> tuple[Any, ...]:
+    """Return which passage is asked about."""
+    return tuple(task[name] for name in PLACE)
 
 
 class Page:
@@ -38,8 +44,8 @@ class Page:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline, self._n = pipeline, 0
-        self.answered: dict[tuple[str, int, int, str], int] = {}
-        self._order: list[tuple[str, int, int, str]] = []
+        self.answered: dict[tuple[Any, ...], int] = {}
+        self._order: list[tuple[Any, ...]] = []
         self.restart()
 
     def restart(self) -> None:
@@ -72,28 +78,21 @@ class Page:
             self.ask("mark", **at, query_id=task["query_id"], mark="unclear")
         elif task is not None:
             status, grade = ("judged", self._n % 4) if event == "answer" else ("skipped", None)
-            names = ("query_id", "document_id", "start", "end")
             said: dict[str, Any] = {
                 "status": status,
                 "grade": grade,
                 "evidence": [],
                 "seconds": 1.0,
             }
-            self.ask("answer", **at, **{name: task[name] for name in names}, **said)
-            place = tuple(task[name] for name in ("query_id", "start", "end", "document_id"))
-            if event == "answer":
-                self.answered[place] = self._n
-                self._order.append(place)
-            else:
-                self._order.append(place)
-                self.answered[place] = -1
+            self.ask("answer", **at, **{name: task[name] for name in PLACE}, **said)
+            self._order.append(place(task))
+            self.answered[place(task)] = self._n if event == "answer" else -1
 
     def check(self) -> None:
         """Nothing is asked twice, and what the page tells is a number inside its interval."""
         task = self.ask("next")["task"]
         if task is not None:
-            place = tuple(task[name] for name in ("query_id", "start", "end", "document_id"))
-            assert self.answered.get(place, -1) == -1, "an answered passage is asked again"
+            assert self.answered.get(place(task), -1) == -1, "an answered passage is asked again"
         for value in _numbers(self.ask("standing")):
             assert math.isfinite(value)
 
@@ -168,7 +167,3 @@ def test_a_killed_page_has_lost_nothing(travel: Travel, forks: Forks) -> None:
     journey.command = pages
     journey.run("label", LAB, "--no-browser", person=goes_on)
     assert len(set(asked)) == 3
-
-
-def place(task: Any) -> tuple[Any, ...]:
-    return tuple(task[name] for name in ("query_id", "document_id", "start", "end"))

@@ -26,6 +26,7 @@ from rag_assets.experiment import load_experiment
 from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.sampling.estimates import NO_QUESTION
 from rag_assets.store.settings import StoreSettings
+from tests.dagster_state import QUIET
 from tests.forked import Forks, Place
 from tests.journeys.checks import Step, advices, page_advices, page_problems, problems
 from tests.journeys.folder import LAB, METRICS, Folder, Row
@@ -35,8 +36,6 @@ Person = Callable[[Client], None]
 """What somebody does on the page of labels."""
 
 EVALUATION = re.compile(r"^evaluation (\S+): ", re.MULTILINE)
-
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 def in_process(arguments: Sequence[str], person: Person | None) -> tuple[int, str, str]:

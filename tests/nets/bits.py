@@ -85,12 +85,15 @@ def retrievers(model: Path, **options: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def write(name: str, root: Path) -> Path:
-    """Write an experiment on one data set into a folder; return the folder."""
+def write(name: str, root: Path, made: Mapping[str, str]) -> Path:
+    """Write an experiment on one data set into a folder; return the folder.
+
+    ``made`` is what stands for the names in angle brackets in ``experiments.yaml``.
+    """
     folder = root / name
     folder.mkdir(parents=True)
     if name == "few":
-        return _few(root)
+        return _few(root, made)
     if name == "cranfield":
         texts = _lines(DATA / name / "corpus.jsonl")
         dataset = {"path": str(DATA / name), "format": "beir"}
@@ -149,7 +152,7 @@ def _xquad(source: Path, file: Path) -> list[str]:
     return [one["context"] for one in paragraphs]
 
 
-def _few(root: Path) -> Path:
+def _few(root: Path, made: Mapping[str, str]) -> Path:
     """Write some passages of seed_doc_qa for the retrievers of the small experiments."""
     (root / "few").rmdir()
     data = json.loads((DATA / "seed_doc_qa" / "doc_qa_test.json").read_text(encoding="utf-8"))
@@ -162,9 +165,8 @@ def _few(root: Path) -> Path:
         "mode": "text",
     }
     config: dict[str, Any] = {}
-    with_servers = _places.values
     for name in ("embedding", "reranking"):
-        config |= build(name, root / name, with_servers).config["retrievers"]
+        config |= build(name, root / name, made).config["retrievers"]
     config.pop("given")
     for options in config.values():
         options.pop("query_set", None)
@@ -184,18 +186,9 @@ def _few(root: Path) -> Path:
     )
 
 
-class _Places:
-    """What stands for the names in angle brackets, while the data set ``few`` is searched."""
-
-    values: Mapping[str, str]
-
-
-_places = _Places()
-
-
-def digests(name: str, root: Path, only: str = "") -> dict[str, dict[str, str]]:
+def digests(name: str, root: Path, made: Mapping[str, str], only: str) -> dict[str, dict[str, str]]:
     """Return retriever -> digests of its hits, scores and metrics, a query after the other."""
-    experiment = load_experiment(write(name, root))
+    experiment = load_experiment(write(name, root, made))
     pipeline = Pipeline(experiment, StoreSettings.resolve(root / f"{name}-store"))
     chosen = [one for one in experiment.retrievers if only in one]
     if not chosen:
@@ -242,10 +235,9 @@ def _by_query(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> str:
 def all_digests(names: Iterable[str], only: str, root: Path) -> Iterator[tuple[str, Any]]:
     """Yield each data set with the digests of its retrievers, and tell how long it took."""
     with places(root) as made:
-        _places.values = made
         for name in names:
             started = time.process_time()
-            yield name, digests(name, root, only)
+            yield name, digests(name, root, made, only)
             click.echo(f"{name}: {time.process_time() - started:.0f} CPU s", err=True)
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from rag_assets.labels.experiment_pool import sampled_pool
 from rag_assets.labels.logs import append_lines
-from tests.answers.answering import GOLDS, PREDICTIONS
+from tests.answers.answering import GOLDS, PREDICTIONS, write_predictions
 from tests.labels.sampling.made_pool import drawn_line
 from tests.llm.server import ordered, serving, vector
 from tests.retrieval.external import loopback
@@ -142,8 +142,7 @@ def _answers(tiny: Tiny) -> None:
     tiny.write_rows(
         "queries.jsonl", [*rows, {"query_id": "q7", "text": "who sails", "answers": []}]
     )
-    predictions = json.dumps({**PREDICTIONS, "q7": ""})
-    (tiny.folder / "predictions.json").write_text(predictions, encoding="utf-8")
+    write_predictions(tiny, {**PREDICTIONS, "q7": ""})
 
 
 def _drawn_labels(tiny: Tiny) -> None:

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from html.parser import HTMLParser
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -25,13 +24,13 @@ import click
 from click.testing import CliRunner
 
 import rag_assets
-from rag_assets.assets.instance import open_instance
-from rag_assets.assets.names import asset_key
 from rag_assets.cli import main as program
 from rag_assets.cli import terminal
 from rag_assets.engine.measurements import Measurements
 from rag_assets.plain_text import markdown
+from tests.dagster_state import materializations
 from tests.nets.experiments import build, places
+from tests.page_text import PageText
 from tests.tiny_experiment import Tiny
 
 FOLDER = Path(__file__).parents[1] / "goldens"
@@ -318,22 +317,8 @@ def _notebook(name: str, tiny: Tiny) -> Iterator[str]:
 
 def _dagster(tiny: Tiny) -> Iterator[str]:
     """Yield the metadata of the first partition of some assets."""
-    with open_instance(tiny.settings) as instance:
-        found = {
-            asset: instance.fetch_materializations(
-                asset_key(str(tiny.config["name"]), asset), 10_000
-            )
-            for asset in DAGSTER
-        }
-    for asset, fetched in found.items():
-        events = sorted(
-            (
-                record.asset_materialization
-                for record in fetched.records
-                if record.asset_materialization
-            ),
-            key=lambda one: str(one.partition),
-        )
+    for asset in DAGSTER:
+        events = sorted(materializations(tiny, asset), key=lambda one: str(one.partition))
         if events:
             shown = {name: _value(value) for name, value in events[0].metadata.items()}
             yield f"=== {asset} {events[0].partition or ''}\n"
@@ -347,36 +332,24 @@ def _value(value: Any) -> str:
     return str(getattr(value, "value", value))
 
 
-class _Text(HTMLParser):
-    """Collects the text of a page: a line for each block and each row of a table."""
+class _Text(PageText):
+    """A line for each block and each row of a table."""
 
-    HIDDEN = ("script", "style", "svg")
     BLOCKS = ("p", "div", "section", "h1", "h2", "h3", "h4", "li", "tr", "summary", "table", "dt")
     SEPARATE: ClassVar = {"td": " | ", "th": " | ", "dd": ": ", "small": " "}
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self._hidden += tag in self.HIDDEN
+    def begins(self, tag: str, attributes: object) -> str:
         if tag in self.BLOCKS:
-            self.parts.append(f"\n{tag}: " if tag[0] == "h" else "\n")
-        else:
-            self.parts.append(self.SEPARATE.get(tag, ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in self.HIDDEN
+            return f"\n{tag}: " if tag[0] == "h" else "\n"
+        return self.SEPARATE.get(tag, "")
 
     def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.parts.append(re.sub(r"\s+", " ", data))
+        super().handle_data(re.sub(r"\s+", " ", data))
 
 
 def text_of(html: str) -> str:
     """Return what a page says, without its looks and its charts."""
-    parser = _Text()
+    parser = _Text(("script", "style", "svg"))
     parser.feed(html)
     lines = (line.strip() for line in "".join(parser.parts).splitlines())
     return "\n".join(line for line in lines if line)

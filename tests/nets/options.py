@@ -22,18 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from click.testing import CliRunner
 
 from rag_assets import llm
 from rag_assets.answers.answerers import GENERATOR_TYPES
 from rag_assets.chunking.chunker import CHUNKING_TYPES
-from rag_assets.cli import main as command_line
 from rag_assets.errors import RagAssetsError
 from rag_assets.judges.registry import JUDGE_TYPES
 from rag_assets.pipeline.evaluations import SnapshotEntry
 from rag_assets.query_sets.query_set import QUERY_SET_TYPES
 from rag_assets.retrieval.registry import RETRIEVER_TYPES
 from tests.nets import kept
+from tests.nets.experiments import FILE as EXPERIMENTS
 from tests.nets.experiments import NAMES, build, places
 from tests.tiny_experiment import Tiny
 
@@ -114,12 +113,11 @@ class Changes:
 
     def planned(self, config: Mapping[str, Any]) -> Any:
         """Return what the plan says of a changed configuration: computed, and checked."""
-        self._write(self.tiny, config)
-        command = ["plan", str(self.tiny.folder), "--format", "json"]
-        result = CliRunner().invoke(
-            command_line, [*command, "--store", str(self.tiny.root / "store")]
-        )
-        self._write(self.tiny, self.tiny.config)
+        original, self.tiny.config = self.tiny.config, dict(config)
+        self.tiny.write_config()
+        result = self.tiny.command("plan", ".", "--format", "json")
+        self.tiny.config = original
+        self.tiny.write_config()
         if result.exit_code:
             click.echo(f"{self.name}: {result.stderr.strip()}", err=True)
             return "refused"
@@ -139,15 +137,10 @@ class Changes:
     def cold(self, config: Mapping[str, Any], number: int) -> Tiny:
         """Evaluate a changed configuration in a new store."""
         tiny = self._built(self._root / f"{self.name}-{number}" / self.name)
-        self._write(tiny, config)
         tiny.config = dict(config)
+        tiny.write_config()
         tiny.run()
         return tiny
-
-    @staticmethod
-    def _write(tiny: Tiny, config: Mapping[str, Any]) -> None:
-        text = yaml.safe_dump(dict(config), sort_keys=False)
-        (tiny.folder / "experiment.yaml").write_text(text, encoding="utf-8")
 
 
 def contents(tiny: Tiny) -> dict[str, SnapshotEntry]:
@@ -196,7 +189,9 @@ def stale(changes: Changes, word: str = "") -> Iterator[str]:
 
 def untried(tried: Mapping[str, Any]) -> list[str]:
     """Return the options of all types that no change names."""
-    blocks = {name: _experiment(name) for name in NAMES}
+    chunking = {"chunking": Tiny(Path()).config["chunking"]}
+    written = yaml.safe_load(EXPERIMENTS.read_text(encoding="utf-8"))
+    blocks = {name: {**chunking, **written[name]} for name in NAMES}
     covered = set()
     for name, paths in tried.items():
         for path in paths:
@@ -214,12 +209,6 @@ def untried(tried: Mapping[str, Any]) -> list[str]:
         for option in [info.alias or field]
         if option not in ("type", "strategy") and (kind, member, option) not in covered
     ]
-
-
-def _experiment(name: str) -> dict[str, Any]:
-    text = (kept.FOLDER / "experiments.yaml").read_text(encoding="utf-8")
-    tiny = {"chunking": Tiny(Path()).config["chunking"]}
-    return {**tiny, **yaml.safe_load(text)[name]}
 
 
 def opened(names: Sequence[str], root: Path) -> Iterator[Changes]:

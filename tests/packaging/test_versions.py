@@ -65,15 +65,8 @@ def test_all_is_there_for_later_pythons(version: str, tmp_path: Path) -> None:
     need_index()
     wheel = stand_in(tmp_path)
     report = tmp_path / "report.json"
-    arguments: list[str | Path] = [
-        "--dry-run",
-        "--ignore-installed",
-        "-q",
-        "--report",
-        report,
-        "--target",
-        tmp_path,
-    ]
+    arguments: list[str | Path] = ["--dry-run", "--ignore-installed", "-q", "--report", report]
+    arguments += ["--target", tmp_path]
     arguments += ["--python-version", version, "--only-binary=:all:"]
     wanted = [str(one) for one in dependencies() if one.name != "torch"]
     # Versions that are tested spare pip the search; tests below take the newest and the lowest.

@@ -33,18 +33,19 @@ def twice(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
         yield [Piece(0, len(text))] * 2 if text else []
 
 
+def in_two(text: str, middle: int) -> Sequence[Piece]:
+    middle = min(middle, len(text))
+    return [Piece(*span) for span in ((0, middle), (middle, len(text))) if span[0] < span[1]]
+
+
 def by_number(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
     """How a text is cut depends on how many there are."""
-    for text in texts:
-        middle = min(len(texts), len(text))
-        yield [Piece(*span) for span in ((0, middle), (middle, len(text))) if span[0] < span[1]]
+    return (in_two(text, len(texts)) for text in texts)
 
 
 def by_chance(texts: Sequence[str]) -> Iterator[Sequence[Piece]]:
     """How a text is cut depends on how often it was cut."""
-    for text in texts:
-        middle = min(next(CALLS) % 7, len(text))
-        yield [Piece(*span) for span in ((0, middle), (middle, len(text))) if span[0] < span[1]]
+    return (in_two(text, next(CALLS) % 7) for text in texts)
 
 
 @pytest.mark.parametrize(
