@@ -97,7 +97,6 @@ OTHER = "of 'd'; the document changed, or the sheet was edited"
     ("change", "problem"),
     [
         ({"grade": "yes"}, "`grade`: is 'yes'; must be an integer from 0 on"),
-        ({"grade": "-1"}, "`grade`: is '-1'; must be an integer from 0 on"),
         ({"grade": "1", "query_id": "q3"}, "`query_id`: unknown query 'q3'"),
         ({"grade": "1", "document_id": "e"}, "`document_id`: unknown document 'e'"),
         (
