@@ -299,3 +299,14 @@ def test_periods_and_agreement_over_evaluations(
     assert [row["online"] for row in then] == [*sorted(ONLINE_METRICS)]
     assert {row["agreement"] for row in [*now, *then]} == {0.0}
     assert {row["offline"] for row in then} == {"ndcg@5"}
+
+
+def test_nothing_of_a_log_enters_a_metric(tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["online"] = {"clicks": "clicks.jsonl"}
+    tiny.write().write_rows("clicks.jsonl", [])
+    stages, experiment = tiny.pipeline().stages(), tiny.pipeline().experiment
+    pairs = [(stage, key) for stage in stages for key in stage.keys(experiment)]
+    assert "online_log" in {key.asset for _, key in pairs}
+    read = {item.key.asset for stage, key in pairs for item in stage.inputs(experiment, key)}
+    assert "online_log" not in read

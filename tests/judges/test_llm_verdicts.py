@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from rag_assets.checks.validation import Validation
 from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.evaluation.contexts_stage import document_texts
 from rag_assets.evaluation.units import text_of
-from rag_assets.experiment.config import ExperimentConfig
 from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.judges import registry as llm_judge
 from rag_assets.judges.base import (
@@ -30,7 +28,7 @@ from rag_assets.judges.base import (
     RelevanceItem,
     parse,
 )
-from rag_assets.judges.registry import JUDGE_TYPES, LlmJudge
+from rag_assets.judges.registry import LlmJudge
 from rag_assets.judges.verdicts_stage import (
     judge_fingerprint,
     verdicts_key,
@@ -42,7 +40,6 @@ from tests.changed_code import change_code
 from tests.judges.judged_experiment import Evaluated, asked, evaluating
 from tests.llm.server import Server, refuses, says
 from tests.tiny_experiment import QUERIES, Tiny
-from tests.walked_page import DOCS
 
 STRICT = verdicts_key(RELEVANCE, "strict")
 OF_ANSWERS = verdicts_key(CORRECTNESS, "strict")
@@ -260,14 +257,3 @@ def test_whatever_the_reason_says_the_last_line_counts_or_nothing(reason: str, n
         assert parse(reason) is None
     if "score" not in reason.lower() and "<think" not in reason.lower():
         assert parse(f"{reason}\n{SCORE.format(n)}") == n
-
-
-PAGE = (DOCS / "judges.md").read_text(encoding="utf-8")
-
-
-def test_every_type_has_a_line_and_an_example() -> None:
-    block = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)[0]
-    judges = ExperimentConfig.model_validate(yaml.safe_load(block)).judges
-    assert {judge.type for judge in judges.values()} == set(JUDGE_TYPES)
-    for name in JUDGE_TYPES:
-        assert f"\n| `{name}` |" in PAGE

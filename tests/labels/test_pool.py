@@ -82,14 +82,6 @@ def test_every_text_comes_back(text: str) -> None:
         ]
 
 
-def test_graded_rows_are_read_and_empty_ones_counted(tmp_path: Path) -> None:
-    units = [PooledUnit("q1", "d", 0, 5), PooledUnit("q2", "d", 7, 19)]
-    sheet = filled(tmp_path, units, {"grade": " 2 "}, {"grade": ""})
-    graded, n_empty = read_sheet(sheet, documents(), QUERIES)
-    assert [(row.item, row.grade, place.line) for row, place in graded] == [(units[0], 2, 2)]
-    assert n_empty == 1
-
-
 OTHER = "of 'd'; the document changed, or the sheet was edited"
 
 
@@ -195,9 +187,11 @@ def test_no_cell_is_longer_than_a_spreadsheet_takes(
 
 
 def test_a_copied_part_is_the_evidence_and_the_rest_was_seen(tmp_path: Path) -> None:
-    unit = PooledUnit("q1", "d", 0, 19)
-    sheet = filled(tmp_path, [unit], {"grade": "2", "evidence": "one\n\ntwo"})
-    ((row, _),) = read_sheet(sheet, documents(), QUERIES)[0]
+    unit, other = PooledUnit("q1", "d", 0, 19), PooledUnit("q2", "d", 7, 19)
+    evidence = {"grade": " 2 ", "evidence": "one\n\ntwo"}
+    sheet = filled(tmp_path, [unit, other], evidence, {"grade": ""})
+    ((row, place),), n_empty = read_sheet(sheet, documents(), QUERIES)
+    assert (row.item, place.line, n_empty) == (unit, 2, 1)
     assert [(each.unit, each.grade) for each in row.judgments()] == [
         (PooledUnit("q1", "d", 2, 10), 2),
         (unit, 0),

@@ -112,16 +112,21 @@ def test_skipped_items_return_in_the_order_in_which_they_were_skipped(tmp_path: 
 def test_undo_takes_back_what_was_done_last(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     session = session_of(log)
-    items = [give(session, "ada", 0), give(session, "ada", 1, "skipped", None)]
-    undone = session.undo("ada", moment(10))
-    assert undone["undone"]["document_id"] == items[1].document_id
-    assert session.undo("ada", moment(10))["task"] == undone["task"]  # sent again
-    session.undo("ada", moment(11))
-    assert shown(session) == items[0]
+    items = [give(session, "ada", 0), give(session, "ada", 1)]
+    items.append(give(session, "ada", 2, "skipped", None))
+    undone = [session.undo("ada", moment(number)) for number in (10, 11)]
+    assert session.undo("ada", moment(11))["task"] == undone[1]["task"]  # sent again
+    names = [one["undone"]["document_id"] for one in undone]
+    assert names == [items[2].document_id, items[1].document_id]
+    assert shown(session) == items[1]
+    assert not np.isnan(session.sample()[0].grades).all()
+    session = session_of(log)  # the log alone knows as much
+    session.undo("ada", moment(12))
+    session.undo("ada", moment(13))
     assert np.isnan(session.sample()[0].grades).all()
-    for one in (session, session_of(log)):  # the log alone knows as much
+    for name in ("ada", "eve"):
         with pytest.raises(UsageError, match="nothing to undo"):
-            one.undo("ada", moment(12))
+            session.undo(name, moment(14))
 
 
 def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
