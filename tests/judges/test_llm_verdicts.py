@@ -39,7 +39,7 @@ from tests.answers.answering import GOLDS, write_predictions
 from tests.changed_code import change_code
 from tests.judges.judged_experiment import Evaluated, asked, evaluating
 from tests.llm.server import Server, refuses, says
-from tests.tiny_experiment import QUERIES, Tiny
+from tests.tiny_experiment import QUERIES, Tiny, planned
 
 STRICT = verdicts_key(RELEVANCE, "strict")
 OF_ANSWERS = verdicts_key(CORRECTNESS, "strict")
@@ -82,8 +82,8 @@ def test_only_what_is_new_is_asked(evaluated: Evaluated, judged: Tiny, server: S
     cold = shown_passages(judged)
     everything = len(cold) + len(shown_answers(judged))
     assert (evaluated.n_asked, asked(judged, server)) == (everything, 0)
-    (line,) = evaluated.plan.outgoing  # a reply without a score is asked for once more
-    assert (line.requests, line.passages) == (2 * everything, 2 * len(cold))
+    (line,) = evaluated.plan.outgoing  # of 7 questions, 2 retrievers, 3 deep, and 7 answers
+    assert (line.requests, line.passages) == (2 * (7 * 2 * 3 + 7), 2 * 7 * 2 * 3)
     judged.configure("bm25", k1=0.1, b=0.0)
     other_spans = asked(judged, server)
     assert other_spans == len(shown_passages(judged) - cold)
@@ -96,6 +96,8 @@ def test_only_what_is_new_is_asked(evaluated: Evaluated, judged: Tiny, server: S
     assert asked(judged, server) == 0
     judged.config["judges"]["strict"]["llm"] = "large"
     judged.write_config()
+    (line,) = planned(judged).outgoing  # a reply without a score is asked for once more
+    assert (line.requests, line.passages) == (2 * everything, 2 * len(cold))
     assert asked(judged, server) == everything
     assert server.received[-1].body["model"] == "large"
     (judged.root / "short.txt").write_text(

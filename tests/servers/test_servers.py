@@ -97,7 +97,6 @@ def test_each_request_is_answered_without_a_line(
     ("value", "seconds"),
     [
         ("3", 3.0),
-        ("0.5", 0.5),
         (" 2 ", 2.0),
         ("-1", 0.0),
         ("", None),
