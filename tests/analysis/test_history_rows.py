@@ -192,7 +192,7 @@ def test_a_point_is_an_evaluation_that_changed_something_until_that_of_the_page(
 
 
 def test_a_line_breaks_where_means_are_of_other_questions(later: Later) -> None:
-    documents = {"corpus_digest": "other"}
+    documents: dict[str, Any] = {"corpus_digest": "other"}
     labels = {**documents, "qrels_digest": "other"}
     later.add(0)
     later.add(1, content_digest="1", **documents)

@@ -247,7 +247,7 @@ def test_agreement_by_hand() -> None:
 
 def test_votes_on_answers_stand_beside_those_on_passages(tmp_path: Path) -> None:
     vote = {"query_id": "q1", "answer": "plain@5", "user": "ada"}
-    rows = [
+    rows: list[Row] = [
         {**vote, "vote": "up"},
         {**vote, "vote": "down", "at": "2026-03-01"},
         {"query_id": "q1", "doc_id": "d1", "vote": "up", "count": 3},
