@@ -159,8 +159,8 @@ def test_labels_of_other_answers_stand_in_and_that_is_said() -> None:
 
 def test_only_answers_with_both_tell_how_a_judge_errs() -> None:
     names = ("query_id", "answer", "correct")
-    people = {"a": True, "b": None, "c": False, "d": False}
-    judge = {"a": 0, "b": 1, "c": None}
+    people: dict[str, object] = {"a": True, "b": None, "c": False, "d": False}
+    judge: dict[str, object] = {"a": 0, "b": 1, "c": None}
     labels, verdicts = (
         [dict(zip(names, ("q", *pair), strict=True)) for pair in said.items()]
         for said in (people, judge)

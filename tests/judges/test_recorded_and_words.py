@@ -241,8 +241,8 @@ def test_verdicts_of_a_retriever_are_what_ragas_scores(judged: Tiny) -> None:
         lines = labels.read_text(encoding="utf-8").splitlines()
         assert (code, output) == (0, f"{labels}: {len(lines)} verdicts of {judge}\n")
         run = judged.folder / "run.trec"
-        words = ("export-run", ".", "--retriever", "bm25", "--out", str(run))
-        assert judged.command(*words).exit_code == 0
+        exported = judged.command("export-run", ".", "--retriever", "bm25", "--out", str(run))
+        assert exported.exit_code == 0
         name = "llm_context_precision_without_reference@5"
         words = ["score", "--run", str(run), "--qrels", str(labels), "--dialect", "ragas"]
         done = CliRunner().invoke(main, [*words, "--metrics", name, "--format", "json"])
