@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,64 +19,64 @@ N = 12
 TOWNS = ("Aro", "Bel", "Cid", "Dun", "Eim", "Fol", "Gat", "Hul", "Ivo", "Jam", "Kem", "Lun")
 
 
-class Towns(Tiny):
+CONFIG: dict[str, Any] = {
+    "name": "towns",
+    "dataset": {"format": "markdown"},
+    "chunking": {"parts": {"strategy": "recursive", "max_tokens": 100, "overlap": 0}},
+    "retrievers": {"bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english"}},
+    "top_k": [1, 3],
+    "metrics": ["mrr"],
+    "primary": "mrr@1",
+}
+
+
+@pytest.fixture(scope="module")
+def anchored(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """Twelve pages, each with one question: its words are above the sentence that answers it."""
-
-    def write(self) -> Towns:
-        for town in TOWNS:
-            self.write_document(
-                f"{town}.md",
-                f"Parking in {town} is described on this page of the guide.\n\n"
-                f"It costs {len(town)} crowns for an hour, at any time of day.\n",
-            )
-        rows = [{"query_id": f"q{t}", "text": f"parking in {t}"} for t in TOWNS]
-        self.write_rows("queries.jsonl", rows)
-        quote = "It costs 3 crowns for an hour, at any time of day."
-        self.write_rows(
-            "judgments.jsonl",
-            [{"query_id": f"q{t}", "doc_id": f"{t}.md", "quote": quote} for t in TOWNS],
-        )
-        self.config = {
-            "name": "towns",
-            "dataset": {"format": "markdown"},
-            "chunking": {"parts": {"strategy": "recursive", "max_tokens": 100, "overlap": 0}},
-            "retrievers": {
-                "bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english"},
-            },
-            "top_k": [1, 3],
-            "metrics": ["mrr"],
-            "primary": "mrr@1",
-        }
-        self.write_config()
-        return self
-
-    def evaluate(self) -> EvaluationResult:
-        self.run()
-        self.snapshot()
-        return EvaluationResult.current(self.artifacts)
-
-    def gate(self, max_drop: float = 0.01) -> Gate:
-        names = EvaluationNames(self.settings, self.artifacts.name)
-        return gate(EvaluationResult.current(self.artifacts), names, "anchor", Rules(max_drop))
+    tiny = Tiny(tmp_path_factory.mktemp("towns") / "towns", CONFIG)
+    quote = "It costs 3 crowns for an hour, at any time of day."
+    for town in TOWNS:
+        lead = f"Parking in {town} is described on this page of the guide."
+        tiny.write_document(f"{town}.md", f"{lead}\n\n{quote}\n")
+    tiny.write_rows(
+        "queries.jsonl", [{"query_id": f"q{t}", "text": f"parking in {t}"} for t in TOWNS]
+    )
+    labels = [{"query_id": f"q{t}", "doc_id": f"{t}.md", "quote": quote} for t in TOWNS]
+    tiny.write_rows("judgments.jsonl", labels)
+    tiny.write_config()
+    evaluate(tiny)
+    EvaluationNames(tiny.settings, "towns").pin("latest")
+    return tiny
 
 
 @pytest.fixture
-def towns(tmp_path: Path) -> Towns:
-    towns = Towns(tmp_path / "towns").write()
-    towns.evaluate()
-    EvaluationNames(towns.settings, towns.artifacts.name).pin("latest")
-    return towns
+def towns(anchored: Tiny, tmp_path: Path) -> Tiny:
+    return anchored.copy_to(tmp_path / "towns")
 
 
-def add_page(towns: Towns, name: str, *about: str) -> None:
+def evaluate(tiny: Tiny) -> None:
+    tiny.run()
+    tiny.snapshot()
+
+
+def gated(tiny: Tiny, max_drop: float = 0.01) -> Gate:
+    names = EvaluationNames(tiny.settings, "towns")
+    return gate(EvaluationResult.current(tiny.artifacts), names, "anchor", Rules(max_drop))
+
+
+def said_of(tiny: Tiny, *options: str) -> str:
+    return tiny.command("gate", ".", "--against", "anchor", *options, columns=100).stdout
+
+
+def add_page(towns: Tiny, name: str, *about: str) -> None:
     towns.write_document(name, "".join(f"Parking in {town}: parking, {town}.\n" for town in about))
 
 
-def test_a_page_that_nobody_judged(towns: Towns) -> None:
-    """One question in twelve loses all, and gets it back without the page."""
-    add_page(towns, "pricing.md", "Aro")
-    towns.evaluate()
-    found = towns.gate()
+def test_a_page_that_nobody_judged(towns: Tiny) -> None:
+    """One question in twelve loses all, and gets it back without the page. Its name is data."""
+    add_page(towns, "[red]pri\x1bcing.md", "Aro")
+    evaluate(towns)
+    found = gated(towns)
     (check,) = found.checks
     assert check.answer == "cannot tell"
     causes = check.causes
@@ -83,36 +84,35 @@ def test_a_page_that_nobody_judged(towns: Towns) -> None:
     assert causes.n_lost == 1
     assert found.notes == ("changed since: 1 document added",)
     assert causes.loss == causes.unjudged == pytest.approx(1 / N)
-    assert [one.text for one in causes.newcomers] == [
-        "added: pricing.md, unjudged, ranks 1 for qAro"
-    ]
+    assert [one.document_id for one in causes.newcomers] == ["[red]pri\x1bcing.md"]
     done = towns.command("gate", ".", "--against", "anchor", columns=100)
-    assert "added: pricing.md, unjudged, ranks 1 for qAro" in done.stdout
+    assert r"added: [red]pri\x1bcing.md, unjudged, ranks 1 for qAro" in done.stdout
+    assert "\x1b" not in done.stdout
     assert "To grade them: rag-assets pool " in done.stderr
 
 
-def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Towns) -> None:
+def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tiny) -> None:
     """p is 2^-12, but all that is lost is lost to pages that nobody looked at."""
     for town in TOWNS:
         add_page(towns, f"new/{town}.md", town)
-    towns.evaluate()
-    (check,) = towns.gate().checks
+    evaluate(towns)
+    (check,) = gated(towns).checks
     assert check.p_adjusted == 2**-N
     assert check.answer == "cannot tell"
     assert check.reason == (
         "dropped by 1.0000 (p = 0.0002), but 1.0000 of it comes from documents that nobody has "
         "judged"
     )
-    said = towns.command("gate", ".", "--against", "anchor", columns=100).stdout
+    said = said_of(towns)
     assert "and 7 more unjudged documents that were added or changed" in said
 
 
-def test_worse_chunks_fail(towns: Towns) -> None:
+def test_worse_chunks_fail(towns: Tiny) -> None:
     """Without the page, a question gets nothing back: its chunks are worse."""
     towns.config["chunking"]["parts"]["max_tokens"] = 15
     towns.write_config()
-    towns.evaluate()
-    found = towns.gate()
+    evaluate(towns)
+    found = gated(towns)
     (check,) = found.checks
     assert check.answer == "fail"
     causes = check.causes
@@ -121,14 +121,12 @@ def test_worse_chunks_fail(towns: Towns) -> None:
     assert causes.n_lost == N
     assert {one.query_id for one in causes.lost} <= {f"q{town}" for town in TOWNS}
     assert found.notes == ("changed since: chunking.parts.max_tokens 100 -> 15",)
-    said = " ".join(towns.command("gate", ".", "--against", "anchor", columns=100).stdout.split())
+    said = " ".join(said_of(towns).split())
     assert "bm25 lost most on qAro (1.0000 -> 0.0000); qBel" in said
     assert "; and 9 more" in said
     add_page(towns, "pricing.md", "Aro")
-    towns.config["chunking"]["parts"]["max_tokens"] = 15
-    towns.write_config()
-    towns.evaluate()
-    (check,) = towns.gate().checks
+    evaluate(towns)
+    (check,) = gated(towns).checks
     assert check.answer == "fail"
     causes = check.causes
     assert causes is not None
@@ -137,43 +135,35 @@ def test_worse_chunks_fail(towns: Towns) -> None:
 
 
 def test_nothing_new_passes_and_nothing_is_computed(
-    towns: Towns, monkeypatch: pytest.MonkeyPatch
+    towns: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    towns.evaluate()
-    monkeypatch.setattr("rag_assets.analysis.metric_sources.look_p_values", None)
-    monkeypatch.setattr("rag_assets.analysis.metric_sources.PairedDifferences.intervals", None)
+    evaluate(towns)
+    for name in ("metric_sources.look_p_values", "metric_sources.PairedDifferences.intervals"):
+        monkeypatch.setattr(f"rag_assets.analysis.{name}", None)
     monkeypatch.setattr("rag_assets.analysis.gate.causes_of", None)
-    found = towns.gate(max_drop=0.0)
+    found = gated(towns, max_drop=0.0)
     assert (found.answer, found.look) == ("pass", None)
 
 
-def test_a_judged_page_is_no_newcomer(towns: Towns) -> None:
+def test_a_judged_page_is_no_newcomer(towns: Tiny) -> None:
     """Whoever judged the page for the question has said what it is worth."""
     rows = (towns.folder / "judgments.jsonl").read_text()
     add_page(towns, "pricing.md", "Aro")
     row = {"query_id": "qAro", "doc_id": "pricing.md", "relevance": 0}
     (towns.folder / "judgments.jsonl").write_text(rows + json.dumps(row) + "\n")
-    towns.evaluate()
-    said = towns.command("gate", ".", "--against", "anchor", "--intersection", columns=100).stdout
+    evaluate(towns)
+    said = said_of(towns, "--intersection")
     assert "unjudged" not in said
 
 
-def test_a_label_that_only_moved_is_the_same(towns: Towns) -> None:
+def test_a_label_that_only_moved_is_the_same(towns: Tiny) -> None:
     """A paragraph more at the top of a page moves its quote; the question is still compared."""
     text = (towns.folder / "Aro.md").read_text()
     towns.write_document("Aro.md", f"The guide is printed each year.\n\n{text}")
-    towns.evaluate()
-    found = towns.gate()
+    evaluate(towns)
+    found = gated(towns)
     assert found.checks[0].drop is not None
     assert (found.checks[0].drop.n, found.answer) == (N, "pass")
-
-
-def test_names_of_documents_are_data(towns: Towns) -> None:
-    add_page(towns, "[red]pri\x1bcing.md", "Aro")
-    towns.evaluate()
-    said = towns.command("gate", ".", "--against", "anchor", columns=100).stdout
-    assert "\x1b" not in said
-    assert "added: [red]pri" in said
 
 
 def test_what_other_questions_won_stands_beside_the_loss() -> None:

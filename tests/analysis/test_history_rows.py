@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,7 @@ from rag_assets.analysis.history import (
     history_rows,
 )
 from rag_assets.analysis.result import EvaluationResult, Row
-from rag_assets.pipeline import history_files as history_module
 from rag_assets.pipeline.evaluations import HISTORY_DIR
-from rag_assets.pipeline.history import History
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.html import identity, render
 from rag_assets.schemas import HISTORY
@@ -137,50 +135,47 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = "20270101T000000000000-0000"
 
 
-@pytest.fixture
-def row(tiny_result: EvaluationResult) -> dict[str, Any]:
-    """A row of the history, as the tiny experiment wrote it."""
-    found: dict[str, Any] = HistoryFiles(tiny_result.root, None).table().to_pylist()[0]
-    return found
+class Later:
+    """The evaluation of the tiny experiment, with rows of a history that differ from its own."""
+
+    def __init__(self, result: EvaluationResult, folder: Path) -> None:
+        self.row: dict[str, Any] = HistoryFiles(result.root, None).table().to_pylist()[0]
+        self.root = folder / "tiny"
+        self.files = HistoryFiles(self.root, folder)
+        self.root.mkdir()
+        for entry in result.root.iterdir():
+            if entry.name != HISTORY_DIR:
+                (self.root / entry.name).symlink_to(entry)
+        (folder / OBJECTS).symlink_to(result.root.parent / OBJECTS)
+        self.evaluation = dataclasses.replace(result.evaluation, evaluation_id=LAST)
+
+    def add(self, number: int, settings: Mapping[str, Any] = {}, **columns: Any) -> dict[str, Any]:
+        """Add the row of an evaluation some minutes later, in which these are other ones."""
+        started = BEGIN + timedelta(minutes=number)
+        configuration = {**json.loads(self.row["configuration"]), **settings}
+        row = {
+            **self.row,
+            "evaluation_id": f"{started:%Y%m%dT%H%M%S%f}-{number:04x}",
+            "started": started,
+            "configuration": json.dumps(configuration),
+            **columns,
+        }
+        self.files.add(pa.Table.from_pylist([row], schema=HISTORY.arrow()))
+        return row
+
+    def result(self, evaluation_id: str = LAST) -> EvaluationResult:
+        shown = dataclasses.replace(self.evaluation, evaluation_id=evaluation_id)
+        return EvaluationResult(self.root, shown)
+
+    def section(self, evaluation_id: str = LAST) -> Row:
+        found = history(self.result(evaluation_id))
+        assert found is not None
+        return found
 
 
 @pytest.fixture
-def opened(tiny_result: EvaluationResult, tmp_path: Path) -> Callable[..., EvaluationResult]:
-    """The evaluation of the tiny experiment, with a history of these rows."""
-
-    def open_with(rows: list[dict[str, Any]]) -> EvaluationResult:
-        root = tmp_path / "tiny"
-        root.mkdir(exist_ok=True)
-        for entry in tiny_result.root.iterdir():
-            if entry.name != HISTORY_DIR and not (root / entry.name).exists():
-                (root / entry.name).symlink_to(entry)
-        if not (tmp_path / OBJECTS).exists():
-            (tmp_path / OBJECTS).symlink_to(tiny_result.root.parent / OBJECTS)
-        HistoryFiles(root, tmp_path).add(pa.Table.from_pylist(rows, schema=HISTORY.arrow()))
-        evaluation = dataclasses.replace(tiny_result.evaluation, evaluation_id=LAST)
-        return EvaluationResult(root, evaluation)
-
-    return open_with
-
-
-def at(row: dict[str, Any], number: int, **columns: Any) -> dict[str, Any]:
-    """The row of a later evaluation, in which these columns differ."""
-    started = BEGIN + timedelta(minutes=number)
-    return {
-        **row,
-        "evaluation_id": f"{started:%Y%m%dT%H%M%S%f}-{number:04x}",
-        "started": started,
-        **columns,
-    }
-
-
-def with_value(row: dict[str, Any], value: float) -> list[dict[str, Any]]:
-    return [{**one, "value": value} for one in row["metrics"]]
-
-
-def built(context: Row | None) -> Row:
-    assert context is not None
-    return context
+def later(tiny_result: EvaluationResult, tmp_path: Path) -> Later:
+    return Later(tiny_result, tmp_path)
 
 
 def whats(found: Row) -> list[str]:
@@ -189,102 +184,72 @@ def whats(found: Row) -> list[str]:
 
 
 def test_a_point_is_an_evaluation_that_changed_something_until_that_of_the_page(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
+    later: Later,
 ) -> None:
-    settings = json.loads(row["configuration"])
-    rows = [
-        at(row, n, configuration=json.dumps({**settings, "seed": seed}))
-        for n, seed in enumerate("aabbba")
-    ]
-    result = opened(rows)
-    found = built(history(result))
-    assert whats(found) == ["seed b -> a", "seed a -> b", ""]
-    then = dataclasses.replace(result.evaluation, evaluation_id=rows[3]["evaluation_id"])
-    older = built(history(EvaluationResult(result.root, then)))
-    assert whats(older) == ["seed a -> b", ""]
+    rows = [later.add(number, {"seed": seed}) for number, seed in enumerate("aabbba")]
+    assert whats(later.section()) == ["seed b -> a", "seed a -> b", ""]
+    assert whats(later.section(rows[3]["evaluation_id"])) == ["seed a -> b", ""]
 
 
-def test_rows_made_again_inside_a_gathered_file_are_in_order(
-    row: dict[str, Any],
-    opened: Callable[..., EvaluationResult],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(history_module, "COMPACTED", 3)
-    rows = [at(row, n, content_digest=str(n)) for n in range(7)]
-    opened([rows[1], rows[2], rows[4]])
-    result = opened([rows[3], rows[0]])
-    assert len(list(result.root.glob("history/*--*.parquet"))) == 1
-    for wanted in ("01234", "0123456"):
-        for last in (10, 3):
-            found = History(result.root, None).evaluations(last)
-            assert [one["content_digest"] for one in found] == list(wanted[-last:])
-        opened([rows[5], rows[6]])
-    assert len(list(result.root.glob("history/*--*.parquet"))) == 2, "one lies within the other"
-
-
-def test_a_line_breaks_where_means_are_of_other_questions(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    split = json.dumps({**json.loads(row["configuration"]), "weight": "importance"})
-    documents = at(row, 1, content_digest="1", corpus_digest="other")
-    labels = at(row, 2, content_digest="2", qrels_digest="other", corpus_digest="other")
-    weights = {**labels, **at(labels, 3, content_digest="3", configuration=split)}
-    found = built(history(opened([at(row, 0), documents, labels, weights])))
+def test_a_line_breaks_where_means_are_of_other_questions(later: Later) -> None:
+    documents: dict[str, Any] = {"corpus_digest": "other"}
+    labels = {**documents, "qrels_digest": "other"}
+    later.add(0)
+    later.add(1, content_digest="1", **documents)
+    later.add(2, content_digest="2", **labels)
+    later.add(3, {"weight": "importance"}, content_digest="3", **labels)
+    found = later.section()
     reasons = ["weight null -> importance", "labels changed", "documents changed", ""]
     assert whats(found) == reasons
     shapes = found["data"]()["history"][""]["layout"]["shapes"]
     assert [shape["x0"] for shape in shapes] == [2.5, 3.5]
 
 
-def test_values_are_those_of_each_point(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    one = at(row, 0, metrics=with_value(row, 0.25))
-    kept = [cell for cell in with_value(row, 0.5) if cell["retriever"] != "bm25"]
+def test_values_are_those_of_each_point(later: Later) -> None:
+    metrics = later.row["metrics"]
+    one = later.add(0, metrics=[{**cell, "value": 0.25} for cell in metrics])
+    kept = [{**cell, "value": 0.5} for cell in metrics if cell["retriever"] != "bm25"]
     former = [{**cell, "retriever": "former"} for cell in kept]
-    other = at(row, 1, content_digest="1", complete=False, metrics=kept + former)
-    view = opened([one, other])
-    found = built(history(view))
+    other = later.add(1, content_digest="1", complete=False, metrics=kept + former)
+    found = later.section()
     assert [trace["name"] for trace in found["data"]()["history"][""]["data"]][-1] == "bm25"
     values = {(row["evaluation_id"], row["retriever"]): row["value"] for row in found["sheet"].rows}
     assert values == {
         (of["evaluation_id"], name): value
         for of, value in ((one, 0.25), (other, 0.5))
-        for name in view.retrievers
+        for name in later.result().retrievers
         if (of, name) != (other, "bm25")
     }
     assert whats(found) == ["incomplete", ""]
 
 
 def test_nights_that_change_nothing_push_no_point_out(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult], monkeypatch: pytest.MonkeyPatch
+    later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_rows_module, "MAX_POINTS", 2)
-    other = json.dumps({**json.loads(row["configuration"]), "seed": "b"})
-    changed = at(row, 1, content_digest="1", configuration=other)
-    later = [at(changed, n) for n in range(2, 7)]
-    found = built(history(opened([at(row, 0), changed, *later])))
-    assert len(whats(found)) == 2
-    assert whats(found)[-1] == ""
+    later.add(0)
+    for number in range(1, 7):
+        later.add(number, {"seed": "b"}, content_digest="1")
+    assert whats(later.section())[1:] == [""]
 
 
-def test_a_page_is_written_again_where_its_history_has_another_point(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
-    once = identity(opened([at(row, 0)]))
-    assert identity(opened([at(row, 1)])) == once, "nothing changed"
-    assert identity(opened([at(row, 2, packages=json.dumps({"duckdb": "9"}))])) != once
-    assert identity(opened([at(row, 3)])) != once, "as at first, after something else"
+def test_a_page_is_written_again_where_its_history_has_another_point(later: Later) -> None:
+    later.add(0)
+    once = identity(later.result())
+    later.add(1)
+    assert identity(later.result()) == once, "nothing changed"
+    later.add(2, packages=json.dumps({"duckdb": "9"}))
+    assert identity(later.result()) != once
+    later.add(3)
+    assert identity(later.result()) != once, "as at first, after something else"
 
 
-def test_what_changed_is_escaped(
-    row: dict[str, Any], opened: Callable[..., EvaluationResult]
-) -> None:
+def test_what_changed_is_escaped(later: Later) -> None:
     attack = "</script><script>alert(1)"
-    hostile = json.dumps({**json.loads(row["configuration"]), "weight": attack})
-    result = opened([at(row, 0), at(row, 1, content_digest="1", configuration=hostile)])
-    found = built(history(result))
-    assert whats(found)[0] == f"weight null -> {attack}"
+    later.add(0)
+    later.add(1, {"weight": attack}, content_digest="1")
+    assert whats(later.section())[0] == f"weight null -> {attack}"
+    result = later.result()
     for has_explorer, n in ((False, 1), (True, 1 + 2 * len(result.retrievers))):
         page = render(result, has_explorer=has_explorer)
         assert attack not in page

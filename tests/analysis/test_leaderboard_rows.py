@@ -21,62 +21,32 @@ from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import is_gain
 from rag_assets.pipeline.selection import Selection
 from rag_assets.plain_text import plain
-from rag_assets.schemas import COUNT, DOCUMENTS, FLOAT, LEADERBOARD, QRELS, QUERIES, QUERY_METRICS
+from rag_assets.schemas import COUNT, FLOAT, LEADERBOARD, QUERY_METRICS
 from rag_assets.schemas import Column as Stored
 from rag_assets.sheets.formats import columns_of, formatted
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column
 from rag_assets.sheets.terminal_table import FittedTable
-
-COUNTS = [column.name for column in LEADERBOARD.columns if column.name.startswith("n_")]
-
-
-def board() -> pa.Table:
-    counts = {name: 0 for name in COUNTS} | {"n_queries": 4, "weight": 6.0, "n_unjudged": 2}
-    rows = [
-        {
-            "position": position,
-            "retriever": name,
-            "split": split,
-            "top_k": k,
-            **counts,
-            "tokens": None,
-            "judged": None if name == "silent" else 0.5,
-            "ndcg": 0.25,
-            "recall": 0.75 if k == 10 else None,
-        }
-        for split in ("all", "dev")
-        for position, name in enumerate(["best", "silent", "worst"], 1)
-        for k in (1, 10)
-    ]
-    fields = [pa.field("ndcg", pa.float64()), pa.field("recall", pa.float64())]
-    schema = pa.schema([*LEADERBOARD.arrow(), *fields])
-    return LEADERBOARD.check(pa.Table.from_pylist(rows, schema=schema))
+from tests.labels.health.tables import documents, qrels, queries
 
 
 def test_rows_and_columns_of_the_board(tiny_result: EvaluationResult) -> None:
-    result = EvaluationResult(tiny_result.root, tiny_result.evaluation)
-    result.__dict__["leaderboard"] = board()
-    rows = selected_rows(result, Selection(("worst", "best"), (10,)))
-    assert [(row["retriever"], row["top_k"], row["position"]) for row in rows] == [
-        ("best", 10, 1),
-        ("worst", 10, 3),
-    ]
-    assert selected_rows(result, Selection((), (10,))) == []
+    two = ("okapi", "bm25")
+    board = tiny_result.leaderboard.to_pylist()
+    places = {row["retriever"]: row["position"] for row in board if row["top_k"] == 5}
+    rows = selected_rows(tiny_result, Selection(two, (5,)))
+    assert {row["retriever"]: row["position"] for row in rows} == {n: places[n] for n in two}
+    assert rows == sorted(rows, key=lambda row: row["position"])
+    assert selected_rows(tiny_result, Selection((), (5,))) == []
     columns = [*accounting_columns(), *measured_columns(5)]
     names = {*LEADING, "weight", *(column.name for column in columns)}
     assert {column.name for column in LEADERBOARD.columns} <= names
     assert all(column.help for column in columns)
-    added = (
-        Stored(COUNT, "cut texts", name="n_cut_texts"),
-        Stored(FLOAT, "a spread", name="spread"),
-    )
-    *_, count, spread = accounting_columns((*LEADERBOARD.columns, *added))
-    assert (count.title, count.text({"n_cut_texts": 3}), count.help) == (
-        "cut texts",
-        "3",
-        "cut texts",
-    )
-    assert (spread.title, spread.text({"spread": 0.25})) == ("spread", "0.2500")
+    cut = Stored(COUNT, "cut texts", name="n_cut_texts")
+    spread = Stored(FLOAT, "a spread", name="spread")
+    *_, count, shown = accounting_columns((*LEADERBOARD.columns, cut, spread))
+    assert count.title == count.help == "cut texts"
+    assert count.text({"n_cut_texts": 3}) == "3"
+    assert (shown.title, shown.text({"spread": 0.25})) == ("spread", "0.2500")
 
 
 EQUAL = {"q1": 1.0, "q2": 1.0, "q3": 1.0}
@@ -84,34 +54,13 @@ META = {"d1": {"lang": "en", "year": 2020}, "d2": {"lang": ["en", "sv"]}, "d3": 
 
 
 def table_of() -> Callable[[str], pa.Table]:
-    queries = [("q1", ["a"], {"team": "x"}), ("q2", ["a", "b"], {"team": "y"}), ("q3", [], {})]
+    tags = {"q1": ["a"], "q2": ["a", "b"]}
+    teams = {"q1": {"team": "x"}, "q2": {"team": "y"}}
     judged = [("q1", "d1", 1), ("q2", "d2", 2), ("q2", "d1", 0), ("q3", "d3", 1)]
     tables = {
-        "documents": DOCUMENTS.from_rows(
-            [
-                {"document_id": d, "title": "", "text": "", "metadata": json.dumps(m)}
-                for d, m in META.items()
-            ]
-        ),
-        "queries": QUERIES.from_rows(
-            [
-                {"query_id": q, "text": "", "tags": t, "metadata": json.dumps(m)}
-                for q, t, m in queries
-            ]
-        ),
-        "qrels": QRELS.from_rows(
-            [
-                {
-                    "query_id": q,
-                    "evidence_id": d,
-                    "document_id": d,
-                    "start": None,
-                    "end": None,
-                    "grade": g,
-                }
-                for q, d, g in judged
-            ]
-        ),
+        "documents": documents(dict.fromkeys(META, ""), META),
+        "queries": queries(dict.fromkeys(EQUAL, ""), tags, teams),
+        "qrels": qrels(*[(query, name, name, None, grade) for query, name, grade in judged]),
     }
     return tables.__getitem__
 

@@ -117,40 +117,28 @@ def test_the_paired_difference(tmp_path: Path) -> None:
     assert same["difference"] == 0
 
 
-REFUSED: dict[str, tuple[object, str]] = {
-    "results of lm-evaluation-harness": (
-        {"results": {"gsm8k": {"exact_match,none": 0.5}}, "configs": {}},
-        "holds means, no values of questions; lm-evaluation-harness writes values of questions "
-        "with --log_samples",
-    ),
-    "results of mteb": (
-        {"task_name": "SciFact", "scores": {"test": [{"ndcg_at_10": 0.7}]}},
-        "holds means, no values of questions; run mteb with a prediction folder, and `rag-assets "
-        "score --run predictions.json --per-query --format json`",
-    ),
-    "other rows": (
-        [{"name": "x", "score": 1}],
-        "`[0]`: row with name, score; must be of: an Inspect log; samples_*.jsonl of "
-        "lm-evaluation-harness; rows, or an object, of questions with numbers (`score --per-query "
-        "--format json`)",
-    ),
-    "scores that are none": (
-        {"samples": [{"id": 1, "scores": {"match": 3}}]},
-        "`[0]`: is no row of an Inspect log ('int' object has no attribute 'get')",
-    ),
-    "no numbers": ([{"query_id": "q1", "x": None}], "holds no value of a question"),
-    "a row that is none": ([3], "`[0]`: is 3; must be an object"),
-}
-
-
-@pytest.mark.parametrize(("content", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            {"results": {"gsm8k": {"em,none": 0.5}}, "configs": {}},
+            "holds means, no values",
+        ),
+        ({"task_name": "x", "scores": {"test": [{"ndcg_at_10": 0.7}]}}, "holds means, no values"),
+        ([{"name": "x", "score": 1}], "`[0]`: row with name, score; must be of: an Inspect log"),
+        ({"samples": [{"id": 1, "scores": {"match": 3}}]}, "`[0]`: is no row of an Inspect log"),
+        ([{"query_id": "q1", "x": None}], "holds no value of a question"),
+        ([3], "`[0]`: is 3; must be an object"),
+    ],
+    ids=["lm-evaluation-harness", "mteb", "other rows", "no scores", "no numbers", "no row"],
+)
 def test_what_holds_no_values_of_questions_is_refused(
     tmp_path: Path, content: object, message: str
 ) -> None:
     path = written(tmp_path / "a.json", content)
     with pytest.raises(DataError) as caught:
         read_values(path)
-    assert str(caught.value) == f"{path}: {message}"
+    assert str(caught.value).startswith(f"{path}: {message}")
 
 
 def test_files_with_nothing_in_common(tmp_path: Path) -> None:

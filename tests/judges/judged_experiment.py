@@ -1,14 +1,19 @@
-"""The tiny experiment with many questions, two answerers, and a judge whose errors are known."""
+"""Experiments with judges: one with a model, and one whose judge has errors that are known."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rag_assets.judges.answer_labels import drawn_questions
-from tests.tiny_experiment import Tiny
+from rag_assets.pipeline.plan import Plan
+from tests.answers.answering import PREDICTIONS, with_answers, write_predictions
+from tests.llm.server import Server, Writer, says, serving
+from tests.tiny_experiment import Tiny, planned
 
 N = 160
 IDS = tuple(f"n{number:03d}" for number in range(N))
@@ -16,6 +21,52 @@ SYSTEMS = ("plain", "fancy")
 
 Answers = Mapping[str, Mapping[str, str]]
 """Answerer -> question -> answer."""
+
+
+class Evaluated(NamedTuple):
+    tiny: Tiny
+    server: Server
+    plan: Plan
+    """What was told before."""
+    n_asked: int
+
+
+@contextmanager
+def evaluating(
+    root: Path,
+    computed: Tiny,
+    write: Writer,
+    retrievers: Sequence[str] = ("bm25",),
+    predictions: Mapping[str, str] = PREDICTIONS,
+    unread: str | None = None,
+    **changes: Any,
+) -> Iterator[Evaluated]:
+    """Evaluate answers of a file with judges that ask the models ``small`` and ``large``.
+
+    What both say is ``write``; of a text that holds ``unread`` they give no verdict.
+    """
+    tiny = Tiny(root / "tiny").start_from(computed)
+    tiny.config["retrievers"] = {name: tiny.config["retrievers"][name] for name in retrievers}
+    with serving(write) as server:
+        models = {
+            name: {"base_url": server.base_url, "model": name, "api_key_env": None, "retries": 0}
+            for name in ("small", "large")
+        }
+        answers = {"read": {"generator": "predicted"}}
+        with_answers(tiny.write(), **{"llms": models, "answers": answers, **changes})
+        write_predictions(tiny, dict(predictions))
+        if unread is not None:
+            server.on(unread, says("no score"))
+        plan = planned(tiny)
+        tiny.run()
+        yield Evaluated(tiny, server, plan, len(server.received))
+
+
+def asked(tiny: Tiny, server: Server) -> int:
+    """Evaluate, and return how many requests that took."""
+    before = len(server.received)
+    tiny.run()
+    return len(server.received) - before
 
 
 def is_right(answer: str) -> bool:

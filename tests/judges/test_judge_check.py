@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,11 +16,10 @@ from rag_assets.analysis.judged import kept_checks
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.answer_text import normal_form, words
 from rag_assets.checks.asset_checks import results_of
-from rag_assets.cli.main import main
+from rag_assets.checks.check import CheckResult
 from rag_assets.experiment.hosts import circular_uses
 from rag_assets.judges.base import CORRECTNESS, RELEVANCE, CorrectnessItem, RelevanceItem
 from rag_assets.judges.check import JUDGE_CHECKS_DIR, Rules, check_judge, stored_check
-from rag_assets.judges.registry import model_name
 from rag_assets.judges.trials import (
     PADDING,
     drawn,
@@ -36,25 +34,25 @@ from rag_assets.judges.verdicts_stage import verdicts_key
 from rag_assets.labels.findings import ERROR
 from rag_assets.pipeline.pipeline import Outcome
 from rag_assets.pipeline.stages import STAGES
-from rag_assets.report.html import render
+from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import GOLDS, with_answers
 from tests.judges.judged_experiment import (
+    Evaluated,
     answers_of,
+    evaluating,
     fair,
     is_right,
     judge,
     label,
     with_judged,
 )
-from tests.llm.server import Server, serving
+from tests.llm.server import serving
 from tests.tiny_experiment import QUERIES, Tiny
 
 BLOCK = re.compile(r"^<([0-9a-f]{32})> \[1\]\n(.*?)\n<\1> ", re.M | re.S)
 QUESTION_OF = {row["text"]: row["query_id"] for row in QUERIES}
 RULES = Rules(items=6)
 PEOPLE = "agreement with people"
-CHANGES = ("padding", "empty texts", "planted instructions", "same twice", "negation", "numbers")
-
 Judge = Callable[[str], int | str]
 """(prompt) -> the score, or the whole reply."""
 
@@ -100,28 +98,26 @@ class Moody:
 
 
 @pytest.fixture(scope="module")
-def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tiny, Server]]:
-    """Answers of a file, a judge that is a server, and one that counts words."""
-    with serving() as server:
-        tiny = Tiny(tmp_path_factory.mktemp("checked"))
-        tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
-        model = {"model": "first", "base_url": server.base_url, "api_key_env": None, "retries": 0}
-        judges = {"floor": {"type": "words"}}
-        answers = {"read": {"generator": "predicted"}}
-        yield with_answers(tiny.write(), llm=model, judges=judges, answers=answers), server
+def evaluated(
+    tmp_path_factory: pytest.TempPathFactory, computed_answers: Tiny
+) -> Iterator[Evaluated]:
+    """Answers of a file, and a judge that counts words."""
+    root, judges = tmp_path_factory.mktemp("checked"), {"floor": {"type": "words"}}
+    with evaluating(root, computed_answers, str, judges=judges) as made:
+        yield made
 
 
-def checked(evaluated: tuple[Tiny, Server], says: Judge, name: str) -> dict[str, list[str]]:
+def checked(evaluated: Evaluated, says: Judge, name: str) -> dict[str, list[str]]:
     """Evaluate with a judge of that name and model; return kind -> what it fails."""
-    tiny, server = evaluated
+    tiny, server, *_ = evaluated
 
     def write(prompt: str) -> str:
         said = says(prompt)
         return said if isinstance(said, str) else f"Reasons.\n##final score: {said}"
 
     server.write = write
-    tiny.config["llm"]["model"] = name
-    tiny.config["judges"][name] = {"type": "llm", "depth": 3}
+    tiny.config["llms"]["small"]["model"] = name
+    tiny.config["judges"][name] = {"type": "llm", "llm": "small", "depth": 3}
     tiny.write_config()
     tiny.run()
     check = check_judge(tiny.pipeline(), name, RULES)
@@ -130,7 +126,7 @@ def checked(evaluated: tuple[Tiny, Server], says: Judge, name: str) -> dict[str,
     return {kind["kind"]: kind["failed"] for kind in check["kinds"]}
 
 
-def test_an_oracle_passes(evaluated: tuple[Tiny, Server]) -> None:
+def test_an_oracle_passes(evaluated: Evaluated) -> None:
     assert checked(evaluated, oracle, "oracle") == {"relevance": [], "correctness": []}
 
 
@@ -150,7 +146,7 @@ def test_an_oracle_passes(evaluated: tuple[Tiny, Server]) -> None:
     ],
 )
 def test_who_fails_what(
-    evaluated: tuple[Tiny, Server],
+    evaluated: Evaluated,
     says: Judge,
     relevance: set[str],
     correctness: set[str],
@@ -161,34 +157,22 @@ def test_who_fails_what(
     assert set(failed["correctness"]) == correctness
 
 
-def test_words_do_not_see_numbers(evaluated: tuple[Tiny, Server]) -> None:
-    tiny, server = evaluated
-    tiny.write_config()
-    tiny.run()
-    before = len(server.received)
-    check = check_judge(tiny.pipeline(), "floor", RULES)
-    of_answers = check["kinds"][1]
-    assert not check["passed"]
-    assert "numbers" in of_answers["failed"]
-    assert len(server.received) == before
-    numbers = next(row for row in of_answers["trials"] if row["name"] == "numbers")
-    assert (numbers["tried"], numbers["noticed"]) == (3, 0)  # of as many answers with a number
-    assert of_answers["tried"] == sum(
-        r["tried"] for r in of_answers["trials"] if r["name"] in CHANGES
-    )
+def result_of(tiny: Tiny, key: ArtifactKey, check: str) -> CheckResult:
+    """Return what a check in Dagster says of verdicts."""
+    pipeline = tiny.pipeline()
+    outcome = Outcome(key, pipeline.artifact(key), reused=True, seconds=0.0)
+    results = results_of(pipeline, STAGES[key.asset], [outcome])
+    (result,) = [one for one in results if one.check.name == check]
+    return result
 
 
 def proven(tiny: Tiny, judge: str) -> tuple[bool, str]:
-    """Return what the check in Dagster says of a judge of answers: passed, and in words."""
-    key = verdicts_key(CORRECTNESS, judge)
-    outcome = Outcome(key, tiny.pipeline().artifact(key), reused=True, seconds=0.0)
-    results = results_of(tiny.pipeline(), STAGES[key.asset], [outcome])
-    (result,) = [one for one in results if one.check.name == "judge_is_proven"]
+    result = result_of(tiny, verdicts_key(CORRECTNESS, judge), "judge_is_proven")
     return result.passed, result.summary
 
 
-def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, Server]) -> None:
-    tiny, _ = evaluated
+def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: Evaluated) -> None:
+    tiny = evaluated.tiny
     tiny.write_config()
     tiny.run()
     file = tiny.pipeline().root / JUDGE_CHECKS_DIR / "floor.json"
@@ -198,26 +182,20 @@ def test_verdicts_are_checked_for_a_judge_that_was_tried(evaluated: tuple[Tiny, 
     check_judge(tiny.pipeline(), "floor", RULES)
     passed, said = proven(tiny, "floor")
     assert (passed, said) == (False, "it fails: padding (and 2 more)")
-    tiny.snapshot()
-    page = render(EvaluationResult.current(tiny.pipeline().root))
-    assert "judge floor: FAIL" in page
-    file.write_text(
-        file.read_text("utf-8").replace('"fingerprint": "', '"fingerprint": "0'), "utf-8"
-    )
+    other = file.read_text("utf-8").replace('"fingerprint": "', '"fingerprint": "0')
+    file.write_text(other, "utf-8")
     assert "not tested with its current options" in proven(tiny, "floor")[1]
     checked(evaluated, oracle, "oracle")
-    tiny.config["judges"]["oracle"] = {"type": "llm", "depth": 3}
+    tiny.config["judges"]["oracle"] = {"type": "llm", "llm": "small", "depth": 3}
     tiny.write_config()
     assert proven(tiny, "oracle")[0]
     del tiny.config["judges"]["oracle"]
 
 
-def test_requests_are_asked_once_and_kept(
-    evaluated: tuple[Tiny, Server],
-) -> None:
-    tiny, server = evaluated
+def test_requests_are_asked_once_and_kept(evaluated: Evaluated) -> None:
+    tiny, server, *_ = evaluated
     checked(evaluated, oracle, "kept")
-    tiny.config["judges"]["kept"] = {"type": "llm", "depth": 3}
+    tiny.config["judges"]["kept"] = {"type": "llm", "llm": "small", "depth": 3}
     tiny.write_config()
     few = Rules(items=2, seed=1)
     before = len(server.received)
@@ -225,24 +203,20 @@ def test_requests_are_asked_once_and_kept(
     n_asked = len(server.received)
     assert n_asked > before
     check_judge(tiny.pipeline(), "kept", few)
-    command = ["judge", "check", str(tiny.folder), "--store", str(tiny.settings.store)]
-    options = ["--judge", "kept", "--items", "2", "--seed", "1"]
-    shown = CliRunner().invoke(main, [*command, *options])
+    command = ("judge", "check", ".", "--judge", "kept", "--items", "2", "--seed", "1")
+    shown = tiny.command(*command)
     assert (shown.exit_code, "judge kept: pass" in shown.output) == (0, True), shown.output
     assert len(server.received) == n_asked
-    printed = CliRunner().invoke(main, [*command, *options, "--format", "json"])
+    printed = tiny.command(*command, "--format", "json")
     assert json.loads(printed.stdout)[0]["passed"] is True
     tiny.snapshot()
-    page = render(EvaluationResult.current(tiny.pipeline().root))
-    assert "Can the judge be trusted?" in page
-    assert "kept: correctness" in page
-    result = EvaluationResult.current(tiny.pipeline().root)
-    assert [check["judge"] for check in kept_checks(result) if check["judge"] == "kept"] == ["kept"]
-    tiny.config["llm"]["model"] = "another"  # what is kept is of another judge then
+    result = EvaluationResult.current(tiny.artifacts)
+    assert "kept" in [check["judge"] for check in kept_checks(result)]
+    tiny.config["llms"]["small"]["model"] = "another"  # what is kept is of another judge then
     tiny.write_config()
     tiny.run()
     tiny.snapshot()
-    result = EvaluationResult.current(tiny.pipeline().root)
+    result = EvaluationResult.current(tiny.artifacts)
     assert "kept" not in [check["judge"] for check in kept_checks(result)]
     assert stored_check(tiny.pipeline().root, "kept") is not None
     (tiny.pipeline().root / JUDGE_CHECKS_DIR / "kept.json").write_text("{", encoding="utf-8")
@@ -250,38 +224,38 @@ def test_requests_are_asked_once_and_kept(
     del tiny.config["judges"]["kept"]
 
 
-@pytest.mark.parametrize(("says", "passed"), [(fair, True), (lambda *_: True, False)])
-def test_recorded_verdicts_beside_people(tmp_path: Any, says: Any, passed: bool) -> None:
+def test_recorded_verdicts_beside_people(tmp_path: Path) -> None:
     answers = answers_of({"plain": 0.6, "fancy": 0.5})
     tiny = with_judged(Tiny(tmp_path).write(), answers)
-    judge(tiny, answers, says)
-    label(tiny, answers, 60)
+    says: dict[str, Any] = {"strict": fair, "kind": lambda *_: True}
+    for name, one in says.items():
+        judge(tiny, answers, one, name)
+        recorded = {"type": "recorded", "path": f"{name}.jsonl", "judges": ["correctness"]}
+        tiny.config["judges"][name] = recorded
+    tiny.write_config()
+    drawn = label(tiny, answers, 60)
     tiny.run()
-    check = check_judge(tiny.pipeline(), "strict", RULES)
-    (kind,) = check["kinds"]
-    assert check["passed"] is passed
-    assert kind["agreement"] is not None
-    assert {row["passed"] for row in kind["trials"]} == {None}
-    ids = {row["query_id"] for row in map(json.loads, (tiny.folder / "answer_labels.jsonl").open())}
-    asked = [(own[one], int(one[1:])) for own in answers.values() for one in ids]
-    table = [[0, 0], [0, 0]]
-    for answer, number in asked:
-        table[is_right(answer)][says(answer, number)] += 1
-    assert kind["agreement"]["table"] == table
+    asked = [(own[one], int(one[1:])) for own in answers.values() for one in drawn]
+    for name, one in says.items():
+        check = check_judge(tiny.pipeline(), name, RULES)
+        (kind,) = check["kinds"]
+        assert check["passed"] is (name == "strict")
+        assert {row["passed"] for row in kind["trials"]} == {None}
+        table = [[0, 0], [0, 0]]
+        for answer, number in asked:
+            table[is_right(answer)][one(answer, number)] += 1
+        assert kind["agreement"]["table"] == table
 
 
-def test_what_cannot_be_told_is_no_failure(
-    evaluated: tuple[Tiny, Server],
-) -> None:
-    tiny, _ = evaluated
-    tiny.config["llm"]["model"] = "late"
+def test_what_cannot_be_told_is_no_failure(evaluated: Evaluated) -> None:
+    tiny = evaluated.tiny
+    tiny.config["llms"]["small"]["model"] = "late"
     tiny.write_config()
     tiny.run()
-    tiny.config["judges"]["late"] = {"type": "llm"}
+    tiny.config["judges"]["late"] = {"type": "llm", "llm": "small"}
     tiny.write_config()
-    command = ["judge", "check", str(tiny.folder), "--store", str(tiny.settings.store), "--judge"]
     for name, code in (("late", 3), ("nobody", 2)):
-        shown = CliRunner().invoke(main, [*command, name])
+        shown = tiny.command("judge", "check", ".", "--judge", name)
         assert (shown.exit_code, name in shown.output) == (code, True), shown.output
     del tiny.config["judges"]["late"]
 
@@ -408,7 +382,7 @@ def written_by(tiny: Tiny, model: str, tag: str = "generated") -> Tiny:
     return tiny
 
 
-CIRCULAR: dict[str, tuple[dict[str, Any], Any, str]] = {
+CIRCULAR: dict[str, tuple[dict[str, Any], Any, str | None]] = {
     "answers": (
         answerer("mine"),
         OF_ANSWERS,
@@ -442,18 +416,18 @@ CIRCULAR: dict[str, tuple[dict[str, Any], Any, str]] = {
         "which also writes the queries of guess",
     ),
     "a reranker": (
-        {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": OWN}}},
+        {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": f"org/x/{OWN}:free"}}},
         OF_PASSAGES,
-        "which also reranks for sorted",
+        "which also (as org/x/gpt-4o:free) reranks for sorted",
     ),
     "a listwise reranker, of which answers are made": (
         {
-            "retrievers": {"bm25": {**BM25}, "sorted": {**LISTWISE, "model": f"openai/{OWN}"}},
+            "retrievers": {"bm25": {**BM25}, "sorted": {**LISTWISE, "model": "GPT-4o-latest"}},
             "answers": {"read": {"generator": "theirs", "retriever": "sorted", "top_k": [3]}},
             "generators": WRITERS,
         },
         OF_ANSWERS,
-        "which also (as openai/gpt-4o) reranks for sorted",
+        "which also (as GPT-4o-latest) reranks for sorted",
     ),
     "the experiment's own model": (
         {
@@ -465,14 +439,38 @@ CIRCULAR: dict[str, tuple[dict[str, Any], Any, str]] = {
         OF_ANSWERS,
         "which also writes the answers of plain",
     ),
+    "another model answers": (answerer("theirs"), OF_ANSWERS, None),
+    "answers are no part of passages": (answerer("mine"), OF_PASSAGES, None),
+    "its model writes no answerer": (
+        {"generators": {**WRITERS, "predicted": {"type": "file", "path": "predictions.json"}}},
+        OF_ANSWERS,
+        None,
+    ),
+    "nobody searches for its queries": (
+        {"query_sets": {"guess": {"strategy": "hyde", "llm": "own"}}},
+        OF_PASSAGES,
+        None,
+    ),
+    "a smaller model": (
+        {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": "gpt-4o-mini"}}},
+        OF_PASSAGES,
+        None,
+    ),
+    "no model judges": (
+        {**answerer("mine"), "judges": {"strict": {"type": "words"}}},
+        OF_ANSWERS,
+        None,
+    ),
 }
+"""Changes, verdicts, and how the sentence about a circle ends, if it is one."""
 
 
 @pytest.mark.parametrize("name", CIRCULAR)
 def test_a_circle_is_named(tmp_path: Path, name: str) -> None:
     changes, key, text = CIRCULAR[name]
-    (sentence,) = circles(made(tmp_path, **changes), key)
-    assert sentence.endswith(text)
+    sentences = circles(made(tmp_path, **changes), key)
+    assert len(sentences) == (text is not None)
+    assert all(sentence.endswith(text or "") for sentence in sentences)
 
 
 def test_who_wrote_the_questions_is_named(tmp_path: Path) -> None:
@@ -484,37 +482,6 @@ def test_who_wrote_the_questions_is_named(tmp_path: Path) -> None:
     assert circles(written_by(tiny, OWN, "read in a book")) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        pytest.param(answerer("theirs"), OF_ANSWERS, id="another model answers"),
-        pytest.param(answerer("mine"), OF_PASSAGES, id="answers are no part of passages"),
-        pytest.param(
-            {"generators": {**WRITERS, "predicted": {"type": "file", "path": "predictions.json"}}},
-            OF_ANSWERS,
-            id="its model writes no answerer",
-        ),
-        pytest.param(
-            {"query_sets": {"guess": {"strategy": "hyde", "llm": "own"}}},
-            OF_PASSAGES,
-            id="nobody searches for its queries",
-        ),
-        pytest.param(
-            {"retrievers": {"bm25": {**BM25}, "sorted": {**RERANK, "model": "gpt-4o-mini"}}},
-            OF_PASSAGES,
-            id="a smaller model",
-        ),
-        pytest.param(
-            {**answerer("mine"), "judges": {"strict": {"type": "words"}}},
-            OF_ANSWERS,
-            id="no model judges",
-        ),
-    ],
-)
-def test_others_are_not_named(tmp_path: Path, changes: dict[str, Any], key: Any) -> None:
-    assert circles(made(tmp_path, **changes), key) == []
-
-
 def test_the_check_of_the_verdicts_fails(tmp_path: Path) -> None:
     with serving(lambda text: "##final score: 1") as server:
         tiny = made(tmp_path, **answerer("mine"))
@@ -522,19 +489,6 @@ def test_the_check_of_the_verdicts_fails(tmp_path: Path) -> None:
             one["base_url"] = server.base_url
         tiny.write_config()
         tiny.run()
-    pipeline = tiny.pipeline()
-    passed = {}
-    for key in (OF_ANSWERS, OF_PASSAGES):
-        outcome = Outcome(key, pipeline.artifact(key), reused=True, seconds=0.0)
-        results = results_of(pipeline, STAGES[key.asset], [outcome])
-        (result,) = [one for one in results if one.check.name == "judge_is_independent"]
-        passed[key] = result.passed
-        assert result.severity == ERROR
-    assert passed == {OF_ANSWERS: False, OF_PASSAGES: True}
-
-
-def test_names_of_models() -> None:
-    same = ("gpt-4o", "openai/GPT-4o", "gpt-4o-2024-08-06", "gpt-4o-latest", "org/x/gpt-4o:free")
-    assert {model_name(name) for name in same} == {"gpt-4o"}
-    assert model_name("gpt-4o-mini") != model_name("gpt-4o")
-    assert model_name("llama3:8b") != model_name("llama3:70b")
+    for key, passed in ((OF_ANSWERS, False), (OF_PASSAGES, True)):
+        result = result_of(tiny, key, "judge_is_independent")
+        assert (result.passed, result.severity) == (passed, ERROR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -19,15 +18,9 @@ from rag_assets.labels.logs import (
     source_counts,
 )
 from rag_assets.labels.sampling.estimates import Estimator
-from rag_assets.labels.sampling.label_sample import (
-    LabelSample,
-    label_sample,
-    sample_table,
-    stored_sample,
-)
+from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from tests.labels.page.served import moment, session_of
 from tests.labels.sampling.made_pool import DCG, collection, design_of, drawn_line, item
-from tests.labels.sampling.test_label_sample import system_passages
 
 FIRST = LoggedJudgment(*item("q", "d"), 2, "judged", 0.31, "ada", "2026-03-01T09:30:00Z", 8.5)
 
@@ -53,33 +46,21 @@ GOOD = '{"query_id": "q", "document_id": "d", "start": 0, "end": 9, "status": "j
     ("old", "new", "problem"),
     [
         ('"grade": 1', '"grade": 1, "evidence": [[4, 10]]', "2: `evidence`: must be a list of"),
-        (
-            '"grade": 1',
-            '"grade": 1, "evidence": [4, 5]',
-            "2: `evidence`: is [4, 5]; must be a",
-        ),
-        (
-            '"grade": 1',
-            '"grade": 1, "evidence": "4-5"',
-            "2: `evidence`: is '4-5'; must be",
-        ),
+        ("}", ', "evidence": [4, 5]}', "2: `evidence`: is [4, 5]; must be a"),
         ('"grade": 1', '"grade": 4', "2: `grade`: is 4; must be an integer from 0 to 3"),
         ('"grade": 1', '"grade": null', "2: `grade`: must be an integer from 0 to 3 where the"),
-        ('"grade": 1', '"grade": 1.5', "2: `grade`: is 1.5; must be"),
         ('"judged"', '"skipped"', "2: `grade`: must be null where the status is skipped"),
-        (
-            '"judged"',
-            '"done"',
-            "2: `status`: is 'done'; must be one of judged, skipped",
-        ),
+        ('"judged"', '"done"', "2: `status`: is 'done'; must be one of judged, skipped"),
         ('"start": 0', '"start": -1', "2: `start`: is -1; must be an integer from 0 on"),
         ('"end": 9', '"end": true', "2: `end`: is a boolean; must be an integer from 0 on"),
         ('"start": 0', '"start": 10', "2: `end`: is 9, before `start`, 10"),
         ('"query_id": "q"', '"query_id": ""', "2: `query_id`: is ''; must be a string on one"),
         ("}", ', "probability": 1.2}', "2: `probability`: is 1.2; must be a number above 0 and at"),
-        ("}", ', "probability": 0}', "2: `probability`: is 0; must be a number above 0"),
         ("}", ', "seconds": "8"}', "2: `seconds`: is '8'; must be a number from 0 on"),
         ("}", "", "2: malformed JSON"),
+        ("}", ', "source": "search"}', "2: `source`: is 'search'; allowed: person, judge"),
+        ("}", ', "source": "vote:"}', "2: `source`: is 'vote:'; allowed: person, judge"),
+        ("}", ', "source": "judge:a", "probability": 0.2}', "2: `probability`: must be null where"),
     ],
 )
 def test_a_bad_line_is_one_error_with_file_line_and_key(
@@ -159,18 +140,6 @@ def test_they_are_no_labels_and_make_the_error_smaller() -> None:
     assert error(label_sample(POOL, DESIGN, drawn() + poor)) < 1.05 * error(alone)
 
 
-def test_one_that_likes_everything_brings_no_bias() -> None:
-    """A source without information leaves the estimates where they are."""
-    liked = [LoggedJudgment(*item, 3, source="judge:kind") for item in POOL.items]
-    values = [
-        Estimator(label_sample(POOL, DESIGN, lines), DCG).values()
-        for lines in (drawn(), [*drawn(), *liked])
-    ]
-    truths = POOL.weights(DCG) @ LABELS / len(POOL.question_ids)
-    assert values[1] == pytest.approx(values[0], rel=0.05)
-    assert values[1] == pytest.approx(truths, rel=0.3)
-
-
 def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() -> None:
     item = POOL.items[0]
     part = item._replace(start=10, end=60)
@@ -182,35 +151,6 @@ def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() 
     assert verdicts[0] == 2
     assert np.isnan(verdicts[1:]).all()
     assert source_counts([*lines, missing, *drawn()[:3]]) == {"judge:a": 2, "person": 3}
-
-
-def test_an_evaluation_keeps_them() -> None:
-    sample = label_sample(POOL, DESIGN, [*drawn(), *verdicts("judge:fair", 0.1, 1)])
-    table = sample_table(sample)
-    again = stored_sample(table, system_passages(), POOL.question_ids, 10)
-    assert list(again.verdicts) == list(sample.verdicts)
-    values = [Estimator(one, DCG).values() for one in (sample, again)]
-    assert values[0] == pytest.approx(values[1], abs=1e-9)
-    old = stored_sample(table.drop(["verdicts"]), system_passages(), POOL.question_ids, 10)
-    assert old.verdicts == {}
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"source": "search"}, r":1: `source`: is 'search'; allowed: person, judge"),
-        ({"source": "vote:"}, r":1: `source`: is 'vote:'; allowed: person, judge"),
-        ({"source": "judge:a", "probability": 0.2}, r":1: `probability`: must be null where"),
-    ],
-)
-def test_a_log_that_says_otherwise_is_refused(
-    tmp_path: Path, change: dict[str, object], problem: str
-) -> None:
-    row = {"query_id": "q", "document_id": "d", "start": 0, "end": 9, "status": "judged"}
-    file = tmp_path / "log.jsonl"
-    file.write_text(json.dumps({**row, "grade": 1, **change}), encoding="utf-8")
-    with pytest.raises(DataError, match=problem):
-        read_judgments(file)
 
 
 def test_the_page_asks_as_if_they_were_not_there(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -74,27 +74,12 @@ def refuses(text: str = "I cannot help with that.") -> Reply:
     return says(None, refusal=text)
 
 
-def filtered() -> Reply:
-    return says(None, "content_filter")
-
-
 def no_choices() -> Reply:
     return json_reply({"id": "x", "object": "chat.completion", "choices": []})
 
 
-def no_usage(text: str) -> Reply:
-    body = json.loads(says(text).body)
-    del body["usage"]
-    return json_reply(body)
-
-
 def broken_json() -> Reply:
     return Reply(200, b'{"id": "x", "choices": [{"index": 0, "mess')
-
-
-def half_answer(text: str = "lost on the way") -> Reply:
-    """Return an answer whose connection closes before its announced length."""
-    return replace(says(text), cut=25)
 
 
 def page() -> Reply:
@@ -103,14 +88,6 @@ def page() -> Reply:
 
 def error(status: int, message: str = "wrong", **headers: str) -> Reply:
     return json_reply({"error": {"message": message, "type": "made"}}, status, **headers)
-
-
-def rate_limited(after: str = "0.01") -> Reply:
-    return error(429, "slow down", Retry_After=after)
-
-
-def hangs(seconds: float = 30.0) -> Reply:
-    return replace(says("too late"), hang=seconds)
 
 
 class Server:

@@ -68,6 +68,13 @@ class Hostile:
     def root(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}"
 
+    def n_received(self) -> int:
+        """Return how many requests came; a client may give up before a busy machine looks."""
+        end = time.monotonic() + 5
+        while not self.received and time.monotonic() < end:
+            time.sleep(0.01)
+        return len(self.received)
+
     @property
     def with_query(self) -> str:
         return f"{self.root}/v1?api_key={quote(QUERY_VALUE, safe='')}"

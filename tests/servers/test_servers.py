@@ -43,14 +43,8 @@ ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize("address", HERE)
-def test_this_machine(address: str) -> None:
-    assert is_loopback(address)
-
-
-@pytest.mark.parametrize("address", ELSEWHERE)
-def test_other_machines_and_no_addresses(address: str) -> None:
-    assert not is_loopback(address)
+def test_which_addresses_are_of_this_machine() -> None:
+    assert [one for one in (*HERE, *ELSEWHERE) if is_loopback(one)] == HERE
 
 
 def test_no_proxy_sees_what_is_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,13 +97,10 @@ def test_each_request_is_answered_without_a_line(
     ("value", "seconds"),
     [
         ("3", 3.0),
-        ("0.5", 0.5),
         (" 2 ", 2.0),
         ("-1", 0.0),
         ("", None),
-        ("soon", None),
         ("nan", None),
-        ("inf", None),
         (formatdate(1_000_030, usegmt=True), 30.0),
         (formatdate(999_990, usegmt=True), 0.0),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,37 +28,20 @@ from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Completions
 from rag_assets.llm.replies import ReplyStore
 from rag_assets.query_sets.model_output import Unusable
-from rag_assets.schemas import CHUNKS, DOCUMENTS
+from tests.labels.health.tables import chunks, documents
 from tests.llm import server as replies
 from tests.llm.requests import model
 from tests.llm.server import Server
 from tests.made_tables import sheet_rows, write_sheet
 
 TEXT = "Ann Lee built the mill at Brook in 1812. =SUM is a function. The end, the end."
-SPANS = {"mill": (0, 40), "sum": (41, 60), "end": (61, 79)}
+MILL, SUM, END = "d#0-40", "d#41-60", "d#61-79"
 
 
-def documents() -> pa.Table:
-    return DOCUMENTS.from_rows(
-        [{"document_id": "d", "title": "Facts", "text": TEXT, "metadata": "{}"}]
-    )
-
-
-def chunks() -> pa.Table:
-    rows: list[dict[str, object]] = [
-        {
-            "chunk_id": name,
-            "document_id": "d",
-            "start": start,
-            "end": end,
-            "title": "Facts",
-            "text": TEXT[start:end],
-            "heading_path": "",
-        }
-        for name, (start, end) in SPANS.items()
-    ]
-    blank = {"chunk_id": "blank", "start": 40, "end": 41, "text": " "}
-    return CHUNKS.from_rows([*rows, {**rows[0], **blank}])
+FACTS = documents({"d": TEXT}, title="Facts")
+SPANS = [(0, 40), (41, 60), (61, 79), (40, 41)]
+"""Three sentences, and what is blank."""
+CHUNKS = chunks({"d": TEXT}, {"d": SPANS}, title="Facts")
 
 
 def asked(*pairs: tuple[str, str]) -> replies.Reply:
@@ -69,7 +51,7 @@ def asked(*pairs: tuple[str, str]) -> replies.Reply:
 def generated(server: Server, folder: Path, n: int = 3) -> GeneratedQuestions:
     asking = Completions(model(server, retries=0), ReplyStore(folder))
     options = QuestionOptions(n=n, language="English")
-    return generate_questions(options.chosen_chunks(chunks()), options, asking)
+    return generate_questions(options.chosen_chunks(CHUNKS), options, asking)
 
 
 @pytest.fixture
@@ -84,20 +66,13 @@ def found(server: Server, tmp_path: Path) -> GeneratedQuestions:
 
 def test_questions_have_the_span_of_their_chunk(found: GeneratedQuestions, server: Server) -> None:
     who, what = found.questions.to_pylist()
-    assert {**who, "query_id": ""} == {
-        "query_id": "",
-        "text": "Who built the mill in Brook?",
-        "answer": "Ann Lee",
-        "chunk_id": "mill",
-        "document_id": "d",
-        "start": 0,
-        "end": 40,
-        "source": "tiny questions/1",
-    }
+    place = {"chunk_id": MILL, "document_id": "d", "start": 0, "end": 40}
+    asked = {"text": "Who built the mill in Brook?", "answer": "Ann Lee"}
+    assert who == {"query_id": who["query_id"], **asked, **place, "source": "tiny questions/1"}
     assert (what["text"], what["answer"]) == ("@SUM or =SUM: what is a function?", None)
     assert who["query_id"] != what["query_id"]
     assert found.counts == {"too_short": 2, "near_duplicate": 1}
-    assert found.failures == {"end": "the model refused: No."}
+    assert found.failures == {END: "the model refused: No."}
     prompt = server.received[0].text
     assert "Write 3 different questions" in prompt
     assert "Write in English." in prompt
@@ -113,16 +88,16 @@ def fill(sheet: str, verdicts: list[str], wording: dict[int, str], file: Path) -
 
 
 def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
-    sheet = review_sheet(found.questions, documents())
+    sheet = review_sheet(found.questions, FACTS)
     assert "'@SUM or =SUM" in sheet  # no formula
     file = tmp_path / "review.csv"
-    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), documents())
+    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), FACTS)
     assert everything.questions.equals(found.questions)
-    better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), documents())
+    better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), FACTS)
     assert better.questions.column("text").to_pylist() == ["What is @SUM?"]
     assert better.questions.column("query_id")[0] == found.questions.column("query_id")[1]
     assert (better.n_refused, better.n_open) == (1, 0)
-    unread = read_review(fill(sheet, ["", ""], {}, file), documents())
+    unread = read_review(fill(sheet, ["", ""], {}, file), FACTS)
     assert (unread.questions.num_rows, unread.n_refused, unread.n_open) == (0, 0, 2)
 
 
@@ -141,76 +116,52 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
 def test_broken_rows(
     found: GeneratedQuestions, tmp_path: Path, change: dict[str, str], problem: str
 ) -> None:
-    file = fill(review_sheet(found.questions, documents()), ["yes", "yes"], {}, tmp_path / "a.csv")
+    file = fill(review_sheet(found.questions, FACTS), ["yes", "yes"], {}, tmp_path / "a.csv")
     rows = sheet_rows(file)
     rows[1] |= change
     write_sheet(file, rows)
     with pytest.raises(DataError, match=problem):
-        read_review(file, documents())
+        read_review(file, FACTS)
 
 
-def test_broken_sheets(found: GeneratedQuestions, tmp_path: Path) -> None:
-    file = tmp_path / "review.csv"
-    file.write_text("query_id,question\na,b\n")
-    with pytest.raises(DataError, match=r":1: lacks the columns keep, answer, quote"):
-        read_review(file, documents())
-    rows = sheet_rows(review_sheet(found.questions, documents()))
-    write_sheet(file, [rows[0] | {"keep": "yes"}, rows[1], rows[0] | {"keep": "no"}])
-    with pytest.raises(DataError, match=r":4: `keep`: contradicts line 2"):
-        read_review(file, documents())
-
-
-def test_a_quote_may_have_other_line_ends_and_be_cut(tmp_path: Path) -> None:
-    text = "word\n" * 10_000
-    one = DOCUMENTS.from_rows([{"document_id": "d", "title": "", "text": text, "metadata": "{}"}])
-    row = {"query_id": "q", "text": "Which word is it?", "answer": None, "chunk_id": "d"}
-    span = {"document_id": "d", "start": 0, "end": len(text), "source": "m"}
-    questions = QUESTIONS.from_rows([{**row, **span}])
-    rows = sheet_rows(review_sheet(questions, one))
-    assert len(rows[0]["quote"]) <= 32_767  # what a cell takes
-    rows[0] |= {"keep": "yes", "quote": rows[0]["quote"].replace("\n", "\r\n")[:32_767]}
-    write_sheet(tmp_path / "a.csv", rows)
-    assert read_review(tmp_path / "a.csv", one).questions.equals(questions)
-    rows[0]["quote"] = rows[0]["quote"][:31_000]
-    write_sheet(tmp_path / "a.csv", rows)
-    with pytest.raises(DataError, match="`quote`"):
-        read_review(tmp_path / "a.csv", one)
+def test_a_quote_may_have_other_line_ends_and_be_cut_as_cells_are(tmp_path: Path) -> None:
+    text, file = "word\n" * 10_000, tmp_path / "a.csv"
+    place = {"chunk_id": "d", "document_id": "d", "start": 0, "end": len(text)}
+    asked = {"query_id": "q", "text": "Which word is it?", "answer": None, "source": "m"}
+    questions, corpus = QUESTIONS.from_rows([{**place, **asked}]), documents({"d": text})
+    (row,) = sheet_rows(review_sheet(questions, corpus))
+    quote = row["quote"].replace("\n", "\r\n")[:32_767]
+    write_sheet(file, [{**row, "keep": "yes", "quote": quote}])
+    assert read_review(file, corpus).questions.equals(questions)
 
 
 def test_chosen_chunks() -> None:
     def ids(**options: int) -> tuple[str, ...]:
-        chosen = QuestionOptions.model_validate(options).chosen_chunks(chunks())
+        chosen = QuestionOptions.model_validate(options).chosen_chunks(CHUNKS)
         return tuple(chosen.column("chunk_id").to_pylist())
 
-    assert ids() == ("mill", "sum", "end")
+    assert ids() == (MILL, SUM, END)
     drawn = {ids(chunks=2, seed=seed) for seed in range(20)}
-    assert drawn == {("mill", "sum"), ("mill", "end"), ("sum", "end")}
-    requests = question_requests(chunks(), QuestionOptions())
+    assert drawn == {(MILL, SUM), (MILL, END), (SUM, END)}
+    requests = question_requests(CHUNKS, QuestionOptions())
     assert [request.template for request in requests] == ["questions/1"] * 4
 
 
 @pytest.mark.parametrize(
     ("text", "questions"),
     [
-        (
-            '[{"question": "Who?", "answer": "a"}, {"question": "Why?"}]',
-            [("Who?", "a"), ("Why?", None)],
-        ),
+        ('[{"question": "Who?", "answer": "a"}]', [("Who?", "a")]),
         ('```json\n{"question": "Who?"}\n{"question": " "}\n```', [("Who?", None)]),
         ('[{"question": "Who?", "answer": 3}, {"question": "W', [("Who?", None)]),
         ('{"questions": [{"query": "Who\\n is?"}]}', [("Who is?", None)]),
         ("1. Who?\n2. Why?\n3. When?", [("Who?", None), ("Why?", None)]),
         ('["Who?"]', [("Who?", None)]),
+        *((text, []) for text in ('[{"answer": "a"}]', "{]", '[{"question": 3}]', '{"question"')),
     ],
 )
 def test_parsed_questions(text: str, questions: list[tuple[str, str | None]]) -> None:
-    expected = [Question(*pair) for pair in questions]
-    assert parsed_questions(Completion(text, 1, 1, "stop"), 2) == expected
-
-
-@pytest.mark.parametrize("text", ['[{"answer": "a"}]', "{]", '[{"question": 3}]', '{"question"'])
-def test_no_questions(text: str) -> None:
-    expected = Unusable("the answer holds no question")
+    none = Unusable("the answer holds no question")
+    expected = [Question(*pair) for pair in questions] or none
     assert parsed_questions(Completion(text, 1, 1, "stop"), 2) == expected
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,28 +19,23 @@ from rag_assets.analysis.result import EvaluationResult
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.validation import Validation
 from rag_assets.chunking.stage import chunks_key
-from rag_assets.cli import main
 from rag_assets.code_versions.versions import CodeVersions
 from rag_assets.engine.recipe import UNANSWERED
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.experiment.hosts import circular_uses, question_circles
-from rag_assets.judges.base import RELEVANCE
-from rag_assets.judges.verdicts_stage import verdicts_key
+from rag_assets.experiment.hosts import question_circles
 from rag_assets.labels.questions import QuestionOptions
 from rag_assets.pipeline.failed_queries import try_again, unanswered
 from rag_assets.pipeline.forgetting import REPLIES, to_forget
-from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.schemas import CHUNKS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY, QUESTIONS_KEY
-from rag_assets.store.settings import StoreSettings
 from tests.llm import server as replies
 from tests.llm.server import Server
 from tests.shown_board import shown
 from tests.tiny_experiment import DOCUMENTS, Tiny, is_done, planned
 
-HANDBOOK = Path(__file__).parents[3] / "data" / "handbook"
+CHUNKS_KEY = chunks_key("parts")
 
 
 def text_of(prompt: str) -> str:
@@ -75,37 +69,25 @@ def tiny(tmp_path: Path, server: Server) -> Tiny:
     return asking(tmp_path / "tiny", server)
 
 
-def chunks_of(tiny: Tiny) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tiny.pipeline().artifact(chunks_key("parts")).table().to_pylist()
-    return rows
-
-
-def questions_of(tiny: Tiny) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tiny.pipeline().artifact(QUESTIONS_KEY).table().to_pylist()
-    return rows
-
-
-def notes_of(tiny: Tiny) -> list[str]:
-    notes: list[str] = tiny.pipeline().artifact(QUESTIONS_KEY).manifest.facts["notes"]
-    return notes
+def generate(tiny: Tiny) -> None:
+    """Compute the questions, and nothing that is made of them."""
+    pipeline = tiny.pipeline()
+    for key in (DOCUMENTS_KEY, CHUNKS_KEY, QUESTIONS_KEY):
+        pipeline.materialize(key.asset, [key])
 
 
 def test_a_question_has_its_chunk_and_the_span_as_its_label(tiny: Tiny, server: Server) -> None:
     tiny.run()
-    chunks = {row["chunk_id"]: row for row in chunks_of(tiny)}
-    questions = questions_of(tiny)
+    chunks = {row["chunk_id"]: row for row in tiny.rows(CHUNKS_KEY)}
+    questions = tiny.rows(QUESTIONS_KEY)
     assert [row["chunk_id"] for row in questions] == list(chunks)
     assert {row["source"] for row in questions} == {"m questions/1"}
-    pipeline = tiny.pipeline()
-    queries = {row["query_id"]: row for row in pipeline.artifact(QUERIES_KEY).table().to_pylist()}
-    qrels = {row["query_id"]: row for row in pipeline.artifact(QRELS_KEY).table().to_pylist()}
+    queries = {row["query_id"]: row for row in tiny.rows(QUERIES_KEY)}
+    qrels = {row["query_id"]: row for row in tiny.rows(QRELS_KEY)}
     assert len(questions) == len(queries) == len(qrels) == len(chunks)
     for row in questions:
-        chunk, query, label = (
-            chunks[row["chunk_id"]],
-            queries[row["query_id"]],
-            qrels[row["query_id"]],
-        )
+        chunk, name = chunks[row["chunk_id"]], row["query_id"]
+        query, label = queries[name], qrels[name]
         place = [chunk[name] for name in ("document_id", "start", "end")]
         assert [row[name] for name in ("document_id", "start", "end")] == place
         assert [label[name] for name in ("document_id", "start", "end", "grade")] == [*place, 1]
@@ -117,26 +99,30 @@ def test_a_question_has_its_chunk_and_the_span_as_its_label(tiny: Tiny, server: 
             "source_chunk": row["chunk_id"],
         }
     # The labels score a chunking that nobody asked about.
-    experiment = pipeline.experiment
-    assert (experiment.judge, experiment.statistics.cluster) == (
-        "evidence",
-        "query.source_document",
-    )
+    experiment = tiny.pipeline().experiment
+    assert experiment.judge == "evidence"
+    assert experiment.statistics.cluster == "query.source_document"
     tiny.snapshot()
-    result = EvaluationResult.current(pipeline.root)
+    result = EvaluationResult.current(tiny.artifacts)
     means = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 5}
     assert min(row["hit_rate"] for row in means.values()) > 0.5
     n = len(questions)
     told = f"{n} of {n} questions and their labels were written by a model, not by people: m ({n})"
     assert told in " ".join(" ".join(shown(result)).split())
     assert any(note.startswith(told) for note in labels(result)["notes"])
+    found = to_forget(tiny.settings, "crew.md")
+    assert found is not None
+    kinds = Counter(item.kind for item in found.items)
+    assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
+    assert kinds[REPLIES] == 1
+    assert sum(rows.sum() for rows in found.replies.values()) == 2
 
 
 def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
     first = planned(tiny)
     assert not server.received
     assert is_done(first, tiny.run())
-    n = len(chunks_of(tiny))
+    n = len(tiny.rows(CHUNKS_KEY))
     assert first.work("llm_calls") == len(server.received) == n > 8
     assert planned(tiny).work("llm_calls") is None
     assert tiny.run() == set()
@@ -150,22 +136,22 @@ def test_requests_are_planned_and_paid_once(tiny: Tiny, server: Server) -> None:
     tiny.config["questions"]["template"] = "../own.txt"
     tiny.write_config()
     assert planned(tiny).work("llm_calls") == n
-    tiny.run()
+    generate(tiny)
     assert len(server.received) == 2 * n + 1
-    assert {row["source"] for row in questions_of(tiny)} == {"m own/7"}
+    assert {row["source"] for row in tiny.rows(QUESTIONS_KEY)} == {"m own/7"}
 
 
 def test_a_changed_document_costs_its_own_chunks_when_chunks_are_drawn(
     tmp_path: Path, server: Server
 ) -> None:
     tiny = asking(tmp_path / "tiny", server, chunks=10, spread="document")
-    tiny.run()
-    before = {row["chunk_id"] for row in questions_of(tiny)}
+    generate(tiny)
+    before = {row["chunk_id"] for row in tiny.rows(QUESTIONS_KEY)}
     assert len(before) == 10
     assert {one.partition("#")[0] for one in before} == set(DOCUMENTS)
     tiny.write_document("fares.md", f"# Fares\n\nAll of them.\n\n{DOCUMENTS['fares.md'][9:]}")
-    tiny.run()
-    after = {row["chunk_id"] for row in questions_of(tiny)}
+    generate(tiny)
+    after = {row["chunk_id"] for row in tiny.rows(QUESTIONS_KEY)}
     assert {one.partition("#")[0] for one in before ^ after} == {"fares.md"}
     new = [text_of(one.text).strip() for one in server.received[10:]]
     text = (tiny.folder / "fares.md").read_text()
@@ -226,15 +212,15 @@ def test_coverage(places: list[tuple[int, int]], limit: int, seed: int, spread: 
 def test_chunks_by_length(tmp_path: Path, server: Server) -> None:
     tiny = asking(tmp_path / "tiny", server, min_characters=30, max_characters=60)
     first = planned(tiny).work("llm_calls")
-    tiny.run()
-    chunks = chunks_of(tiny)
+    generate(tiny)
+    chunks = tiny.rows(CHUNKS_KEY)
     expected = [row["chunk_id"] for row in chunks if 30 <= len(row["text"].strip()) <= 60]
-    assert [row["chunk_id"] for row in questions_of(tiny)] == expected
+    assert [row["chunk_id"] for row in tiny.rows(QUESTIONS_KEY)] == expected
     assert first == len(server.received) == len(expected) > 1
     tiny.config["questions"] |= {"min_characters": 1000, "max_characters": 1001}
     tiny.write_config()
     with pytest.raises(DataError, match="no question is left of 0 chunks: none was chosen"):
-        tiny.run()
+        generate(tiny)
 
 
 def test_bad_answers_cost_their_chunk_alone(tiny: Tiny, server: Server) -> None:
@@ -243,23 +229,24 @@ def test_bad_answers_cost_their_chunk_alone(tiny: Tiny, server: Server) -> None:
     server.on("crew of five", replies.refuses("No."))
     server.on("life jacket for every", replies.says('[{"question": "Why?"}]'))
     server.on("car deck", replies.error(500), replies.says(reply("Text:\nfoam on the car deck")))
-    tiny.run()
+    generate(tiny)
     artifact = tiny.pipeline().artifact(QUESTIONS_KEY)
-    assert artifact.manifest.facts["n_chunks"] == len(chunks_of(tiny))
-    assert notes_of(tiny)[:2] == ["1 dropped: not_a_question", "1 dropped: too_short"]
+    assert artifact.manifest.facts["n_chunks"] == len(tiny.rows(CHUNKS_KEY))
+    notes = tiny.facts(QUESTIONS_KEY)["notes"]
+    assert notes[:2] == ["1 dropped: not_a_question", "1 dropped: too_short"]
+    assert any("the model refused: No." in note for note in notes)
     assert len(artifact.manifest.failures) == 3
-    assert any("the model refused: No." in note for note in notes_of(tiny))
-    asked = {row["chunk_id"] for row in questions_of(tiny)}
-    lost = [row["text"] for row in chunks_of(tiny) if row["chunk_id"] not in asked]
+    asked = {row["chunk_id"] for row in tiny.rows(QUESTIONS_KEY)}
+    lost = [row["text"] for row in tiny.rows(CHUNKS_KEY) if row["chunk_id"] not in asked]
     assert len(lost) == 5
     # What the server did not answer is asked for again on demand, and nothing else.
     assert artifact.manifest.facts[UNANSWERED] == 1
     pipeline, n = tiny.pipeline(), len(server.received)
     assert unanswered(pipeline) == {QUESTIONS_KEY: 1}
     assert try_again(pipeline) == 1
-    tiny.run()
+    generate(tiny)
     assert len(server.received) == n + 1
-    assert len(questions_of(tiny)) == len(asked) + 1
+    assert len(tiny.rows(QUESTIONS_KEY)) == len(asked) + 1
     assert UNANSWERED not in tiny.pipeline().artifact(QUESTIONS_KEY).manifest.facts
 
 
@@ -274,44 +261,23 @@ def test_who_uses_the_model_that_wrote_the_questions_is_named(tiny: Tiny, server
     }
     tiny.configure("bm25", query_set="guess")
     tiny.configure("bm25-whole", query_set="clear")
-    tiny.config["judges"] = {
-        "strict": {"type": "llm", "llm": "same", "depth": 3},
-        "fair": {"type": "llm", "llm": "other", "depth": 3},
-    }
-    tiny.write_config()
     experiment = load_experiment(tiny.folder)
-    circle = (
-        "m writes the questions, and (as org/m) writes the queries of guess: so retrievers that "
-        "use "
-        "it may look better than they are"
-    )
+    end = "so retrievers that use it may look better than they are"
+    circle = f"m writes the questions, and (as org/m) writes the queries of guess: {end}"
+    # A chunk that is found by questions of the model that asks is found by its own question.
+    found_by = f"m writes the questions, and writes the questions by which parts is found: {end}"
     assert question_circles(experiment) == [circle]
-    pipeline = tiny.pipeline()
-    for asset in ("documents", "chunks", "generated_questions", "queries"):
-        outcomes = pipeline.materialize(asset, STAGES[asset].keys(experiment))
-        if asset == "generated_questions":
-            found = results_of(pipeline, STAGES[asset], outcomes)
-            failed = {one.check.name: list(one.outcome.problems) for one in found if not one.passed}
-            assert failed == {"questions_are_independent": [circle]}
-    queries = pipeline.artifact(QUERIES_KEY).table()
-    n = len(queries)
-    strict, fair = (verdicts_key(RELEVANCE, name) for name in ("strict", "fair"))
-    told = circular_uses(experiment, strict, queries)
-    assert any(f"which also (as m) wrote {n} of the {n} questions" in line for line in told)
-    assert not any("questions" in line for line in circular_uses(experiment, fair, queries))
-    done = CliRunner().invoke(main, ["plan", str(tiny.folder), "--store", str(tiny.settings.store)])
+    generate(tiny)
+    pipeline, stage = tiny.pipeline(), STAGES[QUESTIONS_KEY.asset]
+    found = results_of(pipeline, stage, pipeline.materialize(stage.name, [QUESTIONS_KEY]))
+    failed = {one.check.name: list(one.outcome.problems) for one in found if not one.passed}
+    assert failed == {"questions_are_independent": [circle]}
+    done = tiny.command("plan", ".")
     assert done.exit_code == 0
     assert f"warning: {circle}" in " ".join(done.stderr.split())
-
-
-def test_texts_by_the_model_that_wrote_the_questions_are_named(tiny: Tiny) -> None:
-    """A chunk that is found by questions of the model that asks is found by its own question."""
     tiny.config["chunking"]["parts"]["index_texts"] = ["text", "questions"]
     tiny.write_config()
-    assert question_circles(load_experiment(tiny.folder)) == [
-        "m writes the questions, and writes the questions by which parts is found: so retrievers "
-        "that use it may look better than they are"
-    ]
+    assert question_circles(load_experiment(tiny.folder)) == [circle, found_by]
 
 
 def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
@@ -319,10 +285,10 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
     tiny.config["llm"] = {**llm, "prompt_price": 1, "completion_price": 2, "max_cost": 5}
     tiny.write_config()
     pipeline = tiny.pipeline()
-    for key in (DOCUMENTS_KEY, chunks_key("parts")):
+    for key in (DOCUMENTS_KEY, CHUNKS_KEY):
         pipeline.materialize(key.asset, [key])
     (line,) = STAGES[QUESTIONS_KEY.asset].expected_work(pipeline, QUESTIONS_KEY).requests
-    n = len(chunks_of(tiny))
+    n = len(tiny.rows(CHUNKS_KEY))
     assert (line.client, line.host, line.questions) == ("llm", "llm.example", 0)
     assert (line.requests, line.passages, line.max_calls, line.max_cost) == (n, n, 99, 5)
     assert line.tokens is not None
@@ -330,37 +296,33 @@ def test_chunks_leave_for_hosts_that_are_named(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(
-    ("questions", "key", "problem"),
+    ("options", "key", "problem"),
     [
-        ({}, "questions", "needs `chunking`, one of whole, parts"),
+        ({"chunking": None}, "questions", "needs `chunking`, one of whole, parts"),
         ({"chunking": "part"}, "questions.chunking", "unknown chunking 'part' (did you mean"),
-        ({"chunking": "parts", "llm": "x"}, "questions.llm", "unknown model 'x'"),
-        ({"chunking": "parts", "chunk": 3}, "questions.chunk", "unknown key 'chunk' (did you mean"),
-        ({"chunking": "parts", "chunks": 0}, "questions.chunks", "greater than or equal to 1"),
-        ({"chunking": "parts", "spread": "heading"}, "questions", "give their number"),
+        ({"llm": "x"}, "questions.llm", "unknown model 'x'"),
+        ({"chunk": 3}, "questions.chunk", "unknown key 'chunk' (did you mean"),
+        ({"chunks": 0}, "questions.chunks", "greater than or equal to 1"),
+        ({"spread": "heading"}, "questions", "give their number"),
         (
-            {"chunking": "parts", "min_characters": 9, "max_characters": 8},
+            {"min_characters": 9, "max_characters": 8},
             "questions",
             "max_characters 8 must be at least min_characters, 9",
         ),
+        ({"template": "bare.txt"}, "questions.template", "{text}"),
         (
-            {"chunking": "parts", "template": "bare.txt"},
-            "questions.template",
-            "{text}",
-        ),
-        (
-            {"chunking": "parts", "template": "text.txt", "language": "German"},
+            {"template": "text.txt", "language": "German"},
             "questions.language",
             "the prompt does not use it; write {language} in text.txt",
         ),
     ],
 )
 def test_errors_name_file_line_and_key(
-    tiny: Tiny, questions: dict[str, Any], key: str, problem: str
+    tiny: Tiny, options: dict[str, Any], key: str, problem: str
 ) -> None:
     (tiny.folder / "bare.txt").write_text("version: 1\n[user]\nAsk.")
     (tiny.folder / "text.txt").write_text("version: 1\n[user]\n{text}")
-    tiny.config["questions"] = questions
+    tiny.config["questions"] = {"chunking": "parts", **options}
     tiny.write_config()
     with pytest.raises(ConfigError) as raised:
         load_experiment(tiny.folder)
@@ -368,19 +330,25 @@ def test_errors_name_file_line_and_key(
     assert re.search(rf"experiment\.yaml:\d+: `{re.escape(key)}`: ", str(raised.value))
 
 
-def test_without_a_model(tiny: Tiny) -> None:
-    del tiny.config["llm"]
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"llm": None}, "`questions`: needs a language model; add the key `llm`"),
+        (
+            {
+                "dataset": {"format": "markdown", "judge": "chunk"},
+                "chunking": {"parts": {"strategy": "none"}},
+                "retrievers": {"bm25": {"type": "bm25"}},
+            },
+            "`dataset.judge`: chunk: the labels of generated",
+        ),
+    ],
+)
+def test_without_a_model_or_evidence(tiny: Tiny, changes: dict[str, Any], problem: str) -> None:
+    changed = {**tiny.config, **changes}
+    tiny.config = {name: value for name, value in changed.items() if value is not None}
     tiny.write_config()
-    with pytest.raises(
-        ConfigError, match=r"`questions`: needs a language model; add the key `llm`"
-    ):
-        load_experiment(tiny.folder)
-    tiny.config["llm"] = {"model": "m"}
-    tiny.config["dataset"]["judge"] = "chunk"
-    tiny.config["chunking"] = {"parts": {"strategy": "none"}}
-    tiny.config["retrievers"] = {"bm25": {"type": "bm25"}}
-    tiny.write_config()
-    with pytest.raises(ConfigError, match=r"`dataset.judge`: chunk: the labels of generated"):
+    with pytest.raises(ConfigError, match=problem):
         load_experiment(tiny.folder)
 
 
@@ -390,39 +358,16 @@ def test_validate_asks_nothing(tiny: Tiny, server: Server) -> None:
     assert before.rows == {"documents": len(DOCUMENTS), "queries": 0, "qrels": 0}
     assert "labels: the questions are not generated yet" in before.skipped
     assert before.n_errors == 0
-    tiny.run()
-    n = len(questions_of(tiny))
-    assert Validation(tiny.pipeline()).rows == {
-        "documents": len(DOCUMENTS),
-        "queries": n,
-        "qrels": n,
-    }
+    generate(tiny)
+    n = len(tiny.rows(QUESTIONS_KEY))
+    rows = {"documents": len(DOCUMENTS), "queries": n, "qrels": n}
+    assert Validation(tiny.pipeline()).rows == rows
     assert len(server.received) == n
 
 
-def test_forgetting_takes_what_was_written_of_the_document(tiny: Tiny) -> None:
-    tiny.run()
-    tiny.snapshot()
-    found = to_forget(tiny.settings, "crew.md")
-    assert found is not None
-    kinds = Counter(item.kind for item in found.items)
-    assert [kinds[one] for one in ("generated_questions", "queries", "query_sets")] == [1, 1, 1]
-    assert kinds[REPLIES] == 1
-    assert sum(rows.sum() for rows in found.replies.values()) == 2
-
-
-def test_an_experiment_without_questions_is_what_it_was(tmp_path: Path) -> None:
-    """No asset, no edge, no key of a recipe, and no code of generation behind the labels."""
-    pipeline = Pipeline(load_experiment(HANDBOOK), StoreSettings.resolve(tmp_path / "store"))
+def test_no_code_of_generation_stands_behind_labels_of_people(tmp_path: Path) -> None:
+    pipeline = Tiny(tmp_path).write().pipeline()
     experiment = pipeline.experiment
-    assert experiment.questions is None
-    assert "generated_questions" not in {stage.name for stage in pipeline.stages()}
-    assert [stage.name for stage in pipeline.stages()][:3] == ["documents", "queries", "qrels"]
-    queries, qrels = STAGES["queries"], STAGES["qrels"]
-    assert queries.inputs(experiment, QUERIES_KEY) == []
-    assert [item.role for item in qrels.inputs(experiment, QRELS_KEY)] == ["documents", "queries"]
-    for key in (QUERIES_KEY, QRELS_KEY):
-        assert set(STAGES[key.asset].config(pipeline, key)) == {"format", "files"}
     for stage in pipeline.stages():
         for code in {tuple(stage.code(experiment, key)) for key in stage.keys(experiment)}:
             reached = CodeVersions().closure(code).definitions

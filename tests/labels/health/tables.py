@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -14,21 +15,37 @@ Span = tuple[int, int]
 Label = tuple[str, str, str, Span | None, int]
 
 
-def documents(texts: Mapping[str, str]) -> pa.Table:
+def documents(
+    texts: Mapping[str, str], metadata: Mapping[str, object] = {}, title: str | None = ""
+) -> pa.Table:
+    """Documents of one title; of None, each has its id as its title."""
     rows: list[dict[str, object]] = [
-        {"document_id": i, "title": "", "text": t, "metadata": "{}"} for i, t in texts.items()
+        {
+            "document_id": i,
+            "title": i if title is None else title,
+            "text": t,
+            "metadata": json.dumps(metadata.get(i, {})),
+        }
+        for i, t in texts.items()
     ]
     return DOCUMENTS.from_rows(rows)
 
 
-def queries(texts: Mapping[str, str], tags: Mapping[str, list[str]] | None = None) -> pa.Table:
-    tags = tags or {}
-    return QUERIES.from_rows(
-        [
-            {"query_id": i, "text": t, "tags": tags.get(i, []), "metadata": "{}"}
-            for i, t in texts.items()
-        ]
-    )
+def queries(
+    texts: Mapping[str, str],
+    tags: Mapping[str, list[str]] = {},
+    metadata: Mapping[str, object] = {},
+) -> pa.Table:
+    rows: list[dict[str, object]] = [
+        {
+            "query_id": i,
+            "text": t,
+            "tags": tags.get(i, []),
+            "metadata": json.dumps(metadata.get(i, {})),
+        }
+        for i, t in texts.items()
+    ]
+    return QUERIES.from_rows(rows)
 
 
 def qrels(*labels: Label) -> pa.Table:
@@ -48,14 +65,14 @@ def qrels(*labels: Label) -> pa.Table:
     )
 
 
-def chunks(texts: Mapping[str, str], spans: Mapping[str, list[Span]]) -> pa.Table:
+def chunks(texts: Mapping[str, str], spans: Mapping[str, list[Span]], title: str = "") -> pa.Table:
     rows: list[dict[str, object]] = [
         {
             "chunk_id": f"{document}#{start}-{end}",
             "document_id": document,
             "start": start,
             "end": end,
-            "title": "",
+            "title": title,
             "text": texts[document][start:end],
         }
         for document, pieces in spans.items()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.labels.duplicates import (
@@ -29,12 +24,7 @@ from rag_assets.labels.findings import (
     unmatched_filters,
     unreachable_evidence,
 )
-from rag_assets.schemas import DOCUMENTS as DOCUMENTS_SCHEMA
-from rag_assets.schemas import QUERIES as QUERIES_SCHEMA
-from rag_assets.sources.dataset import RowError
-from rag_assets.sources.fields import Place
-from rag_assets.sources.judgments import Quotes
-from tests.labels.health.tables import chunks, documents, kinds, qrels, queries, reached
+from tests.labels.health.tables import chunks, documents, kinds, qrels, queries
 
 DOCUMENTS = documents({"a.md": "one two", "guides/b.md": "three four"})
 QUERIES = queries({"q1": "t", "q2": "u"})
@@ -63,21 +53,6 @@ def test_ids_of_another_level() -> None:
     assert found[0].message.endswith("(did you mean 'a.md#0-5'?)")
 
 
-def test_where_quotes_are_located() -> None:
-    texts, place = Quotes(DOCUMENTS), Place(Path("judgments.jsonl"), 1)
-    assert texts.locate("one two", 0, place) == (0, 7)
-    checks = []
-    for quote in ("one  two", "three", "five", "o"):
-        with pytest.raises(RowError) as caught:
-            texts.locate(quote, 0, place)
-        checks.append(caught.value.check)
-    assert checks == ["quote_moved", "quote_moved", "quote_vanished", "quote_twice"]
-    # "one two": at 0 and 6, not at 1
-    assert [texts.locate("o", 0, place, start) for start in (0, 6)] == [(0, 1), (6, 7)]
-    with pytest.raises(RowError, match="occurs more than once"):
-        texts.locate("o", 0, place, 1)
-
-
 def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
     text = {"d": "Dogs pay ten crowns. Cats travel free."}
     labels = qrels(
@@ -97,16 +72,11 @@ def test_evidence_that_no_chunk_covers_is_told_for_each_chunking() -> None:
 
 
 def test_queries_without_a_relevant_document() -> None:
-    asked = queries({q: q for q in ("good", "none", "zero", "meant")}, {"meant": ["unanswerable"]})
-    impossible = pa.table(
-        {
-            **{n: queries({"squad": "s"}).column(n) for n in ("query_id", "text", "tags")},
-            "metadata": ['{"is_impossible": true}'],
-        }
-    ).cast(asked.schema)
+    names = ("good", "none", "zero", "meant", "squad")
+    impossible = {"squad": {"is_impossible": True}}
+    asked = queries(dict.fromkeys(names, "t"), {"meant": ["unanswerable"]}, impossible)
     labels = qrels(("good", "e", "a.md", None, 1), ("zero", "e", "a.md", None, 0))
-    found = queries_without_relevant(labels, pa.concat_tables([asked, impossible]))
-    assert kinds(found) == [
+    assert kinds(queries_without_relevant(labels, asked)) == [
         ("no_relevant_document", "none", None),
         ("no_relevant_document", "zero", None),
     ]
@@ -131,19 +101,6 @@ def test_equal_documents_and_queries() -> None:
     assert kinds(duplicate_queries(asked, labels)) == [("conflicting_queries", "b", None)]
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.data())
-def test_chunks_that_leave_out_no_character_reach_every_evidence(
-    lengths: list[int], data: st.DataObject
-) -> None:
-    edges = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
-    start = data.draw(st.integers(0, edges[-1] - 1))
-    end = data.draw(st.integers(start + 1, edges[-1]))
-    pieces = list(pairwise(edges))
-    cut = chunks({"d": "x" * edges[-1]}, {"d": pieces})
-    assert reached(qrels(("q", "e", "d", (start, end), 1)), cut)["e"]
-
-
 METADATA = {"a": {"year": 2024, "lang": "en"}, "b": {"year": 2023, "lang": ["cs", "de"]}}
 FILTERS: dict[str, object] = {
     "sound": {"year": [2024, 2023], "lang": "de"},
@@ -156,17 +113,10 @@ FILTERS: dict[str, object] = {
 
 
 def found(*, used: bool) -> list[tuple[str, str | None, str]]:
-    documents: list[dict[str, object]] = [
-        {"document_id": name, "title": "", "text": "t", "metadata": json.dumps(fields)}
-        for name, fields in METADATA.items()
-    ]
-    asked: list[dict[str, object]] = [
-        {"query_id": n, "text": "t", "tags": [], "metadata": json.dumps({"filter": one})}
-        for n, one in FILTERS.items()
-    ]
-    findings = unmatched_filters(
-        QUERIES_SCHEMA.from_rows(asked), DOCUMENTS_SCHEMA.from_rows(documents), used=used
-    )
+    filters = {name: {"filter": one} for name, one in FILTERS.items()}
+    asked = queries(dict.fromkeys(FILTERS, "t"), metadata=filters)
+    corpus = documents(dict.fromkeys(METADATA, "t"), METADATA)
+    findings = unmatched_filters(asked, corpus, used=used)
     return sorted((one.severity, one.query_id, one.message) for one in findings)
 
 
@@ -223,15 +173,13 @@ def test_equals_the_comparison_of_all_pairs() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_texts_that_are_alike_to_nothing() -> None:
+def test_texts_that_are_alike_to_nothing_or_to_hundreds() -> None:
     found = near_duplicates(texts("The north quay opens.", "the NORTH quay, opens", "", " ", "..."))
     assert [(p.first, p.second, p.similarity) for p in found] == [(0, 1, 1.0)]
     assert near_duplicates(texts()) == []
     assert near_duplicates(texts("a b c")) == []
     assert near_duplicates(texts("a b c", "d e f g h", "a b c d e f g h")) == []
-
-
-def test_a_large_group_of_equal_texts_stays_bounded() -> None:
+    # A large group of equal texts stays bounded.
     found = near_duplicates(texts(*["the same words in every text"] * 400))
     assert len(found) == 49 * 50 // 2 + 350 * 50
     assert {p.second for p in found} == set(range(1, 400))
@@ -252,7 +200,6 @@ def test_unjudged_twins_and_near_duplicates() -> None:
     pairs = near_duplicates(CORPUS.column("text"))
     found = near_duplicate_documents(CORPUS, pairs)
     assert kinds(found) == [("near_duplicate_document", None, "b")]
-    pairs = near_duplicates(CORPUS.column("text"))
     labels = qrels(
         ("whole", "e", "a", None, 1),
         ("judged", "e", "a", None, 1),
@@ -264,7 +211,6 @@ def test_unjudged_twins_and_near_duplicates() -> None:
         ("unjudged_twin", "whole", "b"),
         ("unjudged_twin", "other", "d"),
     ]
-    pairs = near_duplicates(CORPUS.column("text"))
     start = len(BASE) + 1
     in_both = qrels(("q", "e", "a", (start, start + 22), 1))
     in_one = qrels(("q", "e", "a", (start, start + 23), 1))

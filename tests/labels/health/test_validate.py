@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from rag_assets.checks.validation import Validation
-from rag_assets.cli import main
+from rag_assets.pipeline.plan import COMPUTE
 from tests.answers.answering import with_answers
 from tests.labels.health.tables import kinds
-from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny
+from tests.tiny_experiment import JUDGMENTS, QUERIES, Tiny, by_action, planned
 
 
 @pytest.fixture
@@ -23,23 +22,15 @@ def tiny(tmp_path: Path) -> Tiny:
     return Tiny(tmp_path).write()
 
 
-def run(tiny: Tiny, *options: str) -> Result:
-    return run_path(tiny.folder, tiny.settings.store, *options)
-
-
-def run_path(path: Path, store: Path, *options: str) -> Result:
-    return CliRunner().invoke(main, ["validate", str(path), "--store", str(store), *options])
-
-
 def test_a_sound_experiment_and_a_split_that_cannot_be_made(tiny: Tiny) -> None:
-    result = run(tiny)
+    result = tiny.command("validate", ".")
     assert result.exit_code == 0, result.output
     assert result.stdout == "0 errors, 0 warnings in 8 documents, 6 queries, 7 judgments\n"
     unchecked = "drift: there is no evaluation yet"
     assert result.stderr == f"not checked: {unchecked}\n"
     tiny.config["split"] = {"field": "fold"}
     tiny.write_config()
-    result = run(tiny, "--format", "csv")
+    result = tiny.command("validate", ".", "--format", "csv")
     (found,) = csv.DictReader(io.StringIO(result.stdout))
     assert (found["severity"], found["check"]) == ("error", "query_facts")
     problem = "query 'q1' has no field 'fold'; must be dev or test"
@@ -49,7 +40,7 @@ def test_a_sound_experiment_and_a_split_that_cannot_be_made(tiny: Tiny) -> None:
 def test_the_table_names_the_place_and_shortens_long_lists(tiny: Tiny) -> None:
     bad = [{"query_id": "q1", "doc_id": "fares.md#0-5"}] * 14
     tiny.write_rows("judgments.jsonl", [*JUDGMENTS, *bad])
-    result = run(tiny)
+    result = tiny.command("validate", ".")
     assert result.exit_code == 1
     assert "judgments.jsonl:8: doc_id" in result.stdout
     assert "... and 4 more; --format csv lists all" in " ".join(result.stdout.split())
@@ -73,7 +64,7 @@ def test_a_file_beside_the_data_is_read(tiny: Tiny, block: str) -> None:
     others = tiny.config.get(block, {})
     tiny.config[block] = {**others, **given} if isinstance(given, dict) else given
     tiny.write_config()
-    result = run(tiny, "--format", "json")
+    result = tiny.command("validate", ".", "--format", "json")
     assert result.exit_code == 1, result.output
     (finding,) = [row for row in json.loads(result.stdout) if row["severity"] == "error"]
     assert "beside." in f"{finding['file']} {finding['message']}"
@@ -82,7 +73,7 @@ def test_a_file_beside_the_data_is_read(tiny: Tiny, block: str) -> None:
 def test_documents_and_queries_are_all_read_to_the_end(tiny: Tiny) -> None:
     tiny.write_document("bad.md", "---\ntitle: [1]\n---\ntext\n")
     tiny.write_rows("queries.jsonl", [*QUERIES, {"query_id": "q1", "text": "again"}, {"text": "t"}])
-    result = run(tiny, "--format", "json")
+    result = tiny.command("validate", ".", "--format", "json")
     assert result.exit_code == 1
     errors = [(r["check"], r["file"], r["line"]) for r in json.loads(result.stdout)]
     assert errors == [
@@ -139,12 +130,13 @@ def test_what_follows_from_an_error_is_not_told(
 ) -> None:
     """A judgment of a row that was refused, or that nobody could read, is no further error."""
     beir = any(name in BEIR for name in files) and "judgments.jsonl" not in files
+    tiny = Tiny(tmp_path)
     for name, content in {**(BEIR if beir else {}), **files}.items():
-        file = tmp_path / "data" / name
+        file = tiny.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    source = tmp_path / "data" / "a.json" if "a.json" in files else tmp_path / "data"
-    result = run_path(source, tmp_path / "store", "--format", "json")
+    source = str(tiny.folder / "a.json") if "a.json" in files else "."
+    result = tiny.command("validate", source, "--format", "json")
     assert result.exit_code == 1, result.output
     rows = json.loads(result.stdout)
     places = [f"{Path(str(row['file'])).stem}:{row['line']}" for row in rows]
@@ -164,7 +156,7 @@ def test_a_query_whose_judgment_is_broken_is_not_called_unanswerable(tiny: Tiny)
 
 def test_warnings_do_not_fail(tiny: Tiny) -> None:
     tiny.write_document("copy.md", (tiny.folder / "fares.md").read_text(encoding="utf-8"))
-    result = run(tiny, "--format", "json")
+    result = tiny.command("validate", ".", "--format", "json")
     assert result.exit_code == 0, result.output
     found = {(r["check"], r["query_id"]) for r in json.loads(result.stdout)}
     assert found == {("duplicate_document", None), ("unjudged_twin", "q1")}
@@ -175,9 +167,14 @@ def test_warnings_do_not_fail(tiny: Tiny) -> None:
     assert checked.skipped[0] == "labels: there are none yet"
 
 
-def test_a_document_that_was_edited_after_the_evaluation(tiny: Tiny) -> None:
-    tiny.run()
-    tiny.snapshot()
+def test_what_validate_has_read_an_evaluation_need_not_read_again(tiny: Tiny) -> None:
+    Validation(tiny.pipeline())
+    computed = {one.split("/")[0] for one in by_action(planned(tiny))[COMPUTE]}
+    assert not computed & {"documents", "queries", "qrels", "chunks"}
+
+
+def test_a_document_that_was_edited_after_the_evaluation(tiny: Tiny, computed: Tiny) -> None:
+    tiny.start_from(computed).snapshot()
     tiny.replace("timetable.md", "nine in the evening", "ten in the evening")
     found = Validation(tiny.pipeline())
     assert kinds(found.findings) == [("quote_vanished", "q5", "timetable.md")]
@@ -186,26 +183,11 @@ def test_a_document_that_was_edited_after_the_evaluation(tiny: Tiny) -> None:
     )
 
 
-def test_what_validate_has_read_an_evaluation_need_not_read_again(tiny: Tiny) -> None:
-    Validation(tiny.pipeline())
-    computed = {key.split("[")[0] for key in tiny.run()}
-    assert not computed & {"documents", "queries", "qrels", "chunks"}
-
-
 def test_a_missing_model_does_not_hide_the_findings(tiny: Tiny) -> None:
     tiny.config["chunking"]["parts"]["tokenizer"] = "no-such/model"
     tiny.write_config()
     tiny.write_rows("judgments.jsonl", [*JUDGMENTS, {"query_id": "q1", "doc_id": "fares"}])
-    result = run(tiny, "--format", "csv")
+    result = tiny.command("validate", ".", "--format", "csv")
     assert result.exit_code == 1
     assert "unknown_id" in result.stdout
     assert "not checked: evidence that no chunk covers:" in result.stderr
-
-
-def test_a_damaged_evaluation_is_one_line(tiny: Tiny) -> None:
-    tiny.run()
-    (tiny.artifacts / "evaluations" / f"{tiny.snapshot().evaluation_id}.json").write_text("{")
-    result = run(tiny)
-    assert result.exit_code == 3
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1

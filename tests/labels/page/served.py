@@ -16,11 +16,11 @@ import pyarrow as pa
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.page.server import LabelServer
 from rag_assets.labels.page.session import LabelSession, Passages
-from rag_assets.labels.pool import Judgment, LabelPool, label_pool
+from rag_assets.labels.pool import Judgment, LabelPool
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.label_sample import SampledPool
-from rag_assets.schemas import DOCUMENTS, QUERIES
-from tests.labels.sampling.made_pool import passages
+from tests.labels.health.tables import documents, queries
+from tests.labels.sampling.made_pool import whole
 from tests.running_server import running
 
 TEXTS = {
@@ -35,26 +35,14 @@ QUESTIONS = {"q1": "what does a ticket cost", "q2": "how is a fire fought"}
 def tables(
     texts: Mapping[str, str] = TEXTS, questions: Mapping[str, str] = QUESTIONS
 ) -> tuple[pa.Table, pa.Table]:
-    documents: list[dict[str, object]] = [
-        {"document_id": name, "title": name, "text": text, "metadata": "{}"}
-        for name, text in texts.items()
-    ]
-    queries: list[dict[str, object]] = [
-        {"query_id": name, "text": text, "tags": [], "metadata": "{}"}
-        for name, text in questions.items()
-    ]
-    return DOCUMENTS.from_rows(documents), QUERIES.from_rows(queries)
+    return documents(texts, title=None), queries(questions)
 
 
 def pool_of(texts: Mapping[str, str], questions: Mapping[str, str], depth: int = 4) -> LabelPool:
     """Return the pool of two systems that rank whole documents in opposite orders."""
-    spans = {name: (name, 0, len(text)) for name, text in texts.items()}
-    runs = {}
-    for name, order in (("hidden-a", list(texts)), ("hidden-b", list(texts)[::-1])):
-        rows = [(q, unit, rank) for q in questions for rank, unit in enumerate(order[:depth], 1)]
-        query_ids, unit_ids, ranks = zip(*rows, strict=True)
-        runs[name] = pa.table({"query_id": query_ids, "unit_id": unit_ids, "rank": ranks})
-    return label_pool(passages(runs, dict.fromkeys(runs, spans)), list(questions), depth)
+    orders = {"hidden-a": list(texts), "hidden-b": list(texts)[::-1]}
+    runs = {name: dict.fromkeys(questions, order[:depth]) for name, order in orders.items()}
+    return whole(runs, depth, {name: len(text) for name, text in texts.items()})
 
 
 def session_of(

@@ -53,31 +53,26 @@ def test_the_page_loads_nothing_but_itself(client: Client) -> None:
     assert not [word for word in ("<style", " style=", " onclick") if word in page]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/next", "/wrong/", "/wrong/next", "/../next", "/%2e%2e/", "/page.js", "/%C3%A9/%ff"],
+WITHOUT_TOKEN = (
+    *("/", "/next", "/wrong/", "/wrong/next", "/../next", "/%2e%2e/", "/page.js", "/%C3%A9/%ff"),
+    "//etc/passwd",
 )
-def test_without_the_token_nothing_is_there(client: Client, path: str) -> None:
-    status, _, body = client.raw(path, None, "GET")
-    assert (status, body) == (404, b"not found\n")
+TO_ANOTHER_FILE = (
+    "../../../../etc/passwd",
+    "..%2f..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "page.js/../session.py",
+    "files/page.html",
+    "page.js%00.html",
+)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../../../../etc/passwd",
-        "..%2f..%2f..%2fetc%2fpasswd",
-        "%2e%2e/%2e%2e/etc/passwd",
-        "page.js/../session.py",
-        "files/page.html",
-        "//etc/passwd",
-        "page.js%00.html",
-    ],
-)
-def test_no_path_leads_to_another_file(client: Client, path: str) -> None:
-    status, _, body = client.raw(path, None, "GET")
-    assert status == 404
-    assert b"root:" not in body
+def test_without_the_token_nothing_is_there_and_with_it_no_other_file(client: Client) -> None:
+    for path in (*WITHOUT_TOKEN, *TO_ANOTHER_FILE):
+        status, _, body = client.raw(path, None, "GET")
+        assert status == 404, path
+        assert path in TO_ANOTHER_FILE or body == b"not found\n", path
+        assert b"root:" not in body, path
 
 
 @pytest.mark.parametrize(
@@ -150,13 +145,11 @@ def test_wrong_requests_are_told_what_is_wrong(
     ("change", "problem"),
     [
         ({"grade": 4}, "Expected `int` <= 3"),
-        ({"grade": True}, "Expected `int | null`, got `bool`"),
         ({"grade": None}, "grade: must be an integer from 0 to 3 where the status is judged"),
         ({"status": "done"}, "Invalid enum value 'done'"),
         ({"seconds": float("inf")}, "the request is wrong"),
         ({"seconds": -1.0}, "Expected `float` >= 0"),
         ({"evidence": [[0, 900]]}, "evidence: must be a list of [start, end] in the item"),
-        ({"evidence": [[5, 5]]}, "evidence: must be a list of [start, end] in the item"),
         ({"end": 5}, "not in the sample"),
     ],
 )
@@ -192,12 +185,8 @@ def test_hostile_texts_are_sent_as_data_in_windows(log: Path) -> None:
         rest = client.ask("text", document_id=SCRIPT, start=20_000, end=2**30)
         assert (rest["start"], rest["end"]) == (20_000, 40_000)
         assert client.raw("", None, "GET")[2].count(b"attacked") == 0
-        assert all(kind == "application/json" for kind in _types(client))
-
-
-def _types(client: Client) -> Iterator[str]:
-    for path, body in (("next", b"{}"), ("next", b"<script>")):
-        yield client.raw(path, body)[1]["content-type"]
+        for request in (b"{}", b"<script>"):
+            assert client.raw("next", request)[1]["content-type"] == "application/json"
 
 
 def test_a_log_that_was_damaged_is_told(client: Client, log: Path) -> None:

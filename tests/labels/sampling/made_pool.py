@@ -48,9 +48,12 @@ def drawn_line(unit: PooledUnit, grade: int, seconds: float | None = None) -> Lo
     return LoggedJudgment(*unit, grade, probability=0.5, seconds=seconds)
 
 
-def whole(runs: dict[str, dict[str, list[str]]], depth: int = 10) -> LabelPool:
+def whole(
+    runs: dict[str, dict[str, list[str]]], depth: int = 10, lengths: Mapping[str, int] = {}
+) -> LabelPool:
+    """Return the pool of whole documents, of ``LENGTH`` characters unless they have another one."""
     units = {unit for one in runs.values() for units in one.values() for unit in units}
-    spans = {unit: (unit, 0, LENGTH) for unit in units}
+    spans = {unit: (unit, 0, lengths.get(unit, LENGTH)) for unit in units}
     questions = sorted({query for one in runs.values() for query in one})
     tables = {name: run(one) for name, one in runs.items()}
     return label_pool(passages(tables, dict.fromkeys(runs, spans)), questions, depth)

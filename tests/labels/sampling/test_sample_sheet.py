@@ -23,7 +23,6 @@ from rag_assets.labels.logs import (
 from rag_assets.labels.pool import LabelPool
 from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
-from rag_assets.plain_text import CELL_LIMIT
 from tests.labels.page.served import pool_of, tables
 from tests.made_tables import sheet_rows, write_sheet
 
@@ -78,7 +77,9 @@ def sheet(tmp_path: Path) -> Sheet:
     return Sheet(tmp_path)
 
 
-def test_what_was_written_comes_back_with_its_probability(sheet: Sheet) -> None:
+def test_the_next_rows_come_back_once_with_their_probabilities(sheet: Sheet) -> None:
+    order = [sheet.pool.items[number] for number in sheet.design.order()]
+    assert sheet.units == order[:8]
     grades = ["0", "1", "2", "3", "?", "skip", "3", "0"]
     sheet.fill(*({"grade": grade} for grade in grades))
     assert len(sheet.read()) == 8
@@ -96,15 +97,11 @@ def test_what_was_written_comes_back_with_its_probability(sheet: Sheet) -> None:
     sample = sheet.sample()
     assert int(sample.judged.sum()) == 6
     assert int(sample.cannot_tell.sum()) == 1
-
-
-def test_the_rows_are_the_next_of_the_sample_in_its_order(sheet: Sheet) -> None:
-    order = [sheet.pool.items[number] for number in sheet.design.order()]
-    assert sheet.units == order[:8]
-    sheet.fill(*({"grade": "1"} for _ in range(4)))
-    sheet.read()
+    before = sheet.log.read_bytes()
+    assert sheet.read() == []
+    assert sheet.log.read_bytes() == before
     sheet.written(5)
-    assert sheet.units == order[4:9]
+    assert [*sheet.units] == [*order[8:], order[5]]  # what was skipped returns at the end
 
 
 def test_probabilities_are_those_of_the_last_row_that_was_answered(sheet: Sheet) -> None:
@@ -119,34 +116,6 @@ def test_probabilities_are_those_of_the_last_row_that_was_answered(sheet: Sheet)
     sample = sheet.sample()  # the empty row was asked, and is missing
     assert int(sample.asked.sum()) == 3
     assert int(sample.judged.sum()) == 2
-
-
-def test_no_cell_is_a_formula_or_too_long(tmp_path: Path) -> None:
-    sheet = Sheet(tmp_path, n=12)
-    assert len(sheet.rows) == 12
-    for row in sheet.rows:
-        for name, cell in row.items():
-            assert cell[:1] not in ("=", "+", "-", "@", "\t", "\r"), name
-            assert len(cell.encode("utf-16-le")) // 2 < CELL_LIMIT, name
-    sheet.fill(*({"grade": "1"} for _ in range(12)))
-    assert {line.item for line in sheet.read()} == set(sheet.pool.items)
-
-
-def test_evidence_is_a_span_of_the_document(tmp_path: Path) -> None:
-    sheet = Sheet(tmp_path, n=12)
-    number = next(n for n, unit in enumerate(sheet.units) if unit.document_id == "lines")
-    sheet.fill(*({} for _ in range(number)), {"grade": "2", "evidence": "two\n\nthree"})
-    (line,) = sheet.read()
-    ((start, end),) = line.evidence
-    assert TEXTS["lines"][start:end] == "two\n\nthree"
-
-
-def test_the_same_sheet_again_adds_nothing(sheet: Sheet) -> None:
-    sheet.fill({"grade": "1"}, {"grade": "?"}, {"grade": "skip"})
-    sheet.read()
-    before = sheet.log.read_bytes()
-    assert sheet.read() == []
-    assert sheet.log.read_bytes() == before
 
 
 def test_a_skipped_row_can_be_answered_later(sheet: Sheet) -> None:
@@ -170,34 +139,27 @@ def test_another_grade_than_the_log_has_is_refused(sheet: Sheet) -> None:
     assert sheet.log.read_bytes() == before
 
 
-WRONG: dict[str, tuple[dict[str, str], str]] = {
-    "grade": ({"grade": "4"}, "`grade`: is '4'; allowed: 0 to 3, ? for cannot tell, or skip"),
-    "word": ({"grade": "yes"}, "`grade`: is 'yes'; allowed"),
-    "no grade": ({"evidence": "nowhere"}, "`grade`: is ''; allowed"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_row_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
-    cells, said = WRONG[name]
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ({"grade": "4"}, "`grade`: is '4'; allowed: 0 to 3, ? for cannot tell, or skip"),
+        ({"grade": "yes"}, "`grade`: is 'yes'; allowed"),
+        ({"evidence": "nowhere"}, "`grade`: is ''; allowed"),
+        ({"grade": "2", "source": "judge:tiny"}, "`source`: is 'judge:tiny'; verdicts and votes"),
+    ],
+)
+def test_a_wrong_row_is_named_and_nothing_is_written(
+    tmp_path: Path, cells: dict[str, str], problem: str
+) -> None:
+    """Verdicts and votes are among it: what has another source than people is no label."""
     sheet = Sheet(tmp_path, n=12)
     # Rows whose cells hold line ends come last: the third one begins on line 4.
     sheet.rows.sort(key=lambda row: "\n" in "".join(row.values()).replace("\r", "\n"))
+    sheet.rows = [{**row, "source": "person"} for row in sheet.rows]
     sheet.fill({"grade": "1"}, {"grade": "1"}, cells)
     with pytest.raises(DataError) as error:
         sheet.read()
-    assert f"{sheet.file}:4: {said}" in str(error.value)
-    assert not sheet.log.exists()
-
-
-def test_a_sheet_is_of_people_alone(tmp_path: Path) -> None:
-    """What has another source is no label, and must not become one."""
-    sheet = Sheet(tmp_path)
-    for row in sheet.rows:
-        row["source"] = "person"
-    sheet.fill({"grade": "1"}, {"grade": "2", "source": "judge:tiny"})
-    with pytest.raises(DataError, match=r":3: `source`: is 'judge:tiny'; verdicts and votes are"):
-        sheet.read()
+    assert f"{sheet.file}:4: {problem}" in str(error.value)
     assert not sheet.log.exists()
 
 
