@@ -70,6 +70,26 @@ def test_answers_come_as_they_arrive(server: Server, tmp_path: Path) -> None:
     assert server.most_at_once == 2
 
 
+def test_every_reply_is_stored_before_another_request_is_sent(
+    server: Server, tmp_path: Path
+) -> None:
+    store = ReplyStore(tmp_path)
+    open_ones = []
+    real = server.reply
+
+    def reply(request: replies.Received) -> replies.Reply:
+        # Counted before the store is read: what arrives meanwhile is not open too long.
+        n_received = len(server.received) + 1
+        known = store.get(model(server).identity, ASKED)
+        open_ones.append(n_received - sum(one is not None for one in known))
+        return real(request)
+
+    server.reply = reply  # type: ignore[method-assign]
+    completions(server, tmp_path, concurrency=3).answer(ASKED)
+    assert max(open_ones) <= 3
+    assert len(open_ones) == 10
+
+
 def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Path) -> None:
     stopped = completions(server, tmp_path, Limits(max_calls=6))
     told = r"LLM max_calls 6 would be passed \(6 calls\): 6 answers are stored, 4 are missing"
