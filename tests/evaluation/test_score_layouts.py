@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rag_assets.errors import DataError
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows, write_run
 from rag_assets.evaluation.score import score
+from tests.sources.files import json_lines
 
 RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
 QRELS = "q1 0 d2 2\nq1 0 d1 0\nq2 0 d3 1\n"
@@ -66,6 +66,23 @@ RUNS: dict[str, Made] = {
         "run.parquet", query_id=QUERY, document_id=DOCUMENT, score=[2.5, 3.5, 1.0, 1.5]
     ),
     "export-run .parquet": exported,
+    "lists as JSON lines": as_text(
+        "run.jsonl",
+        '{"qid": "q1", "retrieved_ids": ["d1", "d2"], "retrieve_scores": [3.5, 2.5]}\n'
+        '\n{"query_id": "q2", "retrieved_ids": ["d3", "d1"]}\n',
+    ),
+    "lists of AutoRAG's best module": as_parquet(
+        "best_0.parquet",
+        qid=["q1", "q2"],
+        query=["x", "x"],
+        retrieved_ids=[["d1", "d2"], ["d3", "d1"]],
+        retrieve_scores=[[3.5, 2.5], [1.5, 1.0]],
+        retrieval_f1=[0.5, 0.0],
+    ),
+    # Its ranks from 0 say nothing that the scores do not.
+    "results of PyTerrier": as_parquet(
+        "run.parquet", qid=QUERY, docno=DOCUMENT, rank=[1, 0, 1, 0], score=[2.5, 3.5, 1.0, 1.5]
+    ),
 }
 LABELS: dict[str, Made] = {
     "TREC": as_text("qrels.txt", QRELS),
@@ -74,10 +91,12 @@ LABELS: dict[str, Made] = {
     "BEIR": as_text("test.tsv", "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t0\nq2\td3\t1\n"),
     "BEIR .jsonl": as_text(
         "test.jsonl",
-        "".join(
-            json.dumps({"query-id": query, "corpus-id": document, "score": grade}) + "\n"
-            for query, own in GRADES.items()
-            for document, grade in own.items()
+        json_lines(
+            [
+                {"query-id": query, "corpus-id": document, "score": grade}
+                for query, own in GRADES.items()
+                for document, grade in own.items()
+            ]
         ),
     ),
     "MTEB .parquet": as_parquet(
@@ -85,6 +104,9 @@ LABELS: dict[str, Made] = {
         query__id=["q1", "q1", "q2"],
         corpus__id=["d2", "d1", "d3"],
         score=[2.0, 0.0, 1.0],
+    ),
+    "PyTerrier": as_parquet(
+        "qrels.parquet", qid=["q1", "q1", "q2"], docno=["d2", "d1", "d3"], label=[2, 0, 1]
     ),
 }
 
@@ -134,6 +156,10 @@ BROKEN_RUNS: dict[str, tuple[Made, str]] = {
         as_text("r", "q1 d1 2\nq1 d2 2\n"),
         ":2: `rank`: rank 2 of query 'q1' is already on line 1",
     ),
+    "lists of another module of AutoRAG": (
+        as_parquet("0.parquet", retrieved_ids=[["a"]], retrieve_scores=[[1.0]]),
+        ":1: `qid`: is missing; found keys: 'retrieved_ids'",
+    ),
     "NaN": (as_text("r", LINE + "q1 Q0 d2 1 nan t\n"), ":2: `score`: must be a finite number"),
 }
 BROKEN_LABELS: dict[str, tuple[Made, str]] = {
@@ -150,7 +176,49 @@ BROKEN_LABELS: dict[str, tuple[Made, str]] = {
         as_text("q", "q 0 d 1_0\n"),
         ":1: `grade`: is '1_0'; must be a grade: an integer that fits",
     ),
-    "nothing": (as_text("q.jsonl", ""), ": holds no judgments"),
+    "Parquet of something else": (
+        as_parquet("q.parquet", x=[1]),
+        ": needs qid and retrieval_gt, or query_id and unit_id and grade",
+    ),
+    "no Parquet": (as_text("q.parquet", "no parquet"), ": cannot be read as Parquet"),
+    "a question twice": (
+        as_parquet("qa.parquet", qid=["q", "q"], retrieval_gt=[[["a"]], [["b"]]]),
+        ":2: `qid`: query 'q' occurs twice",
+    ),
+    "no groups": (
+        as_parquet("qa.parquet", qid=["q"], retrieval_gt=[["a"]]),
+        ":1: `retrieval_gt`: must be a list of lists of ids",
+    ),
+}
+
+
+BROKEN_LISTS = {
+    "": ": holds no queries",
+    "[1]\n": ":1: found a list; each line must be one JSON object",
+    '{"qid": "q"}': ":1: `retrieved_ids`: is missing; found keys: 'qid'",
+    '{"qid": "q", "retrieved_ids": ["a", 1]}': ":1: `retrieved_ids`: must be a list of texts",
+    '{"qid": "q", "retrieved_ids": ["a"], "retrieve_scores": []}': (
+        ":1: `retrieve_scores`: has 0 scores for 1 ids"
+    ),
+    '{"qid": "q", "retrieved_ids": ["a"]}\n' * 2: ":2: `qid`: query 'q' is already on line 1",
+    '{"qid": "q", "error": "timed out"}': ": `error`: marks query 'q' as failed (timed",
+}
+BROKEN_JUDGMENTS = {
+    "": ": holds no judgments",
+    '{"doc_id": "a"}': ":1: `query_id`: is missing; found keys: 'doc_id'",
+    '{"query_id": "q", "doc_id": ""}': (
+        ":1: `doc_id`: is ''; must be an id: a text of one line that is not empty, or an integer"
+    ),
+    '{"query_id": "q", "doc_id": "a", "relevance": 1.5}': (
+        ":1: `relevance`: is 1.5; must be a grade: an integer that fits 32 bits"
+    ),
+    '{"query_id": "q", "doc_id": "a", "quote": "..."}': (
+        ":1: `quote`: quotes need the documents, which are not read here; use `evaluate`"
+    ),
+}
+BROKEN_RUNS |= {text: (as_text("r.jsonl", text), problem) for text, problem in BROKEN_LISTS.items()}
+BROKEN_LABELS |= {
+    text: (as_text("q.jsonl", text), problem) for text, problem in BROKEN_JUDGMENTS.items()
 }
 
 
@@ -159,23 +227,19 @@ def _plain(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", BROKEN_RUNS)
-def test_a_broken_run(tmp_path: Path, name: str) -> None:
-    made, message = BROKEN_RUNS[name]
+@pytest.mark.parametrize(
+    ("read", "made", "message"),
+    [(read_run_file, *one) for one in BROKEN_RUNS.values()]
+    + [(read_labels, *one) for one in BROKEN_LABELS.values()],
+)
+def test_a_broken_file(
+    tmp_path: Path, read: Callable[[Path], object], made: Made, message: str
+) -> None:
     path = made(tmp_path)
     with pytest.raises(DataError) as caught:
-        read_run_file(path)
+        read(path)
     assert str(caught.value).startswith(f"{path}{message}")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", BROKEN_LABELS)
-def test_broken_labels(tmp_path: Path, name: str) -> None:
-    made, message = BROKEN_LABELS[name]
-    path = made(tmp_path)
-    with pytest.raises(DataError) as caught:
-        read_labels(path)
-    assert str(caught.value).startswith(f"{path}{message}")
 
 
 def test_a_query_that_begins_a_comment_is_not_written_as_trec(tmp_path: Path) -> None:

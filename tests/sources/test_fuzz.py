@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,91 +22,11 @@ from rag_assets.sources import open_dataset
 from rag_assets.sources.dataset import Problems
 from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.row_files import read_csv, read_objects
-from tests.sources.pdf_files import pdf_file
+from tests.sources.files import EVERY_FORMAT
 
 pytest.importorskip("selectolax", reason="HTML is read by an extra")
 pytest.importorskip("pypdfium2")
 
-
-def parquet(**columns: object) -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(pa.table(columns), stream, compression="none", use_dictionary=False)
-    return stream.getvalue()
-
-
-class Layout(NamedTuple):
-    """A whole dataset: its format, and each file's content."""
-
-    format: str
-    files: dict[str, bytes]
-
-    def lay_out(self, folder: Path, **changed: bytes) -> Path:
-        for name, content in {**self.files, **changed}.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        return folder / "a.json" if "a.json" in self.files else folder
-
-
-LABELS = {"queries.csv": b"query_id,text\nq,t\n", "judgments.csv": b"query_id,doc_id\nq,d\n"}
-BEIR = Layout(
-    "beir",
-    {
-        "corpus.jsonl": b'{"_id": "d", "text": "t"}\n',
-        "queries.jsonl": b'{"_id": "q", "text": "t"}\n',
-        "qrels/test.tsv": b"q\td\t1\n",
-        "qrels/train.tsv": b"q\td\t1\n",
-    },
-)
-LAYOUTS = {
-    "beir": BEIR,
-    "markdown": Layout(
-        "markdown",
-        {
-            "d.md": b"# T\ntext\n",
-            "queries.jsonl": b'{"query_id": "q", "text": "t"}\n',
-            "judgments.jsonl": b'{"query_id": "q", "doc_id": "d.md", "quote": "text"}\n',
-        },
-    ),
-    "pages": Layout(
-        "markdown",
-        {
-            "queries.csv": b"query_id,text,tags\nq,t,\n",
-            "judgments.csv": b"query_id,doc_id,quote,relevance,evidence_id\nq,a.html,One,2,e\n",
-            "a.html": b"<title>T</title><p>One <b>two",
-            "b.pdf": pdf_file(["One", "two"]),
-        },
-    ),
-    "jsonl": Layout("jsonl", {**LABELS, "documents.jsonl": b'{"id": "d", "text": "t"}\n'}),
-    "csv": Layout("csv", {**LABELS, "documents.csv": b"id,text\nd,t\n"}),
-    "parquet": Layout("parquet", {**LABELS, "documents.parquet": parquet(id=["d"], text=["t"])}),
-    "llamaindex": Layout(
-        "llamaindex",
-        {"a.json": b'{"queries": {"q": "t"}, "corpus": {"d": "t"}, "relevant_docs": {"q": ["d"]}}'},
-    ),
-    "squad": Layout(
-        "squad",
-        {
-            "a.json": b'{"data":[{"title":"T","paragraphs":[{"context":"c","qas":[{"id":"q",'
-            b'"question":"?","answers":[{"text":"c","answer_start":0}]}]}]}]}'
-        },
-    ),
-    "trec": Layout("trec", {"topics.t": b"q\tt\n", "qrels": b"q 0 d 1\n", "corpus.tsv": b"d\tt\n"}),
-    "trec, packed": Layout(
-        "trec",
-        {
-            "topics.t.gz": gzip.compress(b"q\tt\n"),
-            "qrels": b"q 0 d 1\n",
-            "corpus.jsonl": b'{"id":"d","text":"t"}\n',
-        },
-    ),
-    "autorag": Layout(
-        "autorag",
-        {
-            "corpus.parquet": parquet(doc_id=["d"], contents=["t"], metadata=[{"a": 1}]),
-            "qa.parquet": parquet(qid=["q"], query=["t"], retrieval_gt=[[["d"]]]),
-        },
-    ),
-}
 
 PIECES = [
     b"{", b"}", b"[", b"]", b'"', b":", b",", b";", b"\n", b"\r", b"---\n", b"# ", b"\t", b" ",
@@ -128,7 +46,7 @@ some_pieces = st.lists(st.sampled_from(PIECES), max_size=16).map(b"".join)
 some_bytes = st.one_of(
     st.binary(max_size=60), some_pieces, some_pieces.map(lambda p: b"---\n" + p + b"\n---")
 )
-CASES = [(name, file) for name, layout in LAYOUTS.items() for file in layout.files]
+CASES = [(name, file) for name, layout in EVERY_FORMAT.items() for file in layout.files]
 
 
 def read_everything(path: Path, form: str, problems: Problems) -> None:
@@ -139,9 +57,9 @@ def read_everything(path: Path, form: str, problems: Problems) -> None:
     assert qrels.table.num_rows > 0 or problems.collected
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", EVERY_FORMAT)
 def test_untouched_files_are_valid(tmp_path: Path, name: str) -> None:
-    read_everything(LAYOUTS[name].lay_out(tmp_path), LAYOUTS[name].format, Problems())
+    read_everything(EVERY_FORMAT[name].lay_out(tmp_path), EVERY_FORMAT[name].format, Problems())
 
 
 @pytest.mark.parametrize(("name", "file"), CASES)
@@ -157,7 +75,7 @@ def test_any_bytes_are_read_or_refused_with_one_line(
     collect: bool,
 ) -> None:
     """A stretch of the file is replaced: nothing, a byte, or all of it."""
-    layout, folder = LAYOUTS[name], tmp_path_factory.mktemp("fuzz")
+    layout, folder = EVERY_FORMAT[name], tmp_path_factory.mktemp("fuzz")
     whole = layout.files[file]
     first, last = sorted((int(start * len(whole)), int(end * len(whole))))
     path = layout.lay_out(folder, **{file: whole[:first] + content + whole[last:]})
@@ -178,7 +96,7 @@ def test_any_bytes_are_read_or_refused_with_one_line(
 
 @given(text=st.text(max_size=30))
 def test_any_name_as_format_or_subset(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    folder = BEIR.lay_out(tmp_path_factory.mktemp("names"))
+    folder = EVERY_FORMAT["beir"].lay_out(tmp_path_factory.mktemp("names"))
     for arguments in ({"format": text}, {"subset": text}):
         try:
             open_dataset(folder, **arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
-from rag_assets.sources import Dataset, Read, labelled_folder, open_dataset
+from rag_assets.sources import labelled_folder, open_dataset
 from rag_assets.sources.dataset import Problems
 from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.fields import Place, metadata_json
@@ -26,6 +25,7 @@ from rag_assets.sources.row_files import parse_json
 from rag_assets.sources.tables import add_documents
 from rag_assets.store.blocks import BlockedTable, KnownBlocks
 from rag_assets.store.canonical import canonical_json
+from tests.sources.files import Files, ReadAll, Write
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
@@ -39,15 +39,12 @@ def rows(dataset: Any) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
-def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
+def test_jsonl_folder(write: Write, read_all: ReadAll, name: str) -> None:
     lines = '\ufeff{"_id": "d1", "text": "One fee", "year": 2001}\r\n\n{"_id": 2, "text": ""}\n'
     dataset = open_dataset(write({**LABELS, name: lines, "notes/a.md": "x"}))
     assert (dataset.format, dataset.default_judge) == ("jsonl", "evidence")
     documents, _, qrels = read_all(dataset)
-    assert [tuple(row.values()) for row in documents.table.to_pylist()] == [
-        ("d1", "", "One fee", '{"year":2001}'),
-        ("2", "", "", "{}"),
-    ]
+    assert rows(dataset) == [("d1", "", "One fee", '{"year":2001}'), ("2", "", "", "{}")]
     assert documents.notes == ["1 empty document: 2"]
     assert unread_files(dataset, []) == ["1 file beside the documents is not read: notes/a.md"]
     assert unread_files(dataset, [dataset.root / "notes/a.md"]) == []
@@ -57,7 +54,7 @@ def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
 def test_lines_are_the_documents_of_the_file_in_blocks(
-    write: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    write: Write, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a BEIR folder, whose ids may be under `_id` and `id`."""
     monkeypatch.setattr("rag_assets.store.blocks.TARGET", 200)
@@ -80,23 +77,18 @@ def test_lines_are_the_documents_of_the_file_in_blocks(
         add_documents(BlockedTable(KnownBlocks()), *source)
 
 
-def test_csv_folder(write: Any) -> None:
-    text = 'id,title,text,year\nd1,"A ""b""","One\nfee, ",2001\n\nd2,,x,\n'
+def test_csv_folder(write: Write) -> None:
+    long = "x" * 300_000
+    text = f'id,title,text,year\nd1,"A ""b""","One\nfee, ",2001\n\nd2,,{long},\n'
     dataset = open_dataset(write({**LABELS, "documents.csv": text}))
     assert dataset.format == "csv"
     assert rows(dataset) == [
         ("d1", 'A "b"', "One\nfee, ", '{"year":"2001"}'),
-        ("d2", "", "x", '{"year":""}'),
+        ("d2", "", long, '{"year":""}'),
     ]
 
 
-def test_long_cell(write: Any) -> None:
-    text = "x" * 300_000
-    dataset = open_dataset(write({**LABELS, "documents.csv": f"id,text\nd1,{text}\n"}))
-    assert rows(dataset)[0][2] == text
-
-
-def test_parquet_folder(write: Any) -> None:
+def test_parquet_folder(write: Write) -> None:
     table = pa.table(
         {
             "id": pa.array([1, 2]),
@@ -128,7 +120,7 @@ def test_parquet_folder(write: Any) -> None:
     }
 
 
-def test_columns_of_an_experiment(write: Any) -> None:
+def test_columns_of_an_experiment(write: Write) -> None:
     yaml = (
         "dataset: {format: csv, path: ., columns: "
         "{document_id: key, title: name, text: body, query_id: n, query: question}}\n"
@@ -149,18 +141,15 @@ def test_columns_of_an_experiment(write: Any) -> None:
         load_experiment(folder)
 
 
-def test_columns_that_are_not_there(write: Any) -> None:
+def test_columns_that_are_not_there(write: Write) -> None:
     dataset = open_dataset(write({**LABELS, "documents.csv": "id,title,text\nd1,T,x\n"}))
     with pytest.raises(DataError, match=r"no 'key' for document_id; found: .*correct `columns`"):
         with_columns(dataset, MAPPED).read_documents()
-
-
-def test_columns_of_a_format_with_fixed_names(write: Any) -> None:
     with pytest.raises(UsageError, match="format markdown has fixed names; columns are for jsonl"):
-        with_columns(open_dataset(write({"a.md": "x"})), MAPPED)
+        with_columns(open_dataset(write({"a.md": "x"}), "markdown"), MAPPED)
 
 
-def test_collecting_leaves_out_and_names_every_bad_row(write: Any) -> None:
+def test_collecting_leaves_out_and_names_every_bad_row(write: Write) -> None:
     lines = '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n{bad\n{"id": 2}\n{"id": 3, "text": ""}'
     dataset = open_dataset(write({**LABELS, "documents.jsonl": lines}))
     problems = Problems(collect=True)
@@ -219,7 +208,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("case", "form", "expected"), CASES)
-def test_the_error_of_a_broken_folder(read_all: Any, case: str, form: str, expected: str) -> None:
+def test_the_error_of_a_broken_folder(
+    read_all: ReadAll, case: str, form: str, expected: str
+) -> None:
     if case.startswith("pdf_"):
         pytest.importorskip("pypdfium2")
     if case.startswith("html_"):
@@ -242,11 +233,8 @@ def test_every_folder_is_in_the_table() -> None:
     assert sorted(path.name for path in BROKEN.iterdir() if path.is_dir()) == sorted(names)
 
 
-Write = Callable[[Mapping[str, str | bytes]], Path]
-ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
-
 TEXT = "A dog costs 40 kr.\n\nCats travel free.\n"
-FILES: dict[str, str | bytes] = {
+FILES: Files = {
     "README.md": "about",
     "fares.md": f"# Fares #\n\n{TEXT}",
     "guides/README.md": "Read me.",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rag_assets.errors import DataError, UsageError
 from rag_assets.schemas import DOCUMENTS, QRELS, QUERIES
 from rag_assets.sources import open_dataset
-from rag_assets.sources.writers import WRITERS, Tables, write_dataset
+from rag_assets.sources.writers import Tables, write_dataset
 from rag_assets.store.canonical import canonical_json
 
 NAMES = ("document_id", "text")
@@ -265,14 +265,3 @@ def test_only_into_a_new_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown format to write 'squad'; allowed: jsonl, beir"):
         write_dataset(LOSSY, "squad", tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("form", list(WRITERS))
-def test_real_data_round_trip(shared_data: Any, tmp_path: Path, read_all: Any, form: str) -> None:
-    source = open_dataset(shared_data("seed_doc_qa") / "pg_eval_dataset.json")
-    full = Tables(*(read.table for read in read_all(source)))
-    read, notes = written(form, full, tmp_path / "out")
-    assert (read.documents, read.queries) == (full.documents, full.queries)
-    assert in_order(read.qrels.drop("evidence_id")) == in_order(full.qrels.drop("evidence_id"))
-    assert notes == []
