@@ -21,17 +21,7 @@ from tests.sources.pdf_files import pdf_file
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
 NAMES = ["llamaindex", "squad", "samples", "beir", "autorag", "trec", "jsonl", "csv"]
 NAMES += ["parquet", "markdown"]
-LOOKED_FOR = (
-    "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
-    ".json file with data, paragraphs and qas (squad); a .csv, .json, .jsonl or .parquet file with "
-    "passages, as of MuSiQue, HotpotQA, FinanceBench, MIRACL, Ragas or DeepEval (samples); a "
-    "folder with corpus.jsonl, "
-    "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
-    "folder with topics.* or queries.tsv, qrels*, corpus.jsonl, corpus/ or collection.tsv (trec); "
-    "a folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
-    "documents.csv (csv); a folder with documents.parquet (parquet); a folder with .md, "
-    ".markdown, .txt, .html, .htm or .pdf files (markdown)"
-)
+LOOKED_FOR = "looked for: " + "; ".join(f"{FORMATS[name].layout} ({name})" for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +151,7 @@ def test_html_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
+        (b"<p>x<h1>Big <i>news</i></h1>", "x\n\n# Big news"),
         (b"<meta charset=latin1><p>caf\xe9 \x80", "caf\u00e9 \u20ac"),
         ("\ufeff<p>caf\u00e9".encode("utf-16"), "caf\u00e9"),
         ("<p>caf\u00e9".encode(), "caf\u00e9"),
@@ -169,16 +160,13 @@ def test_html_page(tmp_path: Path) -> None:
         (b"", ""),
     ],
 )
-def test_encoding_of_a_page(tmp_path: Path, content: bytes, text: str) -> None:
+def test_encoding_and_title_of_a_page(tmp_path: Path, content: bytes, text: str) -> None:
     file = tmp_path / "a.HTM"
     file.write_bytes(content)
-    assert read_file(file).text == text
-
-
-def test_heading_is_the_title_of_a_page_without_one(tmp_path: Path) -> None:
-    file = tmp_path / "a.html"
-    file.write_text("<p>x<h1>Big <i>news</i></h1>")
-    assert read_file(file).title == "Big news"
+    document = read_file(file)
+    assert document.text == text
+    # A heading is the title of a page without one.
+    assert document.title == ("Big news" if b"<h1>" in content else "")
 
 
 def test_pdf_pages_are_found_again(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from rag_assets import input_files
 from rag_assets.errors import DataError, UsageError
+from rag_assets.schemas import column_values
 from rag_assets.sources import Read, open_dataset
 from rag_assets.sources.formats import with_columns
 from tests.sources.files import Files, ReadAll, Write, json_lines, parquet
@@ -58,8 +59,7 @@ def packed(files: Mapping[str, str]) -> Files:
 
 
 def judged(read: Read) -> list[tuple[str, str, int]]:
-    rows = read.table.to_pylist()
-    return [(row["query_id"], row["document_id"], row["grade"]) for row in rows]
+    return [*column_values(read.table, "query_id", "document_id", "grade")]
 
 
 def qrels_lines(score: str) -> str:

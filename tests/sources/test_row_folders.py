@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +24,7 @@ from rag_assets.sources.row_files import parse_json
 from rag_assets.sources.tables import add_documents
 from rag_assets.store.blocks import BlockedTable, KnownBlocks
 from rag_assets.store.canonical import canonical_json
-from tests.sources.files import Files, ReadAll, Write
+from tests.sources.files import Files, ReadAll, Write, json_lines, parquet
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
@@ -59,10 +58,10 @@ def test_lines_are_the_documents_of_the_file_in_blocks(
     """Also in a BEIR folder, whose ids may be under `_id` and `id`."""
     monkeypatch.setattr("rag_assets.store.blocks.TARGET", 200)
     ids = ({"_id": f"d{n}"} if n % 3 or name[0] == "d" else {"id": f"d{n}"} for n in range(200))
-    lines = [
-        json.dumps({**row, "title": "T", "text": "One fee. " * (n % 7), "n": n})
-        for n, row in enumerate(ids)
+    rows = [
+        {**row, "title": "T", "text": "One fee. " * (n % 7), "n": n} for n, row in enumerate(ids)
     ]
+    lines = json_lines(rows).splitlines()
     qrels = {"qrels/test.tsv": "q1\td1\t1\n", "queries.jsonl": '{"_id": "q1", "text": "t"}\n'}
     labels = LABELS if name[0] == "d" else qrels
     dataset = open_dataset(write({**labels, name: "\ufeff" + "\r\n\n".join(lines)}))
@@ -89,21 +88,17 @@ def test_csv_folder(write: Write) -> None:
 
 
 def test_parquet_folder(write: Write) -> None:
-    table = pa.table(
-        {
-            "id": pa.array([1, 2]),
-            "text": pa.array(["One fee", "x"], pa.large_string()),
-            "tags": [["a"], None],
-            "day": [datetime.date(2024, 1, 5), None],
-            "at": pa.array([1_700_000_000_000_000_001, None], pa.timestamp("ns")),
-            "price": [decimal.Decimal("1.50"), None],
-            "score": [float("nan"), 0.5],
-            "raw": [b"x", b"y"],
-        }
-    )
-    folder = write(LABELS)
-    pq.write_table(table, folder / "documents.parquet")
-    dataset = open_dataset(folder)
+    columns = {
+        "id": pa.array([1, 2]),
+        "text": pa.array(["One fee", "x"], pa.large_string()),
+        "tags": [["a"], None],
+        "day": [datetime.date(2024, 1, 5), None],
+        "at": pa.array([1_700_000_000_000_000_001, None], pa.timestamp("ns")),
+        "price": [decimal.Decimal("1.50"), None],
+        "score": [float("nan"), 0.5],
+        "raw": [b"x", b"y"],
+    }
+    dataset = open_dataset(write({**LABELS, "documents.parquet": parquet(columns)}))
     assert dataset.format == "parquet"
     documents = dataset.read_documents()
     assert documents.notes == [
@@ -125,14 +120,13 @@ def test_columns_of_an_experiment(write: Write) -> None:
         "dataset: {format: csv, path: ., columns: "
         "{document_id: key, title: name, text: body, query_id: n, query: question}}\n"
     )
-    folder = write(
-        {
-            "experiment.yaml": yaml,
-            "documents.csv": "key,name,body,text\nd1,T,One fee,other\n",
-            "queries.csv": "n,question\nq1,why?\n",
-            "judgments.csv": "query_id,doc_id\nq1,d1\n",
-        }
-    )
+    files = {
+        "experiment.yaml": yaml,
+        "documents.csv": "key,name,body,text\nd1,T,One fee,other\n",
+        "queries.csv": "n,question\nq1,why?\n",
+        "judgments.csv": "query_id,doc_id\nq1,d1\n",
+    }
+    folder = write(files)
     dataset = load_experiment(folder).dataset
     assert rows(dataset) == [("d1", "T", "One fee", '{"text":"other"}')]
     assert dataset.read_queries().table.column("text").to_pylist() == ["why?"]
@@ -178,12 +172,13 @@ def parsed(text: str) -> Any:
     return parse_json(text.encode(), PLACE)
 
 
+@settings(max_examples=50)
 @given(objects, st.booleans())
 def test_a_value_that_is_written_is_read(value: dict[str, Any], ascii_only: bool) -> None:
     assert parsed(json.dumps(value, ensure_ascii=ascii_only)) == value
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.booleans())
 def test_what_is_accepted_has_the_value_that_another_parser_gives(text: str, inside: bool) -> None:
     text = f'{{"a": {text}}}' if inside else text
@@ -194,6 +189,7 @@ def test_what_is_accepted_has_the_value_that_another_parser_gives(text: str, ins
     assert json.dumps(value) == json.dumps(json.loads(text))
 
 
+@settings(max_examples=50)
 @given(objects)
 def test_metadata_is_canonical(fields: dict[str, Any]) -> None:
     fields.pop("metadata", None)
@@ -253,13 +249,16 @@ FILES: Files = {
 }
 
 
+IDS = ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
+
+
 def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
     dataset = open_dataset(write(FILES))
     assert (dataset.format, dataset.default_judge) == ("markdown", "evidence")
     assert dataset.default_chunking == "recursive"
     documents, queries, qrels = read_all(dataset)
     assert documents.table.to_pydict() == {
-        "document_id": ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"],
+        "document_id": IDS,
         "title": ["Fares", "", "Alpha", ""],
         "text": [TEXT, "Read me.", "# H\nx", "plain\ntext\n"],
         "metadata": ["{}", "{}", '{"date":"2024-01-05","n":3,"no":["yes",true]}', "{}"],
@@ -294,7 +293,7 @@ def test_files_for_hashing(write: Write, monkeypatch: pytest.MonkeyPatch) -> Non
     # What looks like questions is sought only where there are none: a folder may be large.
     monkeypatch.setattr(labelled_folder, "look_alikes", lambda _: pytest.fail("it was listed"))
     names = [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()]
-    assert names == ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
+    assert names == IDS
     assert [f.name for f in dataset.query_files()] == ["queries.jsonl"]
     assert [f.name for f in dataset.qrels_files()] == ["judgments.jsonl"]
 
@@ -318,9 +317,7 @@ def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactor
     (folder / "loop").symlink_to(folder, target_is_directory=True)
     dataset = open_dataset(folder)
     ids = dataset.read_documents().table.column("document_id").to_pylist()
-    assert ids == [
-        "fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt", "inside.md",
-    ]  # fmt: skip
+    assert ids == [*IDS, "inside.md"]
     assert unread_files(dataset, [])[1:] == [
         "3 links that lead to no file inside are not followed: broken.md, out.md, loop"
     ]
