@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.dialects import DIALECTS
+from rag_assets.evaluation.dialects.tools import repetitions, tool_input
 from rag_assets.evaluation.label_files import read_labels
 from rag_assets.evaluation.run_files import UNIT_COLUMNS, read_run_file, read_run_rows, write_run
 from rag_assets.evaluation.score import score
+from tests.made_tables import Label, judgment_table
 from tests.sources.files import json_lines
 
 RUN = "q1 Q0 d1 1 3.5 t\nq1 Q0 d2 2 2.5 t\nq2 Q0 d3 1 1.5 t\nq2 Q0 d1 2 1 t\n"
-QRELS = "q1 0 d2 2\nq1 0 d1 0\nq2 0 d3 1\n"
+QRELS = "q1 0 d2 2\nq1 0 d1 -1\nq2 0 d3 1\n"
 METRICS = ["ndcg@10", "mrr@10", "map@10", "recall@1"]
 SCORES = {"q1": {"d2": 2.5, "d1": 3.5}, "q2": {"d1": 1, "d3": 1.5}}
-GRADES: dict[str, dict[str, float]] = {"q1": {"d2": 2, "d1": 0}, "q2": {"d3": 1.0}}
+GRADES: dict[str, dict[str, float]] = {"q1": {"d2": 2, "d1": -1}, "q2": {"d3": 1.0}}
 
 Made = Callable[[Path], Path]
 
@@ -38,7 +42,7 @@ def as_text(name: str, text: str) -> Made:
     return make
 
 
-def as_parquet(name: str, **columns: list[Any]) -> Made:
+def as_parquet(name: str, **columns: Any) -> Made:
     def make(folder: Path) -> Path:
         path = folder / name
         pq.write_table(pa.table({key.replace("__", "-"): v for key, v in columns.items()}), path)
@@ -62,6 +66,12 @@ QUERY, DOCUMENT = ["q1", "q1", "q2", "q2"], ["d2", "d1", "d1", "d3"]
 RUNS: dict[str, Made] = {
     "TREC": as_text("run.txt", RUN),
     "TREC with comments": as_text("run.txt", "# made today\n" + RUN),
+    "TREC without an end": as_text("run.txt", RUN.strip()),
+    "TREC with CRLF and BOM": as_text("run.txt", "\ufeff" + RUN.replace("\n", "\r\n")),
+    "TREC with tabs": as_text("run.txt", RUN.replace(" ", "\t")),
+    "TREC with blanks": as_text(
+        "run.txt", "  " + RUN.replace(" 1 ", "  1   ").replace("\n", " \n\n ")
+    ),
     ".parquet of another tool": as_parquet(
         "run.parquet", query_id=QUERY, document_id=DOCUMENT, score=[2.5, 3.5, 1.0, 1.5]
     ),
@@ -84,11 +94,17 @@ RUNS: dict[str, Made] = {
         "run.parquet", qid=QUERY, docno=DOCUMENT, rank=[1, 0, 1, 0], score=[2.5, 3.5, 1.0, 1.5]
     ),
 }
+OF_BEIR = "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t-1\nq2\td3\t1\n"
 LABELS: dict[str, Made] = {
     "TREC": as_text("qrels.txt", QRELS),
     "TREC with comments": as_text("qrels.txt", f"# query iteration document\n{QRELS}#q9 0 d1 1\n"),
     "TREC with 1.0": as_text("qrels.txt.gz", QRELS.replace(" 2\n", " 2.0\n")),
-    "BEIR": as_text("test.tsv", "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t0\nq2\td3\t1\n"),
+    "TREC with CRLF and two blanks": as_text(
+        "qrels.txt", QRELS.replace("\n", "\r\n\r\n").replace(" d1 ", "  d1\t").strip()
+    ),
+    "BEIR": as_text("test.tsv", OF_BEIR),
+    "BEIR with CRLF and BOM": as_text("test.tsv", "\ufeff" + OF_BEIR.replace("\n", "\r\n")),
+    "BEIR without header": as_text("test.tsv", OF_BEIR.partition("\n")[2]),
     "BEIR .jsonl": as_text(
         "test.jsonl",
         json_lines(
@@ -103,10 +119,10 @@ LABELS: dict[str, Made] = {
         "test-00000-of-00001.parquet",
         query__id=["q1", "q1", "q2"],
         corpus__id=["d2", "d1", "d3"],
-        score=[2.0, 0.0, 1.0],
+        score=[2.0, -1.0, 1.0],
     ),
     "PyTerrier": as_parquet(
-        "qrels.parquet", qid=["q1", "q1", "q2"], docno=["d2", "d1", "d3"], label=[2, 0, 1]
+        "qrels.parquet", qid=["q1", "q1", "q2"], docno=["d2", "d1", "d3"], label=[2, -1, 1]
     ),
 }
 
@@ -258,10 +274,6 @@ def run_rows(path: Path) -> list[tuple[str, int, float, str]]:
     return [tuple(row[c] for c in columns) for row in read_run_file(path).to_pylist()]
 
 
-def qrels_rows(path: Path) -> list[tuple[str, str, str, int]]:
-    return [tuple(row.values()) for row in read_labels(path).judgments.to_pylist()]
-
-
 def test_rank_column_is_ignored(file: Path) -> None:
     file.write_text("q Q0 a 1 0.5 t\nq Q0 b 2 2.5 t\nq Q0 c 9 1e-3 t\n")
     assert run_rows(file) == [("q", 1, 2.5, "b"), ("q", 2, 0.5, "a"), ("q", 3, 0.001, "c")]
@@ -291,26 +303,7 @@ def test_order_is_the_naive_sort(file: Path, run: dict[str, dict[str, float]]) -
 
 def test_lines_of_two_queries_may_alternate(file: Path) -> None:
     file.write_text("q1 Q0 a 1 1 t\nq2 Q0 a 1 1 t\nq1 Q0 b 1 2 t\n")
-    assert [row[:2] + row[3:] for row in run_rows(file)] == [
-        ("q1", 1, "b"),
-        ("q1", 2, "a"),
-        ("q2", 1, "a"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "q1 Q0 d1 1 2.5 tag",  # no newline at the end
-        "q1 Q0 d1 1 2.5 tag\r\n",
-        "q1\tQ0\td1\t1\t2.5\ttag\n",
-        "  q1  Q0 d1 1   2.5 tag  \n\n   \n",
-        "\ufeffq1 Q0 d1 1 2.5 tag\n",
-    ],
-)
-def test_white_space_and_line_ends(file: Path, text: str) -> None:
-    file.write_bytes(text.encode())
-    assert run_rows(file) == [("q1", 1, 2.5, "d1")]
+    assert run_rows(file) == [("q1", 1, 2.0, "b"), ("q1", 2, 1.0, "a"), ("q2", 1, 1.0, "a")]
 
 
 def test_ranks_of_ms_marco(file: Path) -> None:
@@ -327,21 +320,146 @@ def test_no_file(tmp_path: Path) -> None:
             read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "q1 0 d1 2\nq1 0 d2 -1\nq2 0 d1 0\n",
-        "q1 0 d1 2\r\nq1 0 d2  -1\r\n\r\nq2\t0\td1\t0",
-        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n",
-        "\ufeffquery-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1\td2\t-1\r\nq2\td1\t0\r\n",
-        "q1\td1\t2\nq1\td2\t-1\nq2\td1\t0\n",
-    ],
-    ids=["trec", "trec CRLF, two blanks", "BEIR", "BEIR CRLF, BOM", "BEIR without header"],
-)
-def test_qrels_layouts(file: Path, text: str) -> None:
-    file.write_bytes(text.encode())
-    assert qrels_rows(file) == [
-        ("q1", "d1", "d1", 2),
-        ("q1", "d2", "d2", -1),
-        ("q2", "d1", "d1", 0),
+LIST = '{"qid": "q1", "retrieved_ids": ["d3", "d1"], "retrieve_scores": [2.5, 1]}\n'
+
+
+def run_file(folder: Path, text: str) -> Path:
+    return as_text("run.jsonl", text)(folder)
+
+
+def qa_file(folder: Path, ground_truth: dict[str, Any]) -> Path:
+    truth = pa.array(list(ground_truth.values()), pa.list_(pa.list_(pa.string())))
+    return as_parquet("qa.parquet", qid=list(ground_truth), retrieval_gt=truth)(folder)
+
+
+def test_lists_keep_their_order(tmp_path: Path) -> None:
+    path = run_file(tmp_path, LIST + '\n{"query_id": "q2", "retrieved_ids": ["b", "a"]}\n')
+    run = read_run_rows(path)
+    assert run.listed
+    assert run.rows == {
+        "q1": [(1, "d3", 2.5), (1, "d1", 1.0)],
+        "q2": [(3, "b", 1.0), (3, "a", 0.5)],
+    }
+    table = read_run_file(path)
+    assert table["unit_id"].to_pylist() == ["d3", "d1", "b", "a"]
+    assert table["rank"].to_pylist() == [1, 2, 1, 2]
+    lists = {"qid": ["q1", "q2"], "retrieved_ids": [["b"], []], "retrieve_scores": [[2.0], []]}
+    pq.write_table(pa.table(lists), tmp_path / "run.parquet")
+    assert read_run_rows(tmp_path / "run.parquet").hits == {"q1": (("b", 2.0),), "q2": ()}
+
+
+def test_a_repeated_document_is_refused_with_its_query_and_how_often(tmp_path: Path) -> None:
+    rows = [
+        {"qid": "fine", "retrieved_ids": ["a"]},
+        {"qid": "q1", "retrieved_ids": ["a", "b", "a", "b", "b"]},
+        {"qid": "q2", "retrieved_ids": ["a", "a"]},
     ]
+    path = run_file(tmp_path, json_lines(rows))
+    with pytest.raises(DataError) as caught:
+        read_run_file(path)
+    assert str(caught.value) == (
+        f"{path}:2: `retrieved_ids`: 'a' occurs twice for query 'q1', first on line 2; a unit can "
+        "be retrieved only once (`score --dialect autorag` allows repetitions)"
+    )
+    run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
+    data = tool_input(run.hits, run.listed, read_labels(qa_file(tmp_path, {"q1": [["a"]]})))
+    assert list(repetitions(data)) == [("q1", "a", 2), ("q1", "b", 3)]
+
+
+def test_autorags_groups_are_evidences(tmp_path: Path) -> None:
+    path = qa_file(tmp_path, {"q": [["a", "b"], ["c"]], "none": [[""]], "null": None})
+    judgments, groups = read_labels(path)
+    labels: list[Label] = [("q", "1", "a", 1), ("q", "1", "b", 1), ("q", "2", "c", 1)]
+    labels += [("none", "1", None, 0), ("null", "1", None, 0)]
+    assert judgments.equals(judgment_table(labels))
+    assert groups == {"q": (("a", "b"), ("c",)), "none": (("",),), "null": ()}
+    run = read_run_file(run_file(tmp_path, '{"qid": "q", "retrieved_ids": ["x", "b"]}'))
+    found = score(run, judgments, ["recall@5", "full_recall@5", "group_mrr@5"])
+    assert found.means == {"recall@5": 0.5, "full_recall@5": 0.0, "group_mrr@5": 0.25}
+    assert (found.n_queries, found.n_unanswerable) == (1, 2)
+
+
+def test_judgments_as_json_lines(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [
+        {"query_id": "q", "doc_id": "a", "evidence_id": "e1"},
+        {"query_id": "q", "doc_id": "b", "evidence_id": "e1", "relevance": 2},
+        {"query_id": "q", "doc_id": "c", "relevance": 0},
+        {"query_id": "q", "doc_id": "d"},
+    ]
+    judgments, groups = read_labels(as_text("judgments.jsonl", json_lines(rows))(tmp_path))
+    assert groups == {"q": (("a", "b"), ("d",))}
+    assert judgments["grade"].to_pylist() == [1, 2, 0, 1]
+    run = read_run_file(run_file(tmp_path, '{"qid": "q", "retrieved_ids": ["b", "d"]}'))
+    found = score(run, judgments, ["full_recall@2", "ndcg@2"])
+    assert found.means == {"full_recall@2": 1.0, "ndcg@2": 1.0}
+
+
+def test_judgments_of_the_pipeline(tmp_path: Path) -> None:
+    table = judgment_table([("q", "e1", "a", 1), ("q", "e1", "b", 1), ("q", "e2", None, 1)])
+    path = tmp_path / "judgments.parquet"
+    pq.write_table(table, path)
+    judgments, groups = read_labels(path)
+    assert judgments.equals(table)
+    assert groups == {"q": (("a", "b"), ())}
+
+
+AUTORAG_RUNS = ("bm25_top10", "vectordb_top10", "hybrid_cc_top10", "tart_rerank_top5")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", AUTORAG_RUNS)
+def test_autorags_runs_score_what_autorag_recorded(
+    shared_data: Callable[[str], Path], name: str
+) -> None:
+    folder = shared_data("autorag_sample")
+    path = folder / "runs" / f"{name}.jsonl"
+    recorded = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    run = read_run_rows(path, UNIT_COLUMNS, repeats=True)
+    data = tool_input(run.hits, run.listed, read_labels(folder / "qa_data_sample.parquet"))
+    assert (len(recorded), len(data.judged), data.strangers) == (10, 10, ())
+    autorag = DIALECTS["autorag"]
+    for measure in ("retrieval_f1", "retrieval_recall", "retrieval_precision"):
+        outcome = autorag.outcome(data, autorag.parse(measure))
+        for row in recorded:
+            assert outcome.per_query[row["qid"]] == pytest.approx(row[measure], abs=1e-12)
+    repeating = {query for query, _, _ in repetitions(data)}
+    if name in {"bm25_top10", "vectordb_top10"}:
+        assert len(repeating) == 10
+        assert max(count for _, _, count in repetitions(data)) == 5
+        with pytest.raises(DataError, match="occurs twice for query"):
+            read_run_file(path)
+    else:
+        assert not repeating
+        assert read_run_file(path).num_rows == sum(len(row["retrieved_ids"]) for row in recorded)
+
+
+@pytest.mark.real_data
+def test_autorags_own_cases(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """Under its names, and as evidence groups: all but nDCG, whose ideal list is another one."""
+    file = shared_data("autorag_sample") / "metric_cases.json"
+    listed = json.loads(file.read_text(encoding="utf-8"))["cases"]
+    cases = {f"q{number}": case for number, case in enumerate(listed)}
+    assert len(cases) == 8
+    labels = read_labels(qa_file(tmp_path, {q: case["retrieval_gt"] for q, case in cases.items()}))
+    rows = [{"qid": q, "retrieved_ids": case["retrieved_ids"]} for q, case in cases.items()]
+    path = run_file(tmp_path, json_lines(rows))
+    run, autorag = read_run_rows(path, UNIT_COLUMNS), DIALECTS["autorag"]
+    data = tool_input(run.hits, run.listed, labels)
+    theirs = {
+        measure: autorag.outcome(data, autorag.parse(f"retrieval_{measure}")).per_query
+        for measure in ("f1", "recall", "precision", "ndcg", "mrr", "map")
+    }
+    groups = [f"group_{measure}@10" for measure in ("f1", "recall", "mrr", "map", "ndcg")]
+    found = score(read_run_file(path), labels.judgments, [*groups, "full_recall@10"])
+    assert (found.n_queries, found.n_unanswerable) == (6, 2)
+    for row in found.per_query:
+        case = cases[str(row["query_id"])]
+        if case["f1"] is None:
+            assert [row[name] for name in groups] == [None] * 5
+            continue
+        for measure, values in theirs.items():
+            expected = pytest.approx(case[measure], rel=1e-4)
+            assert values[str(row["query_id"])] == expected
+            assert row.get(f"group_{measure}@10", expected) == expected or measure == "ndcg"
+        assert row["full_recall@10"] == (case["recall"] == 1)
+        assert 0 <= float(row["group_ndcg@10"] or 0) <= 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from math import exp, log
 from random import Random
 from typing import Any
@@ -99,10 +98,6 @@ def theirs(qrels: Grades, run: Scored, names: set[str], rel: int) -> Values:
     return {query: values.get(query, {}) for query in qrels}
 
 
-def answerable(qrels: Grades) -> Grades:
-    return {query: grades for query, grades in qrels.items() if max(grades.values()) > 0}
-
-
 def assert_equal(
     qrels: Grades, found: Values, expected: Values, names: dict[str, str], rel: int
 ) -> None:
@@ -134,18 +129,11 @@ def test_at_a_cutoff(seed: int, k: int, rel: int) -> None:
     assert_equal(qrels, found, expected, {own: f"{name}_{k}" for own, name in AT_K.items()}, rel)
     cut = {query: {d: scores[d] for d in ranked(scores)[:k]} for query, scores in run.items()}
     assert_equal(qrels, found, theirs(qrels, cut, {"recip_rank"}, rel), {"mrr": "recip_rank"}, rel)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
-def test_whole_ranking(seed: int, rel: int) -> None:
-    qrels, run = random_case(seed)
     found = ours(qrels, run, metrics_of(WHOLE, rel), WHOLE_RANKING)
-    expected = theirs(qrels, run, set(WHOLE.values()), rel)
-    assert_equal(qrels, found, expected, WHOLE, rel)
+    assert_equal(qrels, found, theirs(qrels, run, set(WHOLE.values()), rel), WHOLE, rel)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_score_has_beside_our_own(seed: int) -> None:
     """Each value of 400 queries and more, with ties and grades; then means and sums over all."""
     qrels: Grades = {}
@@ -209,11 +197,8 @@ def test_scores_are_compared_in_float64() -> None:
     assert ours(qrels, run, [Metric("mrr")], 10)["q"]["mrr"] == 1.0
 
 
-DEPTHS = (1, 2, 3, 5, 10, 100)
-
-
 def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
-    shuffle = random.Random(7)
+    shuffle = Random(7)
     documents = [f"d{i}" for i in range(400)]
     rankings = {f"q{i}": shuffle.sample(documents, 100) for i in range(60)}
     labels = [
@@ -223,7 +208,7 @@ def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
         for item in shuffle.sample(documents, 4)
     ]
     run, judgments, queries = run_table(rankings), judgment_table(labels), query_table(rankings)
-    cells = [("r", k) for k in DEPTHS]
+    cells = [("r", k) for k in CUTOFFS]
 
     def computed(run: pa.Table, judgments: pa.Table) -> dict[tuple[str, int], pa.Table]:
         return query_metrics({"r": run}, {"j": judgments}, {"r": "j"}, queries, cells)
