@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import yaml
 
 from rag_assets.chunking.chunker import cut_documents, joined
 from rag_assets.errors import ConfigError
@@ -14,6 +13,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.experiment import load_experiment
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import UnitRanking
+from rag_assets.schemas import column_values
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.testing.chunkers import documents
 from tests.chunking.chunk_checks import cutter
@@ -52,35 +52,28 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 
 def test_one_set_of_labels_scores_every_chunking(computed: Tiny) -> None:
-    pipeline = computed.pipeline()
-    relevant = {}
-    for name in pipeline.experiment.retrievers:
-        metrics = pipeline.artifact(ArtifactKey.of("metrics", retriever=name, top_k=5)).table()
-        rows = metrics.sort_by("query_id").to_pylist()
-        relevant[name] = [row["n_relevant"] for row in rows]
+    relevant = set()
+    for name in computed.pipeline().experiment.retrievers:
+        metrics = computed.rows(ArtifactKey.of("metrics", retriever=name, top_k=5))
+        rows = sorted(metrics, key=lambda row: str(row["query_id"]))
+        relevant.add(tuple(row["n_relevant"] for row in rows))
         assert [row["n_unreachable"] for row in rows] == [0] * len(QUERIES)
         assert sum(row["hit_rate"] for row in rows) > 0
-    assert len({tuple(counts) for counts in relevant.values()}) == 1
+    assert len(relevant) == 1
 
 
 @pytest.mark.parametrize("chunking", ["family", "whole-family"])
 def test_a_run_holds_parents_once_and_counts_them(computed: Tiny, chunking: str) -> None:
-    pipeline = computed.pipeline()
-    chunks = pipeline.artifact(ArtifactKey.of("chunks", chunking=chunking)).table().to_pylist()
+    chunks = computed.rows(ArtifactKey.of("chunks", chunking=chunking))
     parent_of = {row["chunk_id"]: row["parent_chunk_id"] for row in chunks}
     assert len(set(parent_of.values())) < len(parent_of)
-    run = ArtifactKey.of("lexical_runs", retriever=chunking, top_k=3)
-    rows = pipeline.artifact(run).table().to_pylist()
+    rows = computed.rows(ArtifactKey.of("lexical_runs", retriever=chunking, top_k=3))
     assert all(row["unit_id"] == parent_of[row["chunk_id"]] for row in rows)
-    by_query = {
-        row["query_id"]: [r["unit_id"] for r in rows if r["query_id"] == row["query_id"]]
-        for row in rows
-    }
-    assert all(len(set(items)) == len(items) <= 3 for items in by_query.values())
-    assert any(len(items) == 3 for items in by_query.values())
-    judged = ArtifactKey.of("relevant_units", retriever=chunking)
-    items = set(pipeline.artifact(judged).table().column("unit_id").to_pylist())
-    assert items <= set(parent_of.values())
+    lists = [[item for item, _ in hits] for hits in computed.ranked(chunking, 3).values()]
+    assert all(len(set(items)) == len(items) <= 3 for items in lists)
+    assert any(len(items) == 3 for items in lists)
+    judged = computed.rows(ArtifactKey.of("relevant_units", retriever=chunking))
+    assert {row["unit_id"] for row in judged} <= set(parent_of.values())
 
 
 def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
@@ -95,9 +88,7 @@ def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
     tiny.config["retrievers"] = {"minilm": {"type": "embedding", "chunking": "topics"}}
     tiny.config["baseline"] = "minilm"
     tiny.write().run()
-    pipeline = tiny.pipeline()
-    run = ArtifactKey.of("embedding_runs", retriever="minilm", top_k=5)
-    rows = pipeline.artifact(run).table().to_pylist()
+    rows = tiny.rows(ArtifactKey.of("embedding_runs", retriever="minilm", top_k=5))
     assert len({(row["query_id"], row["unit_id"]) for row in rows}) == len(rows) == 30
     assert any(row["unit_id"] != row["chunk_id"] for row in rows)
     assert tiny.run() == set()
@@ -107,39 +98,33 @@ def test_semantic_children_under_an_embedding_retriever(tmp_path: Path) -> None:
     ("chunking", "problem"),
     [
         (
-            "{strategy: recursive, max_tokens: 50, max_characters: 9}",
-            "`chunking.a.max_tokens`: give max_tokens or max_characters, not both",
+            "recursive, max_tokens: 50, max_characters: 9",
+            ".max_tokens`: give max_tokens or max_characters, not both",
+        ),
+        ("recursive, max_characters: 30", "`: overlap 30 must be less than max_characters 30"),
+        (
+            "sentences, sentences: 2, overlap: 2",
+            ".overlap`: overlap 2 must be less than sentences 2",
+        ),
+        ("sentences, language: English", ".language`: string should match pattern"),
+        ("parent, parent: {strategy: none}", "`: needs the key 'child'"),
+        (
+            "parent, child: {strategy: none}, parent: {strategy: none}",
+            ".child.strategy`: unknown strategy 'none'; allowed: recursive, fixed",
         ),
         (
-            "{strategy: recursive, max_characters: 30}",
-            "`chunking.a`: overlap 30 must be less than max_characters 30",
-        ),
-        (
-            "{strategy: sentences, sentences: 2, overlap: 2}",
-            "`chunking.a.overlap`: overlap 2 must be less than sentences 2",
-        ),
-        (
-            "{strategy: sentences, language: English}",
-            "`chunking.a.language`: string should match pattern",
-        ),
-        ("{strategy: parent, parent: {strategy: none}}", "`chunking.a`: needs the key 'child'"),
-        (
-            "{strategy: parent, child: {strategy: none}, parent: {strategy: none}}",
-            "`chunking.a.child.strategy`: unknown strategy 'none'; allowed: recursive, fixed",
-        ),
-        (
-            "{strategy: parent, child: {strategy: fixed, overlap: 500}, parent: {strategy: none}}",
-            "`chunking.a.child.overlap`: overlap 500 must be less than max_tokens 200",
+            "parent, child: {strategy: fixed, overlap: 500}, parent: {strategy: none}",
+            ".child.overlap`: overlap 500 must be less than max_tokens 200",
         ),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, chunking: str, problem: str) -> None:
     tiny = Tiny(tmp_path).write()
-    text = yaml.safe_dump({"dataset": {"format": "markdown"}}) + f"chunking:\n  a: {chunking}\n"
+    text = f"dataset:\n  format: markdown\nchunking:\n  a: {{strategy: {chunking}}}\n"
     (tiny.folder / "experiment.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as error:
         load_experiment(tiny.folder)
-    assert f":4: {problem}" in str(error.value)
+    assert f":4: `chunking.a{problem}" in str(error.value)
 
 
 ONE = {"strategy": "sentences", "sentences": 1}
@@ -175,12 +160,8 @@ def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
     text = "abcdefghij"
     cut = cutter("parent", child=windows(3), parent=windows(6, 3))
     [pieces] = cut([text])
-    assert [(p.start, p.end, p.parent) for p in pieces] == [
-        (0, 3, (0, 6)),
-        (3, 6, (0, 6)),
-        (6, 9, (3, 9)),
-        (9, 10, (6, 10)),
-    ]
+    spans = [(0, 3, (0, 6)), (3, 6, (0, 6)), (6, 9, (3, 9)), (9, 10, (6, 10))]
+    assert [(p.start, p.end, p.parent) for p in pieces] == spans
 
 
 @pytest.mark.parametrize(
@@ -238,9 +219,8 @@ def test_evidence_is_judged_on_the_span_of_the_parent() -> None:
     chunks = cut_documents(documents(text), cut)
     labels = qrels(("q", "both", "d0", (0, 29), 1), ("q", "third", "d0", (30, 48), 1))
     plain = chunks.drop_columns(["parent_chunk_id", "parent_start", "parent_end"])
-    found = (
-        relevant_units(labels, chunks, "evidence").select(["evidence_id", "unit_id"]).to_pylist()
-    )
-    assert [tuple(row.values()) for row in found] == [("both", "d0#0-29"), ("third", "d0#30-60")]
+    found = relevant_units(labels, chunks, "evidence")
+    pairs = [*column_values(found, "evidence_id", "unit_id")]
+    assert pairs == [("both", "d0#0-29"), ("third", "d0#30-60")]
     children = relevant_units(labels, plain, "evidence").column("unit_id").to_pylist()
     assert children == ["d0#0-14", "d0#15-29", "d0#30-48"]

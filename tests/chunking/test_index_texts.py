@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from rag_assets.llm.client import Answer, Completion
 from rag_assets.query_sets.model_output import Unusable
 from rag_assets.schemas import CHUNKS
 from rag_assets.servers.failures import Failed
+from tests.sources.files import json_lines
 from tests.tiny_experiment import Tiny
 
 
@@ -125,8 +128,8 @@ def test_what_a_model_is_shown() -> None:
     assert "Write 7 different questions" in first.messages[-1].content
 
 
-def rows_of(path: Path, *rows: object) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+def rows_of(path: Path, *rows: Mapping[str, object]) -> Path:
+    path.write_text(json_lines(rows), encoding="utf-8")
     return path
 
 
@@ -165,13 +168,34 @@ GOOD = {"document_id": "a", "start": 0, "end": 5, "texts": ["t"]}
         (GOOD | {"text": "t"}, r"text.*unknown key; allowed: document_id, start, end, texts"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path: Path, row: object, problem: str) -> None:
+def test_a_bad_row_is_named(tmp_path: Path, row: Mapping[str, object], problem: str) -> None:
     file = rows_of(tmp_path / "texts.jsonl", GOOD, row)
     with pytest.raises(DataError, match=rf"(?s)texts.jsonl:2: .*{problem}"):
         texts_from_file(IndexText(kind="summary", file=file), file, CHUNKED)
 
 
 BM25 = {"type": "bm25", "chunking": "parts"}
+
+
+def refusal(root: Path, chunking: dict[str, Any], **retrievers: Any) -> str:
+    """What is said of an experiment with some chunkings and retrievers beside a plain one."""
+    tiny = Tiny(root)
+    tiny.config["chunking"] |= chunking
+    tiny.config["retrievers"] = {"bm25": {**BM25}, **retrievers}
+    tiny.config["llms"] = {"a": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}
+    tiny.write()
+    (tiny.folder / "p.txt").write_text("version: 1\n[user]\nhello\n")
+    for name in ("c.npy", "q.npy", "c.txt", "q.txt"):
+        (tiny.folder / name).touch()
+    with pytest.raises(ConfigError) as error:
+        load_experiment(tiny.folder)
+    assert "experiment.yaml:" in str(error.value) or "p.txt" in str(error.value)
+    return str(error.value)
+
+
+def parts(*texts: object) -> dict[str, Any]:
+    block = {"strategy": "recursive", "max_tokens": 16, "overlap": 0}
+    return {"parts": {**block, "index_texts": list(texts)}}
 
 
 @pytest.mark.parametrize(
@@ -190,44 +214,27 @@ BM25 = {"type": "bm25", "chunking": "parts"}
 def test_what_is_wrong_in_the_yaml_is_named(
     tmp_path: Path, texts: list[object], problem: str
 ) -> None:
-    tiny = Tiny(tmp_path)
-    tiny.config["chunking"]["parts"]["index_texts"] = texts
-    tiny.config["retrievers"] = {"bm25": {**BM25}}
-    tiny.config["llms"] = {"a": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}
-    tiny.write()
-    (tiny.folder / "p.txt").write_text("version: 1\n[user]\nhello\n")
-    with pytest.raises(ConfigError, match=problem) as error:
-        load_experiment(tiny.folder)
-    assert "experiment.yaml:" in str(error.value) or "p.txt" in str(error.value)
+    assert re.search(problem, refusal(tmp_path, parts(*texts)))
+
+
+VECTORS = {"chunk_vectors": "c.npy", "query_vectors": "q.npy"}
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"expand": {"type": "rm3"}},
-        {
-            **{"type": "vectors", "chunk_vectors": "c.npy", "query_vectors": "q.npy"},
-            **{"chunk_ids": "c.txt", "query_ids": "q.txt"},
-        },
+        {"type": "vectors", **VECTORS, "chunk_ids": "c.txt", "query_ids": "q.txt"},
         {"type": "qdrant", "url": "http://127.0.0.1:9", "collection": "c"},
     ],
 )
 def test_who_cannot_index_several_texts_says_so(tmp_path: Path, options: dict[str, Any]) -> None:
-    tiny = Tiny(tmp_path)
-    tiny.config["chunking"]["parts"]["index_texts"] = ["text", "headings"]
-    tiny.config["retrievers"] = {"bm25": {**BM25}, "other": {**BM25, **options}}
-    tiny.write()
-    for name in ("c.npy", "q.npy", "c.txt", "q.txt"):
-        (tiny.folder / name).touch()
-    with pytest.raises(ConfigError, match=r"other.chunking`: 'parts' has index_texts, which"):
-        load_experiment(tiny.folder)
+    said = refusal(tmp_path, parts("text", "headings"), other={**BM25, **options})
+    assert "other.chunking`: 'parts' has index_texts, which" in said
 
 
 def test_parts_of_a_parent_chunking_have_none(tmp_path: Path) -> None:
-    tiny = Tiny(tmp_path)
     part = {"strategy": "fixed", "max_characters": 40, "overlap": 0}
-    parts = {"child": {**part, "index_texts": ["text"]}, "parent": part}
-    tiny.config["chunking"]["nested"] = {"strategy": "parent", **parts}
-    tiny.write()
-    with pytest.raises(ConfigError, match="nested`: put index_texts next to child and parent"):
-        load_experiment(tiny.folder)
+    nested = {"strategy": "parent", "child": {**part, "index_texts": ["text"]}, "parent": part}
+    said = refusal(tmp_path, {"nested": nested})
+    assert "nested`: put index_texts next to child and parent" in said

@@ -82,14 +82,10 @@ def n_tokens(text: str, name: str) -> int:
 
 
 def test_only_bert_counts_words_apart() -> None:
-    assert {name: starts.adds_up for name, starts in STARTS.items()} == {
-        "wordpiece": True,
-        "byte level": False,
-        "metaspace": False,
-    }
+    assert [name for name, starts in STARTS.items() if starts.adds_up] == ["wordpiece"]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(text=TEXTS, data=st.data())
 def test_between_words_the_sum_is_the_count(text: str, data: st.DataObject) -> None:
     words = edges(text)[WORD]
@@ -203,13 +199,8 @@ def cut(text: str, capacity: int = 1_000, max_level: int = 6) -> list[tuple[str,
 
 def test_a_section_knows_the_headings_above_it() -> None:
     chunks = cut(GUIDE)
-    assert [path for _, path in chunks] == [
-        (),
-        ("Guide",),
-        ("Guide", "Install", "Linux"),
-        ("Guide", "Install", "Mac OS link"),
-        ("Guide", "Use"),
-    ]
+    paths = ["", "Guide", "Guide > Install > Linux", "Guide > Install > Mac OS link", "Guide > Use"]
+    assert [" > ".join(path) for _, path in chunks] == paths
     assert chunks[2][0].startswith("## Install\n\n### Linux\n\n```sh\n# not a heading")
 
 
@@ -232,32 +223,25 @@ def test_line_ends_of_all_kinds() -> None:
 
 
 def test_a_heading_without_words_is_not_in_the_path() -> None:
-    assert [path for _, path in cut("# A\n\nx\n\n##\n\ny\n\n### C\n\nz")] == [
-        ("A",),
-        ("A",),
-        ("A", "C"),
-    ]
+    paths = [path for _, path in cut("# A\n\nx\n\n##\n\ny\n\n### C\n\nz")]
+    assert paths == [("A",), ("A",), ("A", "C")]
 
 
 def test_a_heading_without_text_stays_when_no_subsection_follows() -> None:
     assert cut("# A\n\n# B\n\n## C\n") == [("# A", ("A",)), ("# B\n\n## C", ("B", "C"))]
 
 
-def test_a_long_section_is_cut_further_and_a_table_that_fits_stays_whole() -> None:
-    table = "| a | b |\n|---|---|\n| one | two |\n| three | four |"
-    text = f"# T\n\n{'Words before the table. ' * 3}\n\n{table}\n\n{'Words after. ' * 6}"
-    chunks = cut(text, capacity=90)
-    assert any(table in chunk for chunk, _ in chunks)
-    assert len(chunks) > 2
-    assert all(len(chunk) <= 90 and path == ("T",) for chunk, path in chunks)
+TABLE = "| a | b |\n|---|---|\n| one | two |\n| three | four |"
+CODE = "```py\nx = 1\n\n# a comment\ny = 2\n```"
 
 
-def test_fenced_code_that_fits_stays_whole() -> None:
-    code = "```py\nx = 1\n\n# a comment\ny = 2\n```"
-    text = f"# T\n\n{'Words before it. ' * 4}\n\n{code}\n\n{'Words after. ' * 5}"
+@pytest.mark.parametrize("whole", [TABLE, CODE])
+def test_a_long_section_is_cut_further_and_what_fits_stays_whole(whole: str) -> None:
+    text = f"# T\n\n{'Words before it. ' * 4}\n\n{whole}\n\n{'Words after. ' * 6}"
     chunks = cut(text, capacity=80)
+    assert any(whole in chunk for chunk, _ in chunks)
     assert len(chunks) > 2
-    assert any(code in chunk for chunk, _ in chunks)
+    assert all(len(chunk) <= 80 and path == ("T",) for chunk, path in chunks)
 
 
 def test_what_is_indexed() -> None:

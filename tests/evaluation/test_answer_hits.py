@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rag_assets.evaluation.answerability_stage import Query, answerability
 from rag_assets.evaluation.returned_texts import GoldAnswers, bounded, normalised, returned_texts
 from rag_assets.experiment import load_experiment
-from rag_assets.schemas import ANSWERABILITY, RETRIEVER_CONTEXTS
+from rag_assets.schemas import ANSWERABILITY, RETRIEVER_CONTEXTS, column_values
 from tests.evaluation.answer_text import holds
 from tests.made_tables import run_table
 
@@ -28,18 +28,9 @@ CUTOFFS = (1, 2, 4)
 
 
 def spans(places: dict[str, tuple[str, int, int]]) -> pa.Table:
-    return RETRIEVER_CONTEXTS.from_rows(
-        [
-            {
-                "context_id": unit,
-                "document_id": document,
-                "start": start,
-                "end": end,
-                "text_digest": "",
-            }
-            for unit, (document, start, end) in places.items()
-        ]
-    )
+    names = ("context_id", "document_id", "start", "end", "text_digest")
+    rows = [(unit, *place, "") for unit, place in places.items()]
+    return RETRIEVER_CONTEXTS.from_rows([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def answer_table(answers: dict[str, list[str]]) -> pa.Table:
@@ -97,11 +88,9 @@ def test_gold_paragraphs_of_squad(shared_data: Callable[[str], Path]) -> None:
     """Nearly every gold paragraph holds its answer; deleted punctuation glues the others."""
     file = shared_data("squad_dev_v2") / "dev-v2.0.rebuilt.json"
     dataset = load_experiment(file).dataset
-    documents, queries = dataset.read_documents().table, dataset.read_queries().table
-    texts = dict(
-        zip(documents["document_id"].to_pylist(), documents["text"].to_pylist(), strict=True)
-    )
-    facts = {q["query_id"]: json.loads(q["metadata"]) for q in queries.to_pylist()}
+    texts = dict(column_values(dataset.read_documents().table, "document_id", "text"))
+    metadata = column_values(dataset.read_queries().table, "query_id", "metadata")
+    facts = {query: json.loads(fields) for query, fields in metadata}
     gold = {query: [fields["paragraph"]] for query, fields in facts.items()}
     answers = {query: fields.get("answers", []) for query, fields in facts.items()}
     contexts = spans({name: (name, 0, len(text)) for name, text in texts.items()})
@@ -159,15 +148,12 @@ def test_a_query_without_hits_is_below_every_other_and_never_answered() -> None:
 def test_the_threshold_of_test_is_chosen_on_dev() -> None:
     dev = [Query(3.0, True), Query(2.0, True), Query(1.0, False)]
     test = [Query(9.0, True), Query(1.5, True), Query(8.0, False), Query(0.0, False)]
-    found = {
-        row["split"]: row for row in answerability("r", {"test": test, "dev": dev}).to_pylist()
-    }
-    assert list(found) == ["dev", "test"]
-    assert [row["threshold"] for row in found.values()] == [2.0, 2.0]
-    assert [row["threshold_from"] for row in found.values()] == ["dev", "dev"]
-    assert (found["dev"]["coverage"], found["dev"]["rejected"]) == (1.0, 1.0)
-    assert (found["test"]["coverage"], found["test"]["rejected"]) == (0.5, 0.5)
-    assert found["test"]["auroc"] == 3 / 4
+    rows = answerability("r", {"test": test, "dev": dev}).to_pylist()
+    names = ("split", "threshold", "threshold_from", "coverage", "rejected", "auroc")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("dev", 2.0, "dev", 1.0, 1.0, 1.0),
+        ("test", 2.0, "dev", 0.5, 0.5, 3 / 4),
+    ]
 
 
 def test_a_split_that_lacks_one_kind() -> None:

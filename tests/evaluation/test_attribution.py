@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from hypothesis import strategies as st
 from rag_assets.cli import main
 from rag_assets.evaluation.attributions_stage import PLACES, attributions, places
 from rag_assets.evaluation.metrics import query_metrics
-from tests.answers.answering import with_answers
 from tests.labels.health.tables import qrels
 from tests.made_tables import Label, judgment_table, query_table, run_table
 from tests.tiny_experiment import Tiny
@@ -51,20 +51,16 @@ def attribute(
     )
 
 
+def labels_of(evidences: Mapping[str, Sequence[str | None]]) -> list[Label]:
+    """The labels of a query; an evidence without units is satisfied by none."""
+    return [("q", name, unit, 1) for name, units in evidences.items() for unit in units or [None]]
+
+
 def one(ranking: Sequence[str], inputs: Mapping[str, Sequence[str]], family: str) -> str:
     """The place of an evidence that the unit ``x`` alone satisfies."""
     lists = {name: {"q": items} for name, items in inputs.items()}
     table = attribute({"q": ranking}, [("q", "e", "x", 1)], family=family, inputs=lists)
     return str(table.to_pylist()[0]["lost_at"])
-
-
-@pytest.mark.parametrize("family", ["lexical", "embedding"])
-@pytest.mark.parametrize(
-    ("ranking", "place"),
-    [(["x"], "found"), (["a", "x"], "found"), (["a", "b", "x"], "cut_at_k"), ([], None)],
-)
-def test_a_base_retriever(family: str, ranking: list[str], place: str | None) -> None:
-    assert one(ranking, {}, family) == (place or "below_candidates")
 
 
 @pytest.mark.parametrize(("family", "lost"), [("fused", "fusion"), ("reranked", "reranking")])
@@ -81,12 +77,11 @@ def test_what_reads_others(family: str, lost: str) -> None:
 def test_labels_that_nothing_can_satisfy() -> None:
     labels: list[Label] = [("q", "chunk", None, 1), ("q", "corpus", None, 1), ("q", "zero", "a", 0)]
     table = attribute({"q": ["a"]}, labels, documents={"corpus": "gone"})
-    found = {row["evidence_id"]: row for row in table.to_pylist()}
-    assert {name: row["lost_at"] for name, row in found.items()} == {
-        "chunk": "no_chunk",
-        "corpus": "not_in_corpus",
-    }
-    assert all(row["n_relevant_units"] == 0 and row["rank"] is None for row in found.values())
+    columns = ("evidence_id", "lost_at", "n_relevant_units", "rank")
+    assert [tuple(row[name] for name in columns) for row in table.to_pylist()] == [
+        ("chunk", "no_chunk", 0, None),
+        ("corpus", "not_in_corpus", 0, None),
+    ]
 
 
 def test_the_best_of_several_units_counts_and_a_grade_of_zero_satisfies_nothing() -> None:
@@ -137,11 +132,7 @@ def test_what_is_found_is_recall(
     rankings: tuple[list[str], list[str], list[str]], evidences: list[set[str]], k: int
 ) -> None:
     """Every evidence has one place, and the share found is recall@k as the metrics have it."""
-    labels: list[Label] = [
-        ("q", f"e{number}", unit, 1)
-        for number, units in enumerate(evidences)
-        for unit in (*sorted(units), *([] if units else [None]))
-    ]
+    labels = labels_of({f"e{number}": sorted(units) for number, units in enumerate(evidences)})
     own, *others = rankings
     inputs = {f"i{number}": {"q": ranking} for number, ranking in enumerate(others)}
     family = {"fused": inputs, "lexical": {}}
@@ -164,14 +155,9 @@ QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, re.S)
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example: dict[str, Any]) -> None:
-    labels: list[Label] = [
-        ("q", evidence, unit, 1)
-        for evidence, units in example["units"].items()
-        for unit in (units or [None])
-    ]
     table = attribute(
         {"q": example["ranking"]},
-        labels,
+        labels_of(example["units"]),
         k=example["k"],
         family="fused" if "inputs" in example else "lexical",
         inputs={name: {"q": items} for name, items in example.get("inputs", {}).items()},
@@ -185,11 +171,10 @@ def test_example(example: dict[str, Any]) -> None:
     assert counted.ceiling == example.get("ceiling")
 
 
-def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computed_answers: Tiny) -> None:
     """On a small experiment in the place of the handbook."""
-    tiny = with_answers(Tiny(tmp_path / "tiny").write())
-    (tmp_path / "data").mkdir()
-    tiny.folder.rename(tmp_path / "data" / "handbook")
+    shutil.copytree(computed_answers.folder, tmp_path / "data" / "handbook")
+    shutil.copytree(computed_answers.settings.store, tmp_path / "data" / "store")
     monkeypatch.chdir(tmp_path)
     for name in ("RAG_ASSETS_STORE", "RAG_ASSETS_STATE_DIR", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)

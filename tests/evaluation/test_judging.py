@@ -18,6 +18,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units
 from rag_assets.evaluation.units import cut
 from rag_assets.ordering import Hits
 from rag_assets.retrieval.unit_ranking import Search, UnitRanking
+from rag_assets.schemas import column_values
 from rag_assets.statistics.paired_differences import (
     PairedDifferences,
     SharedEvidence,
@@ -42,8 +43,8 @@ def judged(
     qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
 ) -> list[tuple[str, str | None, int]]:
     labels = tables.qrels(*(("q", *label) for label in qrels))
-    rows = relevant_units(labels, chunks, judge).to_pylist()
-    return [(row["evidence_id"], row["unit_id"], row["grade"]) for row in rows]
+    found = relevant_units(labels, chunks, judge)
+    return [*column_values(found, "evidence_id", "unit_id", "grade")]
 
 
 def satisfies(chunk: Span, evidence: Span) -> bool:
@@ -137,10 +138,8 @@ def counted(documents: list[list[str]] | None, n: int) -> Counted:
 
 def test_the_documents_of_queries_that_stand_alone_are_known() -> None:
     counting = [{"query_id": name, "cluster": name} for name in "abc"]
-    qrels = pa.table(
-        {"query_id": ["a", "b", "b", "b"], "document_id": ["x", "y", "x", "z"]}
-        | {"grade": [1, 2, 1, 0]}
-    )
+    labels = (("a", "x", 1), ("b", "y", 2), ("b", "x", 1), ("b", "z", 0))
+    qrels = tables.qrels(*((query, name, name, None, grade) for query, name, grade in labels))
     shared = [row["documents"] for row in with_shared_documents(counting, qrels)]
     assert shared == [["x"], ["x", "y"], []]
     declared = [{**row, "cluster": "t"} for row in counting]
@@ -299,5 +298,5 @@ def test_tie_across_the_cut_is_searched_to_its_end() -> None:
 
 def test_cut_keeps_the_first_ranks_of_every_query() -> None:
     table = cut(run_table({"q1": ["a", "b", "c"], "q2": ["d"]}), 2)
-    pairs = zip(table["query_id"].to_pylist(), table["unit_id"].to_pylist(), strict=True)
-    assert list(pairs) == [("q1", "a"), ("q1", "b"), ("q2", "d")]
+    pairs = [*column_values(table, "query_id", "unit_id")]
+    assert pairs == [("q1", "a"), ("q1", "b"), ("q2", "d")]

@@ -62,19 +62,6 @@ def test_canonical_name_is_parsed_to_itself() -> None:
     assert [parse_metric(name).column for name in names] == columns
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"), [("ndgc", "ndcg"), ("recal@5", "recall"), ("precison", "precision")]
-)
-def test_unknown_name_says_the_nearest(name: str, nearest: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_metric(name)
-    assert str(caught.value) == (
-        f"unknown metric '{name}' (did you mean '{nearest}'?); allowed: {', '.join(MEASURES)}, "
-        "each with or without @k"
-    )
-    assert caught.value.exit_code == 2
-
-
 def test_each_name_of_trec_eval_is_a_metric_or_has_its_reason() -> None:
     assert str(parse_metric("iprec_at_recall_0.10")) == "iprec(recall=0.1)"
     names = {*pytrec_eval.supported_measures, *pytrec_eval.supported_nicknames}
@@ -85,35 +72,6 @@ def test_each_name_of_trec_eval_is_a_metric_or_has_its_reason() -> None:
         with pytest.raises(UsageError) as caught:
             parse_metric(name)
         assert str(caught.value) == f"metric '{name}' of trec_eval is {reason}"
-
-
-@pytest.mark.parametrize(
-    ("name", "measure"),
-    {
-        "utility_1,-1,0,0": "utility",
-        "relstring.20": "relstring",
-        "num_ret@10": "num_ret",
-        "prefs_simp_ret": "prefs",
-    }.items(),
-)
-def test_the_reason_of_a_name_with_parameters(name: str, measure: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_metric(name)
-    assert str(caught.value) == f"metric '{name}' of trec_eval is {NO_METRICS[measure]}"
-
-
-@pytest.mark.parametrize(
-    "name", ["", "@10", "10", "ndcg@", "ndcg@-1", "ndcg@1.5", "ndcg@x", "ndcg@@3", "ndcg@\u0663"]
-)
-def test_malformed_names(name: str) -> None:
-    with pytest.raises(UsageError, match="unknown metric"):
-        parse_metric(name)
-
-
-@pytest.mark.parametrize("name", ["ndcg@0", "P_0", "recall@00", "map@2147483648", f"mrr@{10**30}"])
-def test_cutoff_out_of_range(name: str) -> None:
-    with pytest.raises(UsageError, match=rf"^metric '{name}': the cut-off must be at least 1 and"):
-        parse_metric(name)
 
 
 @pytest.mark.parametrize(
@@ -133,45 +91,46 @@ def test_parameters(name: str, column: str, canonical: str) -> None:
     assert parse_metric(canonical) == metric
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("P(rel=0)@5", "rel should be greater than or equal to 1"),
-        ("RBP(p=1)", "p should be less than 1"),
-        ("f_beta(beta=0)", "beta should be greater than 0"),
-        ("err(gmax=1001)", "gmax should be less than or equal to 1000"),
-        ("RBP(q=0.5)", "rbp has no parameter 'q'; allowed: p, rel"),
-        ("nDCG(dcg=raw)", "dcg must be log2 or exp-log2"),
-        ("P(rel=2,rel=2)@5", "parameters are written (name=value), each once"),
-    ],
-)
-def test_refused_parameters(name: str, problem: str) -> None:
+MALFORMED = ("", "@10", "10", "ndcg@", "ndcg@-1", "ndcg@1.5", "ndcg@x", "ndcg@@3", "ndcg@\u0663")
+OUT_OF_RANGE = ("ndcg@0", "P_0", "recall@00", "map@2147483648", f"mrr@{10**30}")
+REFUSED = {
+    **dict.fromkeys(MALFORMED, "unknown metric '{name}'"),
+    "ndgc": "unknown metric '{name}' (did you mean 'ndcg'?); allowed: " + ", ".join(MEASURES),
+    "recal@5": "unknown metric '{name}' (did you mean 'recall'?)",
+    "precison": "unknown metric '{name}' (did you mean 'precision'?)",
+    **dict.fromkeys(OUT_OF_RANGE, "metric '{name}': the cut-off must be at least 1 and"),
+    "P(rel=0)@5": "metric '{name}': rel should be greater than or equal to 1",
+    "RBP(p=1)": "metric '{name}': p should be less than 1",
+    "f_beta(beta=0)": "metric '{name}': beta should be greater than 0",
+    "err(gmax=1001)": "metric '{name}': gmax should be less than or equal to 1000",
+    "RBP(q=0.5)": "metric '{name}': rbp has no parameter 'q'; allowed: p, rel",
+    "nDCG(dcg=raw)": "metric '{name}': dcg must be log2 or exp-log2",
+    "P(rel=2,rel=2)@5": "metric '{name}': parameters are written (name=value), each once",
+    "utility_1,-1,0,0": "metric '{name}' of trec_eval is " + NO_METRICS["utility"],
+    "relstring.20": "metric '{name}' of trec_eval is " + NO_METRICS["relstring"],
+    "num_ret@10": "metric '{name}' of trec_eval is " + NO_METRICS["num_ret"],
+    "prefs_simp_ret": "metric '{name}' of trec_eval is " + NO_METRICS["prefs"],
+}
+
+
+@pytest.mark.parametrize(("name", "problem"), REFUSED.items())
+def test_a_name_that_is_refused(name: str, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_metric(name)
-    assert str(caught.value) == f"metric '{name}': {problem}"
+    assert str(caught.value).startswith(problem.replace("{name}", name))
+    assert caught.value.exit_code == 2
 
 
 def test_columns_in_canonical_order() -> None:
-    names = [
-        "map",
-        "query_id",
-        "precision(rel=2)",
-        "judged",
-        "precision",
-        "top_k",
-        "mrr",
-        "rbp(p=0.8)",
-    ]
+    names = ["map", "query_id", "precision(rel=2)", "judged", "precision", "top_k", "mrr"]
+    names += ["rbp(p=0.8)"]
     expected = ["mrr", "precision", "precision(rel=2)", "map", "rbp(p=0.8)"]
     assert metric_columns(names) == expected
 
 
 def test_a_list_is_split_at_commas_outside_brackets() -> None:
-    assert split_metrics("ndcg@10, rbp(p=0.9,rel=2)@5,,P_5 ") == [
-        "ndcg@10",
-        "rbp(p=0.9,rel=2)@5",
-        "P_5",
-    ]
+    names = split_metrics("ndcg@10, rbp(p=0.9,rel=2)@5,,P_5 ")
+    assert names == ["ndcg@10", "rbp(p=0.9,rel=2)@5", "P_5"]
 
 
 @pytest.fixture(scope="class")

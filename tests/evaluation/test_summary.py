@@ -27,7 +27,7 @@ from rag_assets.evaluation.metrics import query_metrics
 from rag_assets.evaluation.metrics_stage import without_failed
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.models.cache_fill import as_wanted
-from rag_assets.schemas import METRICS_SUMMARY, RUNS
+from rag_assets.schemas import METRICS_SUMMARY, column_values
 from tests.labels.health.tables import Label, qrels
 from tests.made_tables import judgment_table, query_table, run_table
 
@@ -47,12 +47,8 @@ GRADE_0 = qrels(("none", "e1", "a", None, 0))
 
 def cells(*cutoffs: int) -> dict[int, pa.Table]:
     run = run_table({"hit": ["x", "a"], "none": ["a", "b"]})
-    labels = [
-        ("hit", "e1", "a", 1),
-        ("hit", "e2", None, 1),
-        ("lost", "e1", "a", 1),
-        ("none", "e1", "a", 0),
-    ]
+    labels = [("hit", "e1", "a", 1), ("hit", "e2", None, 1)]
+    labels += [("lost", "e1", "a", 1), ("none", "e1", "a", 0)]
     queries = query_table(["hit", "lost", "none"])
     pairs = [("r", k) for k in cutoffs]
     found = query_metrics({"r": run}, {"j": judgment_table(labels)}, {"r": "j"}, queries, pairs)
@@ -181,33 +177,22 @@ def summary(values: dict[int, float | None], split: str = "all", **others: float
 
 
 def places(board: pa.Table) -> list[tuple[int | None, str, int]]:
-    names = ("position", "retriever", "top_k")
-    return list(zip(*(board[name].to_pylist() for name in names), strict=True))
+    return [*column_values(board, "position", "retriever", "top_k")]
 
 
-def test_equal_values_share_a_place_and_the_next_is_skipped() -> None:
-    boards = {
-        "d": summary({10: 0.1}),
-        "c": summary({10: 0.5}),
-        "b": summary({10: 0.5}),
-        "a": summary({10: 0.9}),
-    }
-    assert places(leaderboard(boards, PRIMARY)) == [
-        (1, "a", 10),
-        (2, "b", 10),
-        (2, "c", 10),
-        (4, "d", 10),
-    ]
-
-
-def test_values_that_differ_in_the_last_bits_are_equal() -> None:
-    boards = {
-        "a": summary({10: 0.1 + 0.2}),
-        "b": summary({10: 0.3}),
-        "c": summary({10: 0.3 - 1e-9}),
-    }
-    positions = {name: place for place, name, _ in places(leaderboard(boards, PRIMARY))}
-    assert positions == {"a": 1, "b": 1, "c": 3}
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"d": 0.1, "c": 0.5, "b": 0.5, "a": 0.9}, [(1, "a"), (2, "b"), (2, "c"), (4, "d")]),
+        ({"a": 0.1 + 0.2, "b": 0.3, "c": 0.3 - 1e-9}, [(1, "a"), (1, "b"), (3, "c")]),
+    ],
+)
+def test_equal_values_share_a_place_and_the_next_is_skipped(
+    values: dict[str, float], expected: list[tuple[int, str]]
+) -> None:
+    """Also values that differ in the last bits."""
+    board = leaderboard({name: summary({10: value}) for name, value in values.items()}, PRIMARY)
+    assert places(board) == [(*place, 10) for place in expected]
 
 
 def test_retrievers_without_the_primary_cell_come_last() -> None:
@@ -232,12 +217,8 @@ def both(dev: float, test: float) -> pa.Table:
 def test_places_are_within_a_split_and_test_comes_first() -> None:
     board = leaderboard({"a": both(0.9, 0.1), "b": both(0.2, 0.3)}, PRIMARY)
     assert splits_of(board) == ["test", "dev"]
-    assert list(zip(board["split"].to_pylist(), places(board), strict=True)) == [
-        ("test", (1, "b", 10)),
-        ("test", (2, "a", 10)),
-        ("dev", (1, "a", 10)),
-        ("dev", (2, "b", 10)),
-    ]
+    assert board["split"].to_pylist() == ["test", "test", "dev", "dev"]
+    assert places(board) == [(1, "b", 10), (2, "a", 10), (1, "a", 10), (2, "b", 10)]
 
 
 def test_a_tuned_retriever_has_no_place_on_dev_and_takes_none() -> None:
@@ -247,19 +228,11 @@ def test_a_tuned_retriever_has_no_place_on_dev_and_takes_none() -> None:
 
 def run(*lists: str, documents: str | None = None) -> pa.Table:
     """Make a run; each text is one query's list, each character a unit, best first."""
-    rows = [
-        {
-            "query_id": f"q{number}",
-            "rank": rank,
-            "score": 1 / rank,
-            "unit_id": unit,
-            "chunk_id": unit,
-            "document_id": unit if documents is None else documents[rank - 1],
-        }
-        for number, units in enumerate(lists)
-        for rank, unit in enumerate(units, 1)
-    ]
-    return RUNS.from_rows(rows)
+    found = run_table({f"q{number}": [*units] for number, units in enumerate(lists)})
+    if documents is None:
+        return found
+    place = found.schema.get_field_index("document_id")
+    return found.set_column(place, found.schema.field(place), pa.array([*documents]))
 
 
 def compare(a: pa.Table, b: pa.Table, compared: str = UNIT) -> dict[str, object]:
@@ -272,11 +245,8 @@ def test_means_are_over_queries_with_anything_retrieved() -> None:
     row = compare(run("ab", "ab", "a", ""), run("ab", "cd", "", ""))
     assert row["n_queries"] == 3
     assert row["overlap"] == pytest.approx(1 / 3)
-
-
-def test_nothing_retrieved_at_all_gives_no_number() -> None:
-    row = compare(run(""), run(""))
-    assert (row["n_queries"], row["overlap"]) == (0, None)
+    nothing = compare(run(""), run(""))
+    assert (nothing["n_queries"], nothing["overlap"]) == (0, None)
 
 
 def test_different_chunkings_are_compared_by_documents() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from math import exp, log
 from random import Random
 from typing import Any
@@ -99,10 +98,6 @@ def theirs(qrels: Grades, run: Scored, names: set[str], rel: int) -> Values:
     return {query: values.get(query, {}) for query in qrels}
 
 
-def answerable(qrels: Grades) -> Grades:
-    return {query: grades for query, grades in qrels.items() if max(grades.values()) > 0}
-
-
 def assert_equal(
     qrels: Grades, found: Values, expected: Values, names: dict[str, str], rel: int
 ) -> None:
@@ -134,18 +129,11 @@ def test_at_a_cutoff(seed: int, k: int, rel: int) -> None:
     assert_equal(qrels, found, expected, {own: f"{name}_{k}" for own, name in AT_K.items()}, rel)
     cut = {query: {d: scores[d] for d in ranked(scores)[:k]} for query, scores in run.items()}
     assert_equal(qrels, found, theirs(qrels, cut, {"recip_rank"}, rel), {"mrr": "recip_rank"}, rel)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))
-def test_whole_ranking(seed: int, rel: int) -> None:
-    qrels, run = random_case(seed)
     found = ours(qrels, run, metrics_of(WHOLE, rel), WHOLE_RANKING)
-    expected = theirs(qrels, run, set(WHOLE.values()), rel)
-    assert_equal(qrels, found, expected, WHOLE, rel)
+    assert_equal(qrels, found, theirs(qrels, run, set(WHOLE.values()), rel), WHOLE, rel)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_score_has_beside_our_own(seed: int) -> None:
     """Each value of 400 queries and more, with ties and grades; then means and sums over all."""
     qrels: Grades = {}
@@ -209,11 +197,8 @@ def test_scores_are_compared_in_float64() -> None:
     assert ours(qrels, run, [Metric("mrr")], 10)["q"]["mrr"] == 1.0
 
 
-DEPTHS = (1, 2, 3, 5, 10, 100)
-
-
 def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
-    shuffle = random.Random(7)
+    shuffle = Random(7)
     documents = [f"d{i}" for i in range(400)]
     rankings = {f"q{i}": shuffle.sample(documents, 100) for i in range(60)}
     labels = [
@@ -223,7 +208,7 @@ def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
         for item in shuffle.sample(documents, 4)
     ]
     run, judgments, queries = run_table(rankings), judgment_table(labels), query_table(rankings)
-    cells = [("r", k) for k in DEPTHS]
+    cells = [("r", k) for k in CUTOFFS]
 
     def computed(run: pa.Table, judgments: pa.Table) -> dict[tuple[str, int], pa.Table]:
         return query_metrics({"r": run}, {"j": judgments}, {"r": "j"}, queries, cells)
@@ -237,21 +222,12 @@ def test_equal_bit_for_bit_whatever_the_order_of_the_rows() -> None:
         assert all(found[cell].equals(expected[cell]) for cell in cells)
 
 
-def test_rows_are_sorted_by_query_and_every_query_has_one() -> None:
-    run = run_table({"b": ["x"], "stranger": ["x"]})
+def test_every_query_has_a_row_sorted_also_of_an_empty_run_beside_others() -> None:
+    runs = {"empty": run_table({}), "full": run_table({"b": ["x"], "stranger": ["x"]})}
     judgments = {"j": document_judgments({"b": {"x": 1}, "stranger": {"x": 1}})}
-    queries = query_table(["c", "a", "b"])
-    table = query_metrics({"r": run}, judgments, {"r": "j"}, queries, [("r", 1)])["r", 1]
-    assert table["query_id"].to_pylist() == ["a", "b", "c"]
-    assert table["hit_rate"].to_pylist() == [None, 1.0, None]
-
-
-def test_an_empty_run_beside_others() -> None:
-    runs = {"empty": run_table({}), "full": run_table({"q": ["a"]})}
-    judgments = {"j": document_judgments({"q": {"a": 2}})}
-    judged_by = {"empty": "j", "full": "j"}
-    cells = [("empty", 3), ("full", 3)]
-    found = query_metrics(runs, judgments, judged_by, query_table(["q"]), cells)
-    assert found["empty", 3]["ndcg"].to_pylist() == [0.0]
-    assert found["empty", 3]["n_retrieved"].to_pylist() == [0]
-    assert found["full", 3]["ndcg"].to_pylist() == [1.0]
+    queries, cells = query_table(["c", "a", "b"]), [("empty", 1), ("full", 1)]
+    found = query_metrics(runs, judgments, dict.fromkeys(runs, "j"), queries, cells)
+    for cell, value, n in zip(cells, (0.0, 1.0), (0, 1), strict=True):
+        assert found[cell]["query_id"].to_pylist() == ["a", "b", "c"]
+        assert found[cell]["hit_rate"].to_pylist() == [None, value, None]
+        assert found[cell]["n_retrieved"].to_pylist() == [0, n, 0]

@@ -71,12 +71,8 @@ def test_a_share_of_the_words_changes(kind: str, rate: float) -> None:
             assert edits(before, after) == 1
         if kind == "keyboard":
             ((a, b),) = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-            rows = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-            assert any(
-                {a.lower() + b.lower(), b.lower() + a.lower()}
-                & {"".join(two) for two in pairwise(row)}
-                for row in rows
-            )
+            rows = "qwertyuiop asdfghjkl zxcvbnm"
+            assert {a.lower(), b.lower()} in [set(two) for two in pairwise(rows)]
             assert a.isupper() == b.isupper()
 
 
@@ -91,9 +87,8 @@ def test_words_move_or_go_and_letters_lose_their_marks() -> None:
         assert perturbed(kind, "") == ""
     for kind, text in (("typo", "an ox"), ("word_order", "one"), ("missing_word", "one")):
         assert perturbed(kind, text) == text
-    assert perturbed("diacritics", "\u304c \ud55c\uae00 \u0915\u094d\u0937") == (
-        "\u304c \ud55c\uae00 \u0915\u094d\u0937"
-    )  # marks of other scripts are letters
+    others = "\u304c \ud55c\uae00 \u0915\u094d\u0937"
+    assert perturbed("diacritics", others) == others  # their marks are letters
 
 
 def test_a_query_has_a_seed_of_its_own() -> None:

@@ -14,22 +14,9 @@ from rag_assets.errors import ConfigError, UsageError
 from rag_assets.llm.client import Completion
 from rag_assets.llm.completions import Budget, Completions, Limits
 from rag_assets.llm.replies import ReplyStore
-from rag_assets.query_sets.model_output import (
-    Unusable,
-    parsed_line,
-    parsed_list,
-    parsed_passage,
-)
-from rag_assets.query_sets.query_set import (
-    PromptedVariants,
-    Strategy,
-    prompted_variants,
-)
-from rag_assets.query_sets.strategies import (
-    HydeQuerySet,
-    MultiQuerySet,
-    RewriteQuerySet,
-)
+from rag_assets.query_sets.model_output import Unusable, parsed_line, parsed_list, parsed_passage
+from rag_assets.query_sets.query_set import PromptedVariants, Strategy, prompted_variants
+from rag_assets.query_sets.strategies import HydeQuerySet, MultiQuerySet, RewriteQuerySet
 from rag_assets.servers.failures import Failed
 from tests.llm import server as replies
 from tests.llm.requests import model
@@ -121,11 +108,8 @@ def test_hyde_samples_have_seeds_of_their_own(server: Server, tmp_path: Path) ->
     server.on("Why", replies.no_choices())
     strategy = hypothetical_documents(2, temperature=0.7, seed=5)
     found = made(server, tmp_path, strategy)
-    assert sorted(texts_of(found.variants)["q1"]) == [
-        "Salt is a mineral.",
-        "Salt is white.",
-        "What is salt?",
-    ]
+    texts = ["Salt is a mineral.", "Salt is white.", "What is salt?"]
+    assert sorted(texts_of(found.variants)["q1"]) == texts
     assert texts_of(found.variants)["q2"] == ["Who was {n}?", "Nobody knows"]
     assert list(found.failures) == ["q3"]
     assert [row["failure"] is None for row in found.answers.to_pylist()].count(False) == 3
@@ -184,17 +168,13 @@ def test_lists(text: str) -> None:
         ('["What is a?", "Where is b?", "Who i', ABC[:2]),
         ("1. What is a?\n2. Where is b?\n3. Who i", ABC[:2]),
         ("What is a?\nWhere is b?\nWho i", ABC[:2]),
+        *((text, []) for text in ("What i", "1. What i", '["What i', "", "<think>What could")),
     ],
 )
 def test_half_lists_lose_their_end(text: str, kept: list[str]) -> None:
-    assert parsed_list(said(text, "length"), "q", 3) == kept
-
-
-@pytest.mark.parametrize("text", ["What i", "1. What i", '["What i', "", "<think>What could"])
-def test_nothing_whole_in_half_answers(text: str) -> None:
     half = Unusable("the answer was cut at max_tokens")
-    assert parsed_list(said(text, "length"), "q", 3) == half
-    assert parsed_line(said(text, "length"), "q") == half
+    assert parsed_list(said(text, "length"), "q", 3) == (kept or half)
+    assert kept or parsed_line(said(text, "length"), "q") == half
 
 
 @pytest.mark.parametrize(
@@ -236,37 +216,26 @@ def test_unusable_answers(answer: Completion | Failed, reason: str) -> None:
     assert parsed_line(answer, "q") == Unusable(reason)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What is a?",
-        '"What is a?"',
-        "Rewritten question: What is a?",
-        "Here is the rewritten question: What is a?",
-        "Here is the rewritten question:\n\nWhat is a?",
-        "What is a?\n\nThis version is clearer.",
-        "1. What is a?",
-        "```\nWhat is a?\n```",
-        '["What is a?"]',
-        "**What is a?**",
-    ],
+LINES = (
+    "What is a?",
+    '"What is a?"',
+    "Rewritten question: What is a?",
+    "Here is the rewritten question: What is a?",
+    "Here is the rewritten question:\n\nWhat is a?",
+    "What is a?\n\nThis version is clearer.",
+    "1. What is a?",
+    "```\nWhat is a?\n```",
+    '["What is a?"]',
+    "**What is a?**",
 )
-def test_one_line(text: str) -> None:
-    assert parsed_line(said(text), "q") == ["What is a?"]
+ODD = ("12. December: what?", "3.5 mm jack [sic]", '"a" or "b"?', "A. Smith was who?", "Query")
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "12. December: what happened?",
-        "3.5 mm jack [sic]",
-        '"a" or "b"?',
-        "A. Smith was who?",
-        "Query",
-    ],
+    ("text", "line"), [*((text, "What is a?") for text in LINES), *((text, text) for text in ODD)]
 )
-def test_odd_lines_stay_whole(text: str) -> None:
-    assert parsed_line(said(text), "q") == [text]
+def test_one_line(text: str, line: str) -> None:
+    assert parsed_line(said(text), "q") == [line]
 
 
 def test_passages() -> None:

@@ -67,25 +67,25 @@ def test_the_prompt_shows_fields_and_few_values() -> None:
     assert strategy.values["fields"] == '- "year": "2024", "2025"'
 
 
+A_DOG = '{"query": "a dog", "filter": '
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"query": "a dog", "filter": {"season": "winter"}}', ["a dog"]),
-        ('Sure!\n```json\n{"query": "a dog", "filter": {"year": [2024, "2025"]}}\n```', ["a dog"]),
-        ('{"query": "a dog", "filter": null}', ["a dog"]),
+        (A_DOG + '{"season": "winter"}}', ["a dog"]),
+        (f'Sure!\n```json\n{A_DOG}{{"year": [2024, "2025"]}}}}\n```', ["a dog"]),
+        (A_DOG + "null}", ["a dog"]),
         ('{"query": "a dog"}', ["a dog"]),
-        ('{"query": "a dog", "filter": {"seasn": "winter"}}', "no document has the field 'seasn'"),
+        (A_DOG + '{"seasn": "winter"}}', "no document has the field 'seasn'"),
+        (A_DOG + '{"season": ["winter", "Winter"]}}', "no document has 'Winter' under 'season'"),
         (
-            '{"query": "a dog", "filter": {"season": ["winter", "Winter"]}}',
-            "no document has 'Winter' under 'season'",
-        ),
-        (
-            '{"query": "a dog", "filter": "season = winter"}',
+            A_DOG + '"season = winter"}',
             'the filter has "season = winter"; must be an object {field: value} or '
             "{field: [values]}",
         ),
         (
-            '{"query": "a dog", "filter": {"year": {"gt": 2023}}}',
+            A_DOG + '{"year": {"gt": 2023}}}',
             "the filter has {\"gt\": 2023} under 'year'; must be a text, a number, true or false, "
             "or a list of such",
         ),
@@ -153,15 +153,6 @@ def tiny(server: Server, tmp_path: Path) -> Tiny:
     return one
 
 
-def ranked(tiny: Tiny, retriever: str) -> dict[str, list[tuple[str, float]]]:
-    pipeline = tiny.pipeline()
-    rows = pipeline.artifact(run_key(pipeline.experiment, retriever, 100)).table().to_pylist()
-    found: dict[str, list[tuple[str, float]]] = {q["query_id"]: [] for q in QUERIES}
-    for row in rows:
-        found[row["query_id"]].append((row["chunk_id"], row["score"]))
-    return found
-
-
 def matches(query_id: str, chunk_id: str) -> bool:
     """What the filters of the model allow, written out."""
     number = list(DOCUMENTS).index(chunk_id.partition("#")[0])
@@ -171,15 +162,13 @@ def matches(query_id: str, chunk_id: str) -> bool:
 
 def test_retrievers_obey_what_the_model_wrote(tiny: Tiny, server: Server) -> None:
     tiny.run()
-    everything, obeyed = ranked(tiny, "rest"), ranked(tiny, "by_model")
+    everything, obeyed = (tiny.ranked(name, 100, "chunk_id") for name in ("rest", "by_model"))
     for query_id, rows in everything.items():
         assert obeyed[query_id] == [one for one in rows if matches(query_id, one[0])], query_id
     assert obeyed["q1"] != everything["q1"]
     # Rejected: as it was asked, and no failure. Not usable: a failure.
     pipeline = tiny.pipeline()
-    texts = {
-        row["query_id"]: row for row in pipeline.artifact(query_set_key("self")).table().to_pylist()
-    }
+    texts = {row["query_id"]: row for row in tiny.rows(query_set_key("self"))}
     assert (texts["q1"]["text"], texts["q1"]["variant"]) == ("what does a ticket cost", 1)
     assert (texts["q2"]["text"], texts["q2"]["variant"]) == (QUERIES[1]["text"], 0)
     run = pipeline.artifact(run_key(pipeline.experiment, "by_model", 100))
@@ -192,9 +181,7 @@ def test_retrievers_obey_what_the_model_wrote(tiny: Tiny, server: Server) -> Non
     said = {row["query_id"]: row for row in answers.table().to_pylist()}
     assert said["q2"]["failure"] == "no document has 'autumn' under 'season'"
     assert json.loads(said["q2"]["text"]) == REPLIES["southern harbour"]
-    written = pipeline.artifact(QUERY_FILTERS_KEY)
-    rows = written.table().to_pylist()
-    by_model = [row for row in rows if row["query_set"]]
+    by_model = [row for row in tiny.rows(QUERY_FILTERS_KEY) if row["query_set"]]
     assert {(row["query_set"], row["filter"]): row["query_ids"] for row in by_model} == {
         ("self", '{"page":["1"]}'): ["q6"],
         ("self", '{"season":["summer"]}'): ["q3"],

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from rag_assets.sources import Dataset, Read
 from rag_assets.sources.dataset import FIRST, Problems
-
-Files = Mapping[str, str | bytes]
-Write = Callable[[Files], Path]
-ReadAll = Callable[..., tuple[Read, Read, Read]]
+from tests.sources.files import Files, ReadAll, Write
 
 
 @pytest.fixture
@@ -21,9 +17,10 @@ def write(tmp_path: Path) -> Write:
 
     def write_files(files: Files) -> Path:
         for name, content in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            if content is not None:
+                path = tmp_path / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.encode() if isinstance(content, str) else content)
         return tmp_path
 
     return write_files

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,24 +15,13 @@ from rag_assets.sources.document_files import engine_versions, read_file
 from rag_assets.sources.formats import unread_files
 from rag_assets.testing import FormatContract
 from rag_assets.testing.formats import Example
+from tests.sources.files import EVERY_FORMAT, ReadAll, Write
 from tests.sources.pdf_files import pdf_file
-
-Write = Callable[[Mapping[str, str | bytes]], Path]
 
 BEIR = {"corpus.jsonl": '{"_id": 1, "text": "t"}', "queries.jsonl": "", "qrels/test.tsv": "1 1 1"}
 NAMES = ["llamaindex", "squad", "samples", "beir", "autorag", "trec", "jsonl", "csv"]
 NAMES += ["parquet", "markdown"]
-LOOKED_FOR = (
-    "looked for: a .json file with the keys queries, corpus, relevant_docs (llamaindex); a SQuAD "
-    ".json file with data, paragraphs and qas (squad); a .csv, .json, .jsonl or .parquet file with "
-    "passages, as of MuSiQue, HotpotQA, FinanceBench, MIRACL, Ragas or DeepEval (samples); a "
-    "folder with corpus.jsonl, "
-    "queries.jsonl and qrels/ (beir); a folder with corpus.parquet and qa.parquet (autorag); a "
-    "folder with topics.* or queries.tsv, qrels*, corpus.jsonl, corpus/ or collection.tsv (trec); "
-    "a folder with documents.jsonl, or corpus.jsonl and no qrels/ (jsonl); a folder with "
-    "documents.csv (csv); a folder with documents.parquet (parquet); a folder with .md, "
-    ".markdown, .txt, .html, .htm or .pdf files (markdown)"
-)
+LOOKED_FOR = "looked for: " + "; ".join(f"{FORMATS[name].layout} ({name})" for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -60,104 +48,74 @@ def test_format_can_be_said(write: Write) -> None:
     assert list(FORMATS) == NAMES
 
 
-@pytest.mark.parametrize(
-    ("files", "name", "problem"),
-    [
-        ({}, ".", "an empty folder"),
-        ({"README.md": "x", ".git/a.md": "x"}, ".", "a folder of no known format"),
-        ({"a.pdf": "x"}, "a.pdf", "a file of no known format"),
-    ],
-)
-def test_unrecognised(write: Write, files: dict[str, str], name: str, problem: str) -> None:
-    path = write(files) / name
-    with pytest.raises(DataError) as caught:
-        open_dataset(path)
-    assert str(caught.value) == f"{path}: {problem}; {LOOKED_FOR}"
-
-
-NEAR = {
-    "queries missing": (
-        {"corpus.jsonl": "", "qrels/test.tsv": ""},
-        ".",
-        "a folder of no known format; nearest: a folder with corpus.jsonl, queries.jsonl "
-        "and qrels/ (beir), where there is no queries.jsonl",
+NO_FOLDER, NO_FILE = "a folder of no known format", "a file of no known format"
+FOUND = {"a.md": "x", "b.json": '{"queries":{}}'}
+REFUSED: list[tuple[Mapping[str, str], str, dict[str, str], type[Exception], str]] = [
+    ({}, ".", {}, DataError, f": an empty folder; {LOOKED_FOR}"),
+    ({"README.md": "x", ".git/a.md": "x"}, ".", {}, DataError, f": {NO_FOLDER}; {LOOKED_FOR}"),
+    ({"a.pdf": "x"}, "a.pdf", {}, DataError, f": {NO_FILE}; {LOOKED_FOR}"),
+    (
+        *({"corpus.jsonl": "", "qrels/test.tsv": ""}, ".", {}, DataError),
+        f": {NO_FOLDER}; nearest: a folder with corpus.jsonl, queries.jsonl and qrels/ (beir), "
+        "where there is no queries.jsonl",
     ),
-    "questions missing": (
-        {"corpus.parquet": ""},
-        ".",
-        "a folder of no known format; nearest: a folder with corpus.parquet and qa.parquet "
-        "(autorag), where there is no qa.parquet",
+    (
+        *({"corpus.parquet": ""}, ".", {}, DataError),
+        f": {NO_FOLDER}; nearest: a folder with corpus.parquet and qa.parquet (autorag), where "
+        "there is no qa.parquet",
     ),
-    "another beginning": (
+    (
         {"a.json": '{"name": "x", "queries": {}, "corpus": {}, "relevant_docs": {}}'},
-        "a.json",
-        "a file of no known format; nearest: a .json file with the keys queries, corpus, "
-        "relevant_docs (llamaindex), but its content looks different; set `format: llamaindex`",
+        *("a.json", {}, DataError),
+        f": {NO_FILE}; nearest: a .json file with the keys queries, corpus, relevant_docs "
+        "(llamaindex), but its content looks different; set `format: llamaindex`",
     ),
-    "one file of a folder": (
-        {"my.csv": "id,text"},
-        "my.csv",
-        "a file of no known format; nearest: a folder with documents.csv (csv); give the folder, "
-        "not one of its files",
+    (
+        *({"my.csv": "id,text"}, "my.csv", {}, DataError),
+        f": {NO_FILE}; nearest: a folder with documents.csv (csv); give the folder, not one of its "
+        "files",
     ),
-}
+    (FOUND, "no", {}, UsageError, ": no such file or folder"),
+    (
+        *(FOUND, ".", {"format": "beir"}, DataError),
+        ": no beir folder: corpus.jsonl, queries.jsonl, qrels/ missing",
+    ),
+    (
+        *(FOUND, ".", {"format": "llamaindex"}, DataError),
+        ": not a .json file with the keys queries, corpus, relevant_docs",
+    ),
+    (
+        *(FOUND, "b.json", {"format": "markdown"}, DataError),
+        ": not a folder with .md, .markdown, .txt, .html, .htm or .pdf files",
+    ),
+    (
+        *(FOUND, ".", {"subset": "test"}, UsageError),
+        ": subset 'test': format markdown has no subsets",
+    ),
+]
 
 
-@pytest.mark.parametrize(("files", "name", "message"), NEAR.values(), ids=NEAR)
-def test_the_nearest_layout_and_what_it_lacks(
-    write: Write, files: dict[str, str], name: str, message: str
+@pytest.mark.parametrize(("files", "name", "arguments", "kind", "message"), REFUSED)
+def test_what_is_refused_and_the_nearest_layout(
+    write: Write,
+    files: Mapping[str, str],
+    name: str,
+    arguments: dict[str, str],
+    kind: type[Exception],
+    message: str,
 ) -> None:
     path = write(files) / name
-    with pytest.raises(DataError) as caught:
-        open_dataset(path)
-    assert str(caught.value) == f"{path}: {message}"
+    with pytest.raises(kind) as caught:
+        open_dataset(path, **arguments)
+    assert str(caught.value) == f"{path}{message}"
 
 
-def test_wrong_use(write: Write) -> None:
-    folder = write({"a.md": "x", "b.json": '{"queries":{}}'})
-    cases: list[tuple[Path, dict[str, str], type[Exception], str]] = [
-        (folder / "no", {}, UsageError, f"{folder}/no: no such file or folder"),
-        (
-            folder,
-            {"format": "beer"},
-            UsageError,
-            f"unknown dataset format 'beer' (did you mean 'beir'?); allowed: {', '.join(NAMES)}",
-        ),
-        (
-            folder,
-            {"format": "beir"},
-            DataError,
-            f"{folder}: no beir folder: corpus.jsonl, queries.jsonl, qrels/ missing",
-        ),
-        (
-            folder,
-            {"format": "llamaindex"},
-            DataError,
-            f"{folder}: not a .json file with the keys queries, corpus, relevant_docs",
-        ),
-        (
-            folder / "b.json",
-            {"format": "markdown"},
-            DataError,
-            f"{folder}/b.json: not a folder with .md, .markdown, .txt, .html, .htm or .pdf files",
-        ),
-        (
-            folder,
-            {"subset": "test"},
-            UsageError,
-            f"{folder}: subset 'test': format markdown has no subsets",
-        ),
-        (
-            folder / "b.json",
-            {"subset": "test"},
-            UsageError,
-            f"{folder}/b.json: subset 'test': format llamaindex has no subsets",
-        ),
-    ]
-    for path, arguments, kind, message in cases:
-        with pytest.raises(kind) as caught:
-            open_dataset(path, **arguments)
-        assert str(caught.value) == message
+def test_an_unknown_format_is_named_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_dataset(tmp_path, "beer")
+    assert str(caught.value) == (
+        f"unknown dataset format 'beer' (did you mean 'beir'?); allowed: {', '.join(NAMES)}"
+    )
 
 
 def test_name_too_long_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -193,6 +151,7 @@ def test_html_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
+        (b"<p>x<h1>Big <i>news</i></h1>", "x\n\n# Big news"),
         (b"<meta charset=latin1><p>caf\xe9 \x80", "caf\u00e9 \u20ac"),
         ("\ufeff<p>caf\u00e9".encode("utf-16"), "caf\u00e9"),
         ("<p>caf\u00e9".encode(), "caf\u00e9"),
@@ -201,16 +160,13 @@ def test_html_page(tmp_path: Path) -> None:
         (b"", ""),
     ],
 )
-def test_encoding_of_a_page(tmp_path: Path, content: bytes, text: str) -> None:
+def test_encoding_and_title_of_a_page(tmp_path: Path, content: bytes, text: str) -> None:
     file = tmp_path / "a.HTM"
     file.write_bytes(content)
-    assert read_file(file).text == text
-
-
-def test_heading_is_the_title_of_a_page_without_one(tmp_path: Path) -> None:
-    file = tmp_path / "a.html"
-    file.write_text("<p>x<h1>Big <i>news</i></h1>")
-    assert read_file(file).title == "Big news"
+    document = read_file(file)
+    assert document.text == text
+    # A heading is the title of a page without one.
+    assert document.title == ("Big news" if b"<h1>" in content else "")
 
 
 def test_pdf_pages_are_found_again(tmp_path: Path) -> None:
@@ -225,7 +181,7 @@ def test_pdf_pages_are_found_again(tmp_path: Path) -> None:
     assert document.remarks == ("with pages without text (scans?)",)
 
 
-def test_mixed_folder_with_csv_labels(write: Any, read_all: Any) -> None:
+def test_mixed_folder_with_csv_labels(write: Write, read_all: ReadAll) -> None:
     folder = write(
         {
             "a.pdf": pdf_file(["One fee\nis 40", ""]),
@@ -276,76 +232,8 @@ def test_engines_of_the_files_that_are_there() -> None:
     assert list(engine_versions([Path("a.PDF"), Path("b.htm")])) == ["pypdfium2", "selectolax"]
 
 
-LLAMAINDEX = {
-    "queries": {"q1": "what is salt", "\u6e2f": "?"},
-    "corpus": {"d1": "Salt is NaCl.", "d2": "\u6e2f"},
-    "relevant_docs": {"q1": ["d1"]},
-}
-SQUAD = {
-    "data": [
-        {
-            "title": "Salt",
-            "paragraphs": [
-                {
-                    "context": "Salt is NaCl.",
-                    "qas": [
-                        {
-                            "id": "q1",
-                            "question": "what is salt",
-                            "answers": [{"text": "NaCl", "answer_start": 8}],
-                        }
-                    ],
-                }
-            ],
-        }
-    ]
-}
-QUERY = '{"query_id": "q1", "text": "what is salt"}\n'
-JUDGMENT = '{"query_id": "q1", "doc_id": "d1", "quote": "NaCl"}\n'
-
-FILES: Mapping[str, Mapping[str, str]] = {
-    "llamaindex": {"data.json": json.dumps(LLAMAINDEX)},
-    "squad": {"data.json": json.dumps(SQUAD)},
-    "samples": {
-        "data.json": json.dumps(
-            [{"user_input": "what is salt", "reference": "", "reference_contexts": ["NaCl"]}]
-        )
-    },
-    "beir": {
-        "corpus.jsonl": '{"_id": "d1", "title": "", "text": "Salt is NaCl."}\n',
-        "queries.jsonl": '{"_id": "q1", "text": "what is salt"}\n',
-        "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\n",
-    },
-    "trec": {
-        "corpus.tsv": "d1\tSalt is NaCl.\n",
-        "queries.tsv": "q1\twhat is salt\n",
-        "qrels.txt": "q1 0 d1 1\n",
-    },
-    "jsonl": {
-        "documents.jsonl": '{"doc_id": "d1", "title": "", "text": "Salt is NaCl."}\n',
-        "queries.jsonl": QUERY,
-        "judgments.jsonl": JUDGMENT,
-    },
-    "csv": {
-        "documents.csv": "doc_id,title,text\nd1,,Salt is NaCl.\n",
-        "queries.jsonl": QUERY,
-        "judgments.jsonl": JUDGMENT,
-    },
-    "markdown": {
-        "d1.md": "Salt is NaCl.\n",
-        "queries.jsonl": QUERY,
-        "judgments.jsonl": JUDGMENT.replace('"d1"', '"d1.md"'),
-    },
-}
-
-
 class TestEveryFormat(FormatContract):
-    @pytest.fixture(params=FILES)
+    @pytest.fixture(params=EVERY_FORMAT)
     def example(self, request: pytest.FixtureRequest, tmp_path: Path) -> Example:
-        folder = tmp_path / "data"
-        for name, text in FILES[request.param].items():
-            file = folder / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        is_file = "data.json" in FILES[request.param]
-        return Example(request.param, folder / "data.json" if is_file else folder)
+        layout = EVERY_FORMAT[request.param]
+        return Example(layout.format, layout.lay_out(tmp_path / "data"))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_assets.errors import DataError, UsageError
 from rag_assets.experiment.load import load_experiment
-from rag_assets.sources import Dataset, Read, labelled_folder, open_dataset
+from rag_assets.sources import labelled_folder, open_dataset
 from rag_assets.sources.dataset import Problems
 from rag_assets.sources.document_files import read_markdown
 from rag_assets.sources.fields import Place, metadata_json
@@ -26,6 +24,7 @@ from rag_assets.sources.row_files import parse_json
 from rag_assets.sources.tables import add_documents
 from rag_assets.store.blocks import BlockedTable, KnownBlocks
 from rag_assets.store.canonical import canonical_json
+from tests.sources.files import Files, ReadAll, Write, json_lines, parquet
 
 LABELS = {
     "queries.jsonl": '{"query_id": "q1", "text": "t"}\n',
@@ -39,15 +38,12 @@ def rows(dataset: Any) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
-def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
+def test_jsonl_folder(write: Write, read_all: ReadAll, name: str) -> None:
     lines = '\ufeff{"_id": "d1", "text": "One fee", "year": 2001}\r\n\n{"_id": 2, "text": ""}\n'
     dataset = open_dataset(write({**LABELS, name: lines, "notes/a.md": "x"}))
     assert (dataset.format, dataset.default_judge) == ("jsonl", "evidence")
     documents, _, qrels = read_all(dataset)
-    assert [tuple(row.values()) for row in documents.table.to_pylist()] == [
-        ("d1", "", "One fee", '{"year":2001}'),
-        ("2", "", "", "{}"),
-    ]
+    assert rows(dataset) == [("d1", "", "One fee", '{"year":2001}'), ("2", "", "", "{}")]
     assert documents.notes == ["1 empty document: 2"]
     assert unread_files(dataset, []) == ["1 file beside the documents is not read: notes/a.md"]
     assert unread_files(dataset, [dataset.root / "notes/a.md"]) == []
@@ -57,15 +53,15 @@ def test_jsonl_folder(write: Any, read_all: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["documents.jsonl", "corpus.jsonl"])
 def test_lines_are_the_documents_of_the_file_in_blocks(
-    write: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    write: Write, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a BEIR folder, whose ids may be under `_id` and `id`."""
     monkeypatch.setattr("rag_assets.store.blocks.TARGET", 200)
     ids = ({"_id": f"d{n}"} if n % 3 or name[0] == "d" else {"id": f"d{n}"} for n in range(200))
-    lines = [
-        json.dumps({**row, "title": "T", "text": "One fee. " * (n % 7), "n": n})
-        for n, row in enumerate(ids)
+    rows = [
+        {**row, "title": "T", "text": "One fee. " * (n % 7), "n": n} for n, row in enumerate(ids)
     ]
+    lines = json_lines(rows).splitlines()
     qrels = {"qrels/test.tsv": "q1\td1\t1\n", "queries.jsonl": '{"_id": "q1", "text": "t"}\n'}
     labels = LABELS if name[0] == "d" else qrels
     dataset = open_dataset(write({**labels, name: "\ufeff" + "\r\n\n".join(lines)}))
@@ -80,38 +76,29 @@ def test_lines_are_the_documents_of_the_file_in_blocks(
         add_documents(BlockedTable(KnownBlocks()), *source)
 
 
-def test_csv_folder(write: Any) -> None:
-    text = 'id,title,text,year\nd1,"A ""b""","One\nfee, ",2001\n\nd2,,x,\n'
+def test_csv_folder(write: Write) -> None:
+    long = "x" * 300_000
+    text = f'id,title,text,year\nd1,"A ""b""","One\nfee, ",2001\n\nd2,,{long},\n'
     dataset = open_dataset(write({**LABELS, "documents.csv": text}))
     assert dataset.format == "csv"
     assert rows(dataset) == [
         ("d1", 'A "b"', "One\nfee, ", '{"year":"2001"}'),
-        ("d2", "", "x", '{"year":""}'),
+        ("d2", "", long, '{"year":""}'),
     ]
 
 
-def test_long_cell(write: Any) -> None:
-    text = "x" * 300_000
-    dataset = open_dataset(write({**LABELS, "documents.csv": f"id,text\nd1,{text}\n"}))
-    assert rows(dataset)[0][2] == text
-
-
-def test_parquet_folder(write: Any) -> None:
-    table = pa.table(
-        {
-            "id": pa.array([1, 2]),
-            "text": pa.array(["One fee", "x"], pa.large_string()),
-            "tags": [["a"], None],
-            "day": [datetime.date(2024, 1, 5), None],
-            "at": pa.array([1_700_000_000_000_000_001, None], pa.timestamp("ns")),
-            "price": [decimal.Decimal("1.50"), None],
-            "score": [float("nan"), 0.5],
-            "raw": [b"x", b"y"],
-        }
-    )
-    folder = write(LABELS)
-    pq.write_table(table, folder / "documents.parquet")
-    dataset = open_dataset(folder)
+def test_parquet_folder(write: Write) -> None:
+    columns = {
+        "id": pa.array([1, 2]),
+        "text": pa.array(["One fee", "x"], pa.large_string()),
+        "tags": [["a"], None],
+        "day": [datetime.date(2024, 1, 5), None],
+        "at": pa.array([1_700_000_000_000_000_001, None], pa.timestamp("ns")),
+        "price": [decimal.Decimal("1.50"), None],
+        "score": [float("nan"), 0.5],
+        "raw": [b"x", b"y"],
+    }
+    dataset = open_dataset(write({**LABELS, "documents.parquet": parquet(columns)}))
     assert dataset.format == "parquet"
     documents = dataset.read_documents()
     assert documents.notes == [
@@ -128,19 +115,18 @@ def test_parquet_folder(write: Any) -> None:
     }
 
 
-def test_columns_of_an_experiment(write: Any) -> None:
+def test_columns_of_an_experiment(write: Write) -> None:
     yaml = (
         "dataset: {format: csv, path: ., columns: "
         "{document_id: key, title: name, text: body, query_id: n, query: question}}\n"
     )
-    folder = write(
-        {
-            "experiment.yaml": yaml,
-            "documents.csv": "key,name,body,text\nd1,T,One fee,other\n",
-            "queries.csv": "n,question\nq1,why?\n",
-            "judgments.csv": "query_id,doc_id\nq1,d1\n",
-        }
-    )
+    files = {
+        "experiment.yaml": yaml,
+        "documents.csv": "key,name,body,text\nd1,T,One fee,other\n",
+        "queries.csv": "n,question\nq1,why?\n",
+        "judgments.csv": "query_id,doc_id\nq1,d1\n",
+    }
+    folder = write(files)
     dataset = load_experiment(folder).dataset
     assert rows(dataset) == [("d1", "T", "One fee", '{"text":"other"}')]
     assert dataset.read_queries().table.column("text").to_pylist() == ["why?"]
@@ -149,18 +135,15 @@ def test_columns_of_an_experiment(write: Any) -> None:
         load_experiment(folder)
 
 
-def test_columns_that_are_not_there(write: Any) -> None:
+def test_columns_that_are_not_there(write: Write) -> None:
     dataset = open_dataset(write({**LABELS, "documents.csv": "id,title,text\nd1,T,x\n"}))
     with pytest.raises(DataError, match=r"no 'key' for document_id; found: .*correct `columns`"):
         with_columns(dataset, MAPPED).read_documents()
-
-
-def test_columns_of_a_format_with_fixed_names(write: Any) -> None:
     with pytest.raises(UsageError, match="format markdown has fixed names; columns are for jsonl"):
-        with_columns(open_dataset(write({"a.md": "x"})), MAPPED)
+        with_columns(open_dataset(write({"a.md": "x"}), "markdown"), MAPPED)
 
 
-def test_collecting_leaves_out_and_names_every_bad_row(write: Any) -> None:
+def test_collecting_leaves_out_and_names_every_bad_row(write: Write) -> None:
     lines = '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n{bad\n{"id": 2}\n{"id": 3, "text": ""}'
     dataset = open_dataset(write({**LABELS, "documents.jsonl": lines}))
     problems = Problems(collect=True)
@@ -189,12 +172,13 @@ def parsed(text: str) -> Any:
     return parse_json(text.encode(), PLACE)
 
 
+@settings(max_examples=50)
 @given(objects, st.booleans())
 def test_a_value_that_is_written_is_read(value: dict[str, Any], ascii_only: bool) -> None:
     assert parsed(json.dumps(value, ensure_ascii=ascii_only)) == value
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.booleans())
 def test_what_is_accepted_has_the_value_that_another_parser_gives(text: str, inside: bool) -> None:
     text = f'{{"a": {text}}}' if inside else text
@@ -205,6 +189,7 @@ def test_what_is_accepted_has_the_value_that_another_parser_gives(text: str, ins
     assert json.dumps(value) == json.dumps(json.loads(text))
 
 
+@settings(max_examples=50)
 @given(objects)
 def test_metadata_is_canonical(fields: dict[str, Any]) -> None:
     fields.pop("metadata", None)
@@ -219,7 +204,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("case", "form", "expected"), CASES)
-def test_the_error_of_a_broken_folder(read_all: Any, case: str, form: str, expected: str) -> None:
+def test_the_error_of_a_broken_folder(
+    read_all: ReadAll, case: str, form: str, expected: str
+) -> None:
     if case.startswith("pdf_"):
         pytest.importorskip("pypdfium2")
     if case.startswith("html_"):
@@ -242,11 +229,8 @@ def test_every_folder_is_in_the_table() -> None:
     assert sorted(path.name for path in BROKEN.iterdir() if path.is_dir()) == sorted(names)
 
 
-Write = Callable[[Mapping[str, str | bytes]], Path]
-ReadAll = Callable[[Dataset], tuple[Read, Read, Read]]
-
 TEXT = "A dog costs 40 kr.\n\nCats travel free.\n"
-FILES: dict[str, str | bytes] = {
+FILES: Files = {
     "README.md": "about",
     "fares.md": f"# Fares #\n\n{TEXT}",
     "guides/README.md": "Read me.",
@@ -265,13 +249,16 @@ FILES: dict[str, str | bytes] = {
 }
 
 
+IDS = ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
+
+
 def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
     dataset = open_dataset(write(FILES))
     assert (dataset.format, dataset.default_judge) == ("markdown", "evidence")
     assert dataset.default_chunking == "recursive"
     documents, queries, qrels = read_all(dataset)
     assert documents.table.to_pydict() == {
-        "document_id": ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"],
+        "document_id": IDS,
         "title": ["Fares", "", "Alpha", ""],
         "text": [TEXT, "Read me.", "# H\nx", "plain\ntext\n"],
         "metadata": ["{}", "{}", '{"date":"2024-01-05","n":3,"no":["yes",true]}', "{}"],
@@ -306,7 +293,7 @@ def test_files_for_hashing(write: Write, monkeypatch: pytest.MonkeyPatch) -> Non
     # What looks like questions is sought only where there are none: a folder may be large.
     monkeypatch.setattr(labelled_folder, "look_alikes", lambda _: pytest.fail("it was listed"))
     names = [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()]
-    assert names == ["fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt"]
+    assert names == IDS
     assert [f.name for f in dataset.query_files()] == ["queries.jsonl"]
     assert [f.name for f in dataset.qrels_files()] == ["judgments.jsonl"]
 
@@ -330,9 +317,7 @@ def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactor
     (folder / "loop").symlink_to(folder, target_is_directory=True)
     dataset = open_dataset(folder)
     ids = dataset.read_documents().table.column("document_id").to_pylist()
-    assert ids == [
-        "fares.md", "guides/README.md", "guides/a.markdown", "guides/b.txt", "inside.md",
-    ]  # fmt: skip
+    assert ids == [*IDS, "inside.md"]
     assert unread_files(dataset, [])[1:] == [
         "3 links that lead to no file inside are not followed: broken.md, out.md, loop"
     ]

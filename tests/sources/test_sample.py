@@ -57,7 +57,6 @@ def test_only_the_sample_is_asked_and_judged(evaluated: tuple[Tiny, EvaluationTa
     assert tiny.facts(QUERIES_KEY)["notes"] == ["3 of 6 queries are used, drawn by seed 1"]
     assert {row["n_attempted"] for row in result.rows} == {3}
     assert "0 errors" in tiny.command("validate", ".").output
-    assert tiny.command("evaluate", ".").exit_code == 0
 
 
 def test_the_confusion_matrix_is_all_units(evaluated: tuple[Tiny, EvaluationTable]) -> None:
@@ -93,9 +92,7 @@ def test_a_larger_sample_adds_to_the_smaller_one(
     tiny.write_config()
     tiny.run()
     after = tiny.ranked("bm25", 5)
-    assert {name: after[name] for name, hits in before.items() if hits} == {
-        name: hits for name, hits in before.items() if hits
-    }
+    assert all(after[name] == hits for name, hits in before.items() if hits)
 
 
 @pytest.mark.parametrize(

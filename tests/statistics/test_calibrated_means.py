@@ -109,10 +109,14 @@ def test_a_question_of_weight_2_counts_as_a_cluster_of_two_like_it() -> None:
     assert clustered.n_labels == n
 
 
-@pytest.mark.parametrize("n", [1, 10, 49])
+@pytest.mark.parametrize("n", [0, 1, 10, 49])
 def test_under_50_labels_people_alone_are_believed(n: int) -> None:
     labels, own, others = sample(n, 300, n)
     found = calibrated_mean(labels, own, others)
+    if n == 0:
+        assert found[:4] == (None, None, None, 0)
+        assert found.reason == "there is no human label"
+        return
     assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), n)))
     assert (found.method, found.weight, found.n_labels) == (HUMAN_MEAN, 0.0, n)
     assert calibrated_mean(*sample(50, 300, n)).method == POWERED_MEAN
@@ -124,13 +128,6 @@ def test_forty_clusters_are_under_50_however_many_labels_they_hold() -> None:
     found = calibrated_mean(labels, own, others, clusters=clusters)
     assert (found.method, found.n_labels) == (HUMAN_MEAN, 200)
     assert found[:3] == pytest.approx((labels.mean(), *wilson(labels.mean(), 40)))
-
-
-def test_without_a_label_there_is_no_number() -> None:
-    nothing = np.array([])
-    found = calibrated_mean(nothing, nothing, OTHERS)
-    assert found[:4] == (None, None, None, 0)
-    assert found.reason == "there is no human label"
 
 
 @pytest.mark.parametrize("says", [1.0, np.nan])
@@ -199,23 +196,33 @@ def test_it_covers_where_the_share_has_moved_and_a_calibrated_mean_does_not() ->
     assert tallies["calibrated_mean"].coverage < 0.2
 
 
-def test_a_judge_that_hardly_tells_right_from_wrong_is_refused() -> None:
-    own = np.concatenate([given(60, 100), given(41, 100)])
-    found = rogan_gladen(BALANCED, own, given(500, 1000))
-    assert found[:3] == (None, None, None)
-    assert found.reason == "sensitivity + specificity - 1 is 0.19; 0.2 is needed"
-    allowed = np.concatenate([given(60, 100), given(40, 100)])
-    assert rogan_gladen(BALANCED, allowed, given(500, 1000)).reason is None
+NOTHING = np.array([])
+BOTH = "labels of both kinds, and verdicts, are needed"
 
 
-@pytest.mark.parametrize("kind", [0.0, 1.0])
-def test_labels_of_one_kind_are_refused(kind: float) -> None:
-    found = rogan_gladen(np.full(50, kind), np.ones(50), np.ones(10))
-    assert found.value is None
-    assert found.reason == "labels of both kinds, and verdicts, are needed"
-    nothing = np.array([])
-    assert rogan_gladen(nothing, nothing, np.ones(3)).reason == "there is no human label"
-    assert rogan_gladen(BALANCED, BALANCED, nothing).value is None
+@pytest.mark.parametrize(
+    ("labels", "own", "others", "reason"),
+    [
+        (
+            *(BALANCED, np.concatenate([given(60, 100), given(41, 100)]), given(500, 1000)),
+            "sensitivity + specificity - 1 is 0.19; 0.2 is needed",
+        ),
+        (np.zeros(50), np.ones(50), np.ones(10), BOTH),
+        (np.ones(50), np.ones(50), np.ones(10), BOTH),
+        (BALANCED, BALANCED, NOTHING, BOTH),
+        (NOTHING, NOTHING, np.ones(3), "there is no human label"),
+    ],
+)
+def test_what_rogan_and_gladen_refuse(
+    labels: Floats, own: Floats, others: Floats, reason: str
+) -> None:
+    found = rogan_gladen(labels, own, others)
+    assert (*found[:3], found.reason) == (None, None, None, reason)
+
+
+def test_a_judge_that_just_tells_right_from_wrong_is_allowed() -> None:
+    own = np.concatenate([given(60, 100), given(40, 100)])
+    assert rogan_gladen(BALANCED, own, given(500, 1000)).reason is None
 
 
 DRAWS = 500

@@ -120,11 +120,8 @@ def test_equals_scipy(successes: int, n: int, level: float) -> None:
     assert wilson(successes / n, n, level) == pytest.approx(tuple(expected), abs=1e-12)
 
 
-def test_nothing_observed_says_nothing() -> None:
-    assert wilson(0.0, 0) == (0.0, 1.0)
-
-
 def test_the_share_itself_is_always_inside() -> None:
+    assert wilson(0.0, 0) == (0.0, 1.0)
     for n in range(1, 60):
         for share in (0.0, 1.0):
             low, high = wilson(share, n)

@@ -1,18 +1,23 @@
 """The real tools, each behind one function that scores a sample with every metric we know of it.
 
 A tool's package is imported inside its function; ImportError means that it is not installed.
+``golden.json`` keeps what the packages say. Run from the repository's root with an interpreter that
+has the package, this renews the section of a tool, and leaves the samples and others:
+
+    python -m tests.evaluation.dialects.tools ragas
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import sys
 import types
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +196,34 @@ TOOLS: dict[str, tuple[str, Callable[[Sample], Numbers]]] = {
     "ragas": ("ragas", ragas),
 }
 """Dialect -> the distribution and its function."""
+
+GOLDEN = Path(__file__).with_name("golden.json")
+
+
+def write(tool: str) -> None:
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    package, numbers = TOOLS[tool]
+    golden["tools"][tool] = {
+        "package": package,
+        "version": version(package),
+        "numbers": {
+            name: numbers(sample)
+            for name, sample in golden["samples"].items()
+            if tool in sample["tools"]
+        },
+    }
+    golden = {"samples": golden["samples"], "tools": dict(sorted(golden["tools"].items()))}
+    GOLDEN.write_text(_short(golden) + "\n", encoding="utf-8")
+
+
+def _short(value: object, depth: int = 0) -> str:
+    """JSON with one line for each metric of each sample."""
+    if not isinstance(value, dict) or depth >= 5 or not value:
+        return json.dumps(value)
+    indent = " " * (depth + 1)
+    lines = [f"{indent}{json.dumps(key)}: {_short(item, depth + 1)}" for key, item in value.items()]
+    return "{\n" + ",\n".join(lines) + "\n" + " " * depth + "}"
+
+
+if __name__ == "__main__":
+    write(sys.argv[1])
