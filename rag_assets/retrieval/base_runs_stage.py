@@ -63,9 +63,8 @@ class IndexStage(RetrieverStage):
         return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        indexed = indexed_fields(
-            context.experiment, context.experiment.chunking_of(key["retriever"])
-        )
+        experiment = context.experiment
+        indexed = indexed_fields(experiment, experiment.chunking_of(key["retriever"]))
         return {**_config(context, key["retriever"]).index_options(), "indexed": indexed}
 
 
