@@ -16,7 +16,7 @@ family have the retrievers of that family, which Dagster maps to no dimension wi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from rag_assets.answers.cases import Contexts, Passage
 from rag_assets.answers.cases import Unit as TextUnit
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import Digests, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import (
     chunking_contexts,
@@ -153,9 +153,7 @@ class AnswerContexts(Stage):
         drawn = Input("units", retriever_contexts_key(options.retriever))
         return [*labels, lists, *([drawn] if options.context == RANDOM else [])]
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         """Yield the digest of the one cell that is read in place of the list of all."""
         options, top_k = answerer_of(context.experiment, key)
         for role, digest in super().input_digests(context, key):

@@ -26,7 +26,7 @@ Right is EM = 1, or F1 above a threshold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ from rag_assets.answers.contexts_stage import (
 )
 from rag_assets.answers.stage import answer_metrics_key, golds_in, metric_names
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import Digests, DuckDBStage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.attributions_stage import FOUND, RankingsRead
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
@@ -92,7 +92,7 @@ NEEDED = ("answer_em", "answer_f1", "abstained")
 """Metrics by which an answer is right, wrong or refused."""
 
 
-class AnswerWaterfall(Stage):
+class AnswerWaterfall(DuckDBStage):
     """Where each question went wrong or right, from corpus to answer."""
 
     name = "answer_waterfall"
@@ -100,8 +100,6 @@ class AnswerWaterfall(Stage):
     schema = WATERFALL
     row = "One question of one answerer: its class, from a failure to a right answer."
     group = "answers"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         """Know the stages that rank, of all families."""
@@ -128,9 +126,7 @@ class AnswerWaterfall(Stage):
         lists = [Input(f"run_{n}", passage_lists_key(name)) for n, name in enumerate(names)]
         return [*inputs, Input("relevant_units", relevant_units_key(retriever)), *lists]
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         """Yield the digests of rankings in place of those of what is handed over."""
         is_missing = False
         for role, digest in super().input_digests(context, key):

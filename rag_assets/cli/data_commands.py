@@ -17,6 +17,7 @@ from rag_assets.cli.options import (
     Integer,
     Number,
     choice,
+    count,
     flag,
     group,
     option,
@@ -42,17 +43,15 @@ POOL = Command(
     """,
     PATH,
     STORE,
-    option(
+    count(
         "--depth",
-        type=Integer(min=1),
         help="Number of ranks to pool from each retriever  [default: 10; with --sample, "
         "the cut-off of the primary metric; never deeper than the runs]",
     ),
     option("--seed", type=int, default=0, help="Seed for the order of the rows."),
-    option(
+    count(
         "--sample",
         "n_sampled",
-        type=Integer(min=1),
         metavar="N",
         help="Write only the next N passages of the sample that `rag-assets label` uses.",
     ),
@@ -86,9 +85,8 @@ LABEL = Command(
     """,
     PATH,
     STORE,
-    option(
+    count(
         "--depth",
-        type=Integer(min=1),
         help="Number of ranks to pool from each retriever  [default: the cut-off of the primary "
         "metric; never deeper than the runs]",
     ),
@@ -131,9 +129,8 @@ JUDGE = group(
         """,
         PATH,
         STORE,
-        option(
+        count(
             "--questions",
-            type=Integer(min=1),
             default=100,
             help="Draw this many questions, including those of earlier sheets.",
         ),
@@ -170,12 +167,7 @@ JUDGE = group(
         """,
         PATH,
         option("--judge", metavar="NAME", help="Test only this judge  [default: all]"),
-        option(
-            "--items",
-            type=Integer(min=1),
-            default=10,
-            help="At most this many texts in each trial.",
-        ),
+        count("--items", default=10, help="At most this many texts in each trial."),
         option(
             "--at-least",
             type=Number(min=0, max=1),
@@ -313,12 +305,7 @@ EXPORT_RUN = Command(
     """,
     PATH,
     option("--retriever", required=True, metavar="NAME", help="Write the run of this retriever."),
-    option(
-        "--top-k",
-        type=Integer(min=1),
-        metavar="K",
-        help="The run at this cut-off  [default: the largest]",
-    ),
+    count("--top-k", metavar="K", help="The run at this cut-off  [default: the largest]"),
     choice(
         "--split",
         of=("dev", "test"),
@@ -346,7 +333,7 @@ INTERLEAVE = Command(
     PATH,
     click.Argument(["first"]),
     click.Argument(["second"]),
-    option("--top-k", type=Integer(min=1), metavar="K", default=10, help="Results per list."),
+    count("--top-k", metavar="K", default=10, help="Results per list."),
     option("--lists", "n_lists", type=Integer(min=2), default=20, help="Lists per question."),
     option("--out", required=True, type=FILE, help="File of JSON lines to write."),
     STORE,

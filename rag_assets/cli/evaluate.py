@@ -32,6 +32,7 @@ from rag_assets.cli.terminal import (
     print_message,
     print_note,
     print_rows,
+    print_warnings,
     shown_path,
     verbosity,
     with_store,
@@ -117,8 +118,7 @@ def _print_warnings(experiment: Experiment, more: Iterable[str] = ()) -> None:
         *judge_and_question_warnings(experiment),
         *host_notes(clients(experiment)),
     )
-    for line in warnings:
-        print_message(f"warning: {line}")
+    print_warnings(warnings)
 
 
 def _incomplete(

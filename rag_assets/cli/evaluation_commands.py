@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from rag_assets.cli.options import (
-    ANSWERERS,
     DEV_OR_TEST,
     EXPLORER,
     FILE,
     FORMAT,
     INTERSECTION,
+    MEANS,
     METRIC,
     PAPER_FORMAT,
     PATH,
@@ -24,6 +24,7 @@ from rag_assets.cli.options import (
     Limit,
     Number,
     choice,
+    count,
     flag,
     option,
 )
@@ -66,13 +67,7 @@ ASK = Command(
     click.Argument(["question"]),
     STORE,
     RETRIEVERS,
-    option(
-        "--top-k",
-        type=Integer(min=1),
-        default=5,
-        metavar="K",
-        help="Show this many passages of each retriever.",
-    ),
+    count("--top-k", default=5, metavar="K", help="Show this many passages of each retriever."),
     FORMAT,
 )
 
@@ -169,9 +164,8 @@ LEADERBOARD = Command(
         "--latency",
         "Show the latency and index cost of each retriever instead of metrics.",
     ),
-    option(
+    count(
         "--budget",
-        type=Integer(min=1),
         metavar="TOKENS",
         help="Compare at an equal budget: each query gets as many units as fit in it.",
     ),
@@ -250,17 +244,8 @@ HISTORY = Command(
     """,
     PATH,
     STORE,
-    RETRIEVERS,
-    ANSWERERS,
-    METRIC,
-    SPLIT,
-    option(
-        "--last",
-        type=Integer(min=1),
-        default=10,
-        metavar="N",
-        help="Show this many of the newest evaluations.",
-    ),
+    *MEANS,
+    count("--last", default=10, metavar="N", help="Show this many of the newest evaluations."),
     FORMAT,
 )
 
@@ -282,10 +267,7 @@ DIFF = Command(
     click.Argument(["eval_a"]),
     click.Argument(["eval_b"]),
     STORE,
-    RETRIEVERS,
-    ANSWERERS,
-    METRIC,
-    SPLIT,
+    *MEANS,
     INTERSECTION,
     FORMAT,
 )
@@ -311,10 +293,7 @@ GATE = Command(
     """,
     PATH,
     STORE,
-    RETRIEVERS,
-    ANSWERERS,
-    METRIC,
-    SPLIT,
+    *MEANS,
     option(
         "--against",
         metavar="WHAT",

@@ -16,7 +16,7 @@ from rag_assets.analysis.label_health import label_status, status_sheets
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
-from rag_assets.cli.terminal import output, print_data, print_line, print_message
+from rag_assets.cli.terminal import output, print_data, print_line, print_message, print_warnings
 from rag_assets.errors import DataError, MissingArtifact, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import host_notes, llm_client
@@ -329,8 +329,7 @@ def _asking(path: Path, store: Path | None) -> Pipeline:
     for key in (DOCUMENTS_KEY, chunks_key(str(options.chunking))):
         pipeline.materialize(key.asset, [key])
     client = llm_client(experiment, options.llm)
-    for line in host_notes([client] if client is not None and not client.is_local else []):
-        print_message(f"warning: {line}")
+    print_warnings(host_notes([client] if client is not None and not client.is_local else []))
     return pipeline
 
 

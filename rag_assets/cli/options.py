@@ -85,6 +85,11 @@ def flag(name: str, text: str) -> click.Option:
     return click.Option([name], is_flag=True, help=text)
 
 
+def count(*names: str, **attributes: Any) -> click.Option:  # noqa: ANN401 (click's)
+    """Return an option that takes a number of things, at least one."""
+    return option(*names, type=Integer(min=1), **attributes)
+
+
 def choice(
     *names: str,
     of: Collection[str],
@@ -130,13 +135,8 @@ ANSWERERS = option(
     metavar="NAME@K",
     help="Use only this answerer at this cut-off, such as plain@5. Can be repeated.",
 )
-TOP_KS = option(
-    "--top-k",
-    "top_k",
-    multiple=True,
-    type=Integer(min=1),
-    metavar="K",
-    help="Use only this cut-off. Can be repeated.",
+TOP_KS = count(
+    "--top-k", "top_k", multiple=True, metavar="K", help="Use only this cut-off. Can be repeated."
 )
 FORMAT = output_format(text="Output format: `table` for people, the others for programs.")
 PAPER_FORMAT = output_format(
@@ -145,6 +145,9 @@ PAPER_FORMAT = output_format(
 )
 METRIC = option("--metric", help="Such as recall@10 or answer_f1  [default: the primary metric]")
 SPLIT = option("--split", help="Use this split  [default: test, if there is one]")
+MEANS = (RETRIEVERS, ANSWERERS, METRIC, SPLIT)
+"""Which means are compared over evaluations."""
+
 DEV_OR_TEST = choice(
     "--split",
     of=("dev", "test"),

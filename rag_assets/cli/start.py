@@ -23,6 +23,7 @@ from rag_assets.cli.terminal import (
     print_line,
     print_message,
     print_note,
+    print_warnings,
     shown_path,
 )
 from rag_assets.engine.measurements import (
@@ -205,8 +206,7 @@ def ask_retrievers(
     """Show what each retriever of PATH finds for one question."""
     pipeline = Pipeline.open(path, store, progress_bar)
     experiment = pipeline.experiment
-    for line in host_notes(clients(experiment)):
-        print_message(f"warning: {line}")
+    print_warnings(host_notes(clients(experiment)))
     for line in look_alikes(experiment.dataset, experiment.named_files.values()):
         print_note(line)
     hits = QuestionHits(question)

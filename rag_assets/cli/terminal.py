@@ -139,6 +139,12 @@ def print_note(line: str | None) -> None:
         print_message(f"note: {line}")
 
 
+def print_warnings(lines: Iterable[str]) -> None:
+    """Print what may be wrong, a line each."""
+    for line in lines:
+        print_message(f"warning: {line}")
+
+
 def _stderr(*, quiet: bool) -> Console:
     return _Console(stderr=True, width=_width(sys.stderr), quiet=quiet)
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.engine.measurements import Details
-from rag_assets.engine.stage_context import Part, Sampled, SingleSearches, StageContext, Times
+from rag_assets.engine.stage_context import Need, Part, SingleSearches, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
 Value = TypeVar("Value")
@@ -35,10 +35,8 @@ BUDGET_SECONDS = 1.0
 def measure_latency(
     context: StageContext,
     ranker: SingleSearches,
-    retriever: str,
+    need: Need,
     fingerprint: str,
-    top_k: int,
-    depth: int,
     served: Part | None = None,
 ) -> None:
     """Time a sample of queries one at a time, and keep what is found for a ranking.
@@ -47,14 +45,14 @@ def measure_latency(
     ``served`` is what a server took to rank; None: nothing was asked of one, so it is timed here,
     once for all rankings whose time is the same.
     """
-    experiment = context.experiment
+    experiment, (retriever, top_k, _) = context.experiment, need
     candidates = getattr(experiment.retrievers[retriever], "candidates", None)
     sample = timed_queries(context)
     if not sample or (candidates == "top_k" and top_k != max(experiment.top_k)):
         return
     step = ranker.step_timed_once(context, retriever, top_k)
     part = served or (kept_part(context, STEP, step) if step else None)
-    search = None if part else ranker.searcher(context, Sampled(retriever, top_k, depth, sample))
+    search = None if part else ranker.searcher(context, need, sample)
     if search is not None:
         part = Part(time_each(sample, search))
         if step is not None:
@@ -66,13 +64,7 @@ def measure_latency(
 
 
 def measure_cell(
-    context: StageContext,
-    ranker: SingleSearches,
-    retriever: str,
-    fingerprint: str,
-    top_k: int,
-    depth: int,
-    ranking: str,
+    context: StageContext, ranker: SingleSearches, need: Need, fingerprint: str, ranking: str
 ) -> None:
     """Time the same sample at the cut-off of a cell, and keep what is found for the cell.
 
@@ -81,12 +73,12 @@ def measure_cell(
     time is that of the ranking. Arguments as for :func:`measure_latency`, ``fingerprint`` of the
     cell and ``ranking`` of the ranking that it is cut from.
     """
-    sample = timed_queries(context)
+    (retriever, top_k, _), sample = need, timed_queries(context)
     if not sample or kept_part(context, CELL, fingerprint) is not None:
         return
     whole = None
     if getattr(context.experiment.retrievers[retriever], "candidates", "top_k") == "top_k":
-        search = ranker.searcher(context, Sampled(retriever, top_k, depth, sample))
+        search = ranker.searcher(context, need, sample)
         before = ranker.parts_before(context, retriever, top_k)
         if search is not None and before is not None:
             whole = added([Part(time_each(sample, search)), *before])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rag_assets.engine.latency_sample import measure_cell, measure_latency
 from rag_assets.engine.recipe import UNANSWERED, Recipe, manifest_of
-from rag_assets.engine.stage_context import Ranker, Ranking, StageContext
+from rag_assets.engine.stage_context import Need, Ranker, Ranking, StageContext
 from rag_assets.evaluation.units import cut
 from rag_assets.schemas import RUNS
 from rag_assets.store.artifacts import DEPTH_MARK, Artifact, ArtifactKey
@@ -45,43 +45,42 @@ class Rankings:
         self._context = context
         self._tables: dict[str, pa.Table] = {}
 
-    def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
-        """Return the ranking cut at ``depth``: stored, or computed now and stored."""
-        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
+    def table(self, ranker: Ranker, need: Need) -> Ranking:
+        """Return the ranking cut at the depth: stored, or computed now and stored."""
+        recipe = ranker.ranking_recipe(self._context, need.retriever, need.top_k)
         if recipe is None:
-            raise LookupError(f"the inputs of {retriever} are not complete")
+            raise LookupError(f"the inputs of {need.retriever} are not complete")
         with self._context.store.lock(ASSET, [recipe.fingerprint]):
-            ranking = self._find(recipe, depth)
-            if ranking is None:
-                ranking = self._compute(ranker, retriever, recipe, top_k, depth)
+            ranking = self._find(recipe, need.depth) or self._compute(ranker, need, recipe)
         manifest = ranking.manifest
         facts = {name: fact for name, fact in manifest.facts.items() if name not in _OF_RANKING}
-        table = cut(self._read(ranking), depth)
+        table = cut(self._read(ranking), need.depth)
         return Ranking(table, manifest.fingerprint, manifest.failures, facts)
 
-    def stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the fingerprint of what is stored at ``depth`` or deeper; None: nothing is."""
-        ranking = self._stored(ranker, retriever, top_k, depth)
+    def stored(self, ranker: Ranker, need: Need) -> str | None:
+        """Return the fingerprint of what is stored at the depth or deeper; None: nothing is."""
+        ranking = self._stored(ranker, need)
         return ranking.manifest.fingerprint if ranking else None
 
     def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
         """Time queries at the cut-off of a cell whose ranking is stored."""
-        ranking = self.stored(ranker, retriever, top_k, top_k)
+        need = Need(retriever, top_k, top_k)
+        ranking = self.stored(ranker, need)
         if ranking is not None:
-            of_cell = (cell.fingerprint, top_k, top_k, ranking)
-            measure_cell(self._context, ranker, retriever, *of_cell)
+            measure_cell(self._context, ranker, need, cell.fingerprint, ranking)
 
-    def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
-        ranking = self._stored(ranker, retriever, top_k, depth)
+    def digest(self, ranker: Ranker, need: Need) -> str | None:
+        """Return the content digest of the ranking cut at the depth; None: it is not stored."""
+        ranking = self._stored(ranker, need)
         if ranking is None:
             return None
-        stated = ranking.manifest.digests.get(str(depth))
-        return stated or result_digest(cut(self._read(ranking), depth), ranking.manifest.failures)
+        stated = ranking.manifest.digests.get(str(need.depth))
+        failures = ranking.manifest.failures
+        return stated or result_digest(cut(self._read(ranking), need.depth), failures)
 
-    def _stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Artifact | None:
-        recipe = ranker.ranking_recipe(self._context, retriever, top_k)
-        return self._find(recipe, depth) if recipe else None
+    def _stored(self, ranker: Ranker, need: Need) -> Artifact | None:
+        recipe = ranker.ranking_recipe(self._context, need.retriever, need.top_k)
+        return self._find(recipe, need.depth) if recipe else None
 
     def _find(self, recipe: Recipe, depth: int) -> Artifact | None:
         store = self._context.store
@@ -91,14 +90,12 @@ class Rankings:
                 ranking = store.find(ASSET, at_depth(recipe, stored))
         return ranking
 
-    def _compute(
-        self, ranker: Ranker, retriever: str, recipe: Recipe, top_k: int, depth: int
-    ) -> Artifact:
-        context = self._context
+    def _compute(self, ranker: Ranker, need: Need, recipe: Recipe) -> Artifact:
+        context, retriever = self._context, need.retriever
         n_queries = len(context.artifact(ArtifactKey.of("queries")).table())
-        name = at_depth(recipe, depth)
+        name = at_depth(recipe, need.depth)
         started = time.perf_counter()
-        ranked = ranker.rank(context, retriever, top_k, depth)
+        ranked = ranker.rank(context, need)
         seconds = time.perf_counter() - started
         context.measurements.add(
             "search", name, seconds, n_queries, asset=ASSET, retriever=retriever
@@ -107,14 +104,14 @@ class Rankings:
         digests = {"all": result_digest(table, failures)}
         for consumed in context.experiment.candidate_depths(retriever):
             digests[str(consumed)] = result_digest(cut(table, consumed), failures)
-        facts = {**ranked.facts, "depth": depth}
+        facts = {**ranked.facts, "depth": need.depth}
         manifest = replace(
             manifest_of(recipe, digests, table.num_rows, facts, failures),
             asset=ASSET,
             fingerprint=name,
         )
         artifact = context.store.write_table(table, manifest)
-        measure_latency(context, ranker, retriever, name, top_k, depth, ranked.served)
+        measure_latency(context, ranker, need, name, ranked.served)
         return artifact
 
     def _read(self, artifact: Artifact) -> pa.Table:

@@ -56,6 +56,9 @@ class TableProduct:
 
 Product = TableProduct | FolderProduct
 
+Digests = Iterator[tuple[str, str | None]]
+"""Roles and digests of what is read; None: it is required and not in the store."""
+
 
 class Stage(ABC):
     """One asset of the graph.
@@ -151,10 +154,8 @@ class Stage(ABC):
         """Return the versions of the engines that compute the partition."""
         return {name: version(name) for name in self.packages}
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
-        """Yield role and digest of what is read; None: it is required and not in the store.
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
+        """Yield what the partition reads.
 
         An empty role stands for what must be there, but whose digest is no part of the recipe.
         """
@@ -196,6 +197,13 @@ class Stage(ABC):
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return the version by which consumers see whether the partition changed."""
         return digest
+
+
+class DuckDBStage(Stage):
+    """A stage whose table DuckDB computes."""
+
+    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
+    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
 
 def retriever_code(experiment: Experiment, key: ArtifactKey) -> list[Root]:

@@ -67,24 +67,34 @@ class Ranking(NamedTuple):
     facts: Mapping[str, Any]
 
 
-class StoredRankings(Protocol):
-    """The rankings of one experiment, each computed once.
+class Need(NamedTuple):
+    """Ranks of a retriever that something reads.
 
-    Every method takes the stage that computes the retriever's rankings, its name, the cell that
-    asks (which matters only where the ranking depends on it), and how many ranks are needed.
+    Attributes:
+        retriever: its name.
+        top_k: of the cell that asks, which matters only where the ranking depends on it.
+        depth: how many ranks.
     """
 
-    def table(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> Ranking:
-        """Return the ranking cut at ``depth``: stored, or computed now and stored."""
+    retriever: str
+    top_k: int
+    depth: int
 
-    def stored(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the fingerprint of what is stored at ``depth`` or deeper; None: nothing is."""
+
+class StoredRankings(Protocol):
+    """The rankings of one experiment, each computed once by the stage that ranks the retriever."""
+
+    def table(self, ranker: Ranker, need: Need) -> Ranking:
+        """Return the ranking cut at the depth: stored, or computed now and stored."""
+
+    def stored(self, ranker: Ranker, need: Need) -> str | None:
+        """Return the fingerprint of what is stored at the depth or deeper; None: nothing is."""
 
     def time_cell(self, ranker: Ranker, cell: Recipe, retriever: str, top_k: int) -> None:
         """Time queries at the cut-off of a cell whose ranking is stored, see ``engine``."""
 
-    def digest(self, ranker: Ranker, retriever: str, top_k: int, depth: int) -> str | None:
-        """Return the content digest of the ranking cut at ``depth``; None when it is not stored."""
+    def digest(self, ranker: Ranker, need: Need) -> str | None:
+        """Return the content digest of the ranking cut at the depth; None: it is not stored."""
 
 
 class StageContext(Protocol):
@@ -170,19 +180,12 @@ class StageContext(Protocol):
         """
 
 
-class Sampled(NamedTuple):
-    """Queries that are timed one at a time, each as a ranking to ``depth`` searches for it."""
-
-    retriever: str
-    top_k: int
-    depth: int
-    query_ids: Sequence[str]
-
-
 class SingleSearches(Protocol):
     """A stage that ranks, as far as single queries are timed."""
 
-    def searcher(self, context: StageContext, sample: Sampled) -> Search | None:
+    def searcher(
+        self, context: StageContext, need: Need, query_ids: Sequence[str]
+    ) -> Search | None:
         """Return a function that ranks one of these queries; None where nothing is computed."""
         return None
 
@@ -201,5 +204,5 @@ class Ranker(SingleSearches, Protocol):
     def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
         """Return what determines the ranking; None while an input is missing."""
 
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Compute the ranking to ``depth``."""
+    def rank(self, context: StageContext, need: Need) -> Ranked:
+        """Compute the ranking to the depth."""

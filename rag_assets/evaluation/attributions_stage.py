@@ -20,15 +20,15 @@ share ``found`` of a query's evidences is recall@k.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
-from rag_assets.engine.stage_context import StageContext
+from rag_assets.engine.stage import Digests, DuckDBStage, TableProduct
+from rag_assets.engine.stage_context import Need, StageContext
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.experiment.experiment import Experiment
@@ -182,7 +182,7 @@ def places(table: pa.Table, query_ids: Collection[str] | None = None) -> Places 
     return Places(len(shares), len(rows), counts, recall, ceiling if rows[0]["inputs"] else None)
 
 
-class Attributions(Stage):
+class Attributions(DuckDBStage):
     """The stage at which a retriever found or lost each piece of evidence.
 
     The ranking that is looked at is the one from which the largest cell is cut. A retriever with
@@ -194,8 +194,6 @@ class Attributions(Stage):
     schema = ATTRIBUTIONS
     row = "One evidence of a query: the stage at which this retriever found or lost it."
     group = "metrics"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         self._rankings = RankingsRead(rankers)
@@ -226,9 +224,7 @@ class Attributions(Stage):
             **({"all_units_known": False} if experiment.located_of(retriever) else {}),
         }
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         """Yield the digests of labels and corpus, and of the rankings as deep as they are read."""
         missing = set()
         for item in self.inputs(context.experiment, key):
@@ -252,51 +248,50 @@ class RankingsRead:
     def __init__(self, rankers: Sequence[RunsStage]) -> None:
         self._rankers = {stage.family: stage for stage in rankers}
 
-    def digests(
-        self, context: StageContext, retriever: str, k: int
-    ) -> Iterator[tuple[str, str | None]]:
+    def digests(self, context: StageContext, retriever: str, k: int) -> Digests:
         """Yield (retriever, digest) of each ranking; None: it is not there."""
-        for name, top_k, depth in _looked_at(context.experiment, retriever, k):
-            yield name, self._digest(context, name, top_k, depth)
+        for need in _looked_at(context.experiment, retriever, k):
+            yield need.retriever, self._digest(context, need)
 
     def attributions(self, context: StageContext, retriever: str, k: int) -> pa.Table:
         """Return where a retriever found or lost each evidence at a cut-off."""
         corpus = context.artifact(DOCUMENTS_KEY).file
         ranking, *inputs = _looked_at(context.experiment, retriever, k)
         return attributions(
-            self._ranking(context, *ranking),
+            self._ranking(context, ranking),
             context.artifact(relevant_units_key(retriever)).table(),
             context.artifact(QRELS_KEY).table(),
             read_parquet(corpus, ["document_id"]),
             k=k,
             family=context.experiment.retrievers[retriever].family,
             all_units_known=not context.experiment.located_of(retriever),
-            inputs={item[0]: self._ranking(context, *item) for item in inputs},
+            inputs={need.retriever: self._ranking(context, need) for need in inputs},
         )
 
-    def _digest(self, context: StageContext, name: str, top_k: int, depth: int) -> str | None:
+    def _digest(self, context: StageContext, need: Need) -> str | None:
         """Return the digest of a ranking; a ranking that is a cell may be gone, the cell is not."""
-        if depth == top_k:
-            artifact = context.current(run_key(context.experiment, name, top_k))
+        if need.depth == need.top_k:
+            artifact = context.current(run_key(context.experiment, need.retriever, need.top_k))
             return artifact.manifest.digests["all"] if artifact else None
-        ranker = self._rankers[context.experiment.family(name)]
-        return context.rankings.digest(ranker, name, top_k, depth)
+        return context.rankings.digest(self._ranker(context, need), need)
 
-    def _ranking(self, context: StageContext, name: str, top_k: int, depth: int) -> pa.Table:
-        if depth == top_k:
-            return context.artifact(run_key(context.experiment, name, top_k)).table()
-        ranker = self._rankers[context.experiment.family(name)]
-        return context.rankings.table(ranker, name, top_k, depth).table
+    def _ranking(self, context: StageContext, need: Need) -> pa.Table:
+        if need.depth == need.top_k:
+            return context.artifact(run_key(context.experiment, need.retriever, need.top_k)).table()
+        return context.rankings.table(self._ranker(context, need), need).table
+
+    def _ranker(self, context: StageContext, need: Need) -> RunsStage:
+        return self._rankers[context.experiment.family(need.retriever)]
 
 
-def _looked_at(experiment: Experiment, name: str, k: int) -> list[tuple[str, int, int]]:
-    """Return (retriever, top_k, depth) of the rankings that matter: its own, then its inputs'."""
+def _looked_at(experiment: Experiment, name: str, k: int) -> list[Need]:
+    """Return the rankings that matter: its own, then its inputs'."""
     candidates = getattr(experiment.retrievers[name], "candidates", 0)
     if candidates == "top_k":
-        return [(name, k, k), *[(name_of_input, k, k) for name_of_input in experiment.inputs(name)]]
+        return [Need(each, k, k) for each in (name, *experiment.inputs(name))]
     largest = max(experiment.top_k)
-    itself = (name, largest, experiment.depth(name))
-    return [itself, *[(source, largest, int(candidates)) for source in experiment.inputs(name)]]
+    itself = Need(name, largest, experiment.depth(name))
+    return [itself, *[Need(each, largest, int(candidates)) for each in experiment.inputs(name)]]
 
 
 def cutoffs_read(experiment: Experiment) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import DuckDBStage, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.contexts_stage import (
     document_texts,
@@ -44,7 +44,7 @@ PERTURBED = "perturbed"
 """Key of the configuration: the retrievers that search perturbed queries."""
 
 
-class Metrics(Stage):
+class Metrics(DuckDBStage):
     """Every metric of one run, query by query."""
 
     name = "metrics"
@@ -52,10 +52,8 @@ class Metrics(Stage):
     schema = QUERY_METRICS
     row = "One query of one retriever at one top_k: every metric of its run."
     group = "metrics"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
     batched = True
     config_of_inputs: ClassVar[frozenset[str]] = frozenset({"failed", "ties"})
-    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         names = experiment.judged_retrievers

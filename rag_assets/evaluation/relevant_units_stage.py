@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rag_assets.chunking.stage import Chunks
 from rag_assets.engine.recipe import Input
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.stage import DuckDBStage, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.evaluation.query_facts import DEV
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
@@ -82,7 +82,7 @@ _NOT_IN_CORPUS = """
 """
 
 
-class RelevantUnits(Stage):
+class RelevantUnits(DuckDBStage):
     """The units of a retriever that contain the labelled evidence."""
 
     name = "relevant_units"
@@ -91,8 +91,6 @@ class RelevantUnits(Stage):
     schema = RELEVANT_UNITS
     row = "One unit of this retriever, and the evidence of a query that it satisfies."
     group = "chunks"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
-    packages: ClassVar[tuple[str, ...]] = ("duckdb",)
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         tables = chunk_keys(experiment, key["retriever"])

@@ -45,6 +45,10 @@ MAX_DERIVED = 3
 """So many fusions and rerankings may stand one on the other."""
 
 
+Report = Callable[[int], None]
+"""Is told how many queries are done."""
+
+
 class Searcher(ABC, Generic[Queries]):
     """An opened index: queries in, ranked chunks out.
 
@@ -60,9 +64,7 @@ class Searcher(ABC, Generic[Queries]):
         return byte_order_ranks(self.chunk_ids)
 
     @abstractmethod
-    def search(
-        self, queries: Queries, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
+    def search(self, queries: Queries, depth: int, progress: Report | None) -> list[Hits]:
         """Return the best ``depth`` chunks of each query, in the order of ``ordering``."""
 
     def restricted_to(self, positions: Positions) -> Searcher[Queries] | None:
@@ -85,9 +87,7 @@ class QuerySearcher(Searcher[Queries]):
     def ranked(self, query: Any, depth: int) -> Hits:  # noqa: ANN401 (as it was read)
         """Return the best ``depth`` chunks of one query, in the order of ``ordering``."""
 
-    def search(
-        self, queries: Queries, depth: int, progress: Callable[[int], None] | None = None
-    ) -> list[Hits]:
+    def search(self, queries: Queries, depth: int, progress: Report | None = None) -> list[Hits]:
         hits: list[Hits] = []
         for query in self.read(queries):
             hits.append(self.ranked(query, depth))

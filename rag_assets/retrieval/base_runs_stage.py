@@ -7,7 +7,7 @@ search needs the index and nothing else, and what a run depends on is what Dagst
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +20,14 @@ from rag_assets.chunking.index_texts import OF_CHUNK
 from rag_assets.chunking.stage import index_inputs, indexed_fields
 from rag_assets.engine.latency_sample import values_by_query
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage_context import Part, Ranked, Sampled, StageContext
+from rag_assets.engine.stage_context import Need, Part, Ranked, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.options import MAX_DEPTH
 from rag_assets.ordering import Hits, Positions
 from rag_assets.query_sets.stage import writing_parts
-from rag_assets.retrieval.base import BaseRetriever, Searcher
-from rag_assets.retrieval.runs_stage import FamilyStage, RunsStage
+from rag_assets.retrieval.base import BaseRetriever, Report, Searcher
+from rag_assets.retrieval.runs_stage import RetrieverStage, RunsStage
 from rag_assets.retrieval.search_steps_stage import (
     factors_of,
     filters_of,
@@ -52,10 +52,8 @@ UNITS_FILE = f"{UNITS}.parquet"
 UNIT_COLUMNS = ("chunk_id", "document_id", "parent_chunk_id")
 """What a search needs of each chunk."""
 
-Report = Callable[[int], None]
 
-
-class IndexStage(FamilyStage):
+class IndexStage(RetrieverStage):
     """The index of one retriever over the texts of its chunking."""
 
     kinds: ClassVar[frozenset[str]] = frozenset()
@@ -65,9 +63,8 @@ class IndexStage(FamilyStage):
         return index_inputs(experiment, experiment.chunking_of(key["retriever"]))
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
-        indexed = indexed_fields(
-            context.experiment, context.experiment.chunking_of(key["retriever"])
-        )
+        experiment = context.experiment
+        indexed = indexed_fields(experiment, experiment.chunking_of(key["retriever"]))
         return {**_config(context, key["retriever"]).index_options(), "indexed": indexed}
 
 
@@ -96,7 +93,8 @@ class BaseRuns(RunsStage):
         options = _config(context, key["retriever"]).search_config()
         return {**super().ranking_config(context, key), **options}
 
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+    def rank(self, context: StageContext, need: Need) -> Ranked:
+        retriever, _, depth = need
         config, index = _config(context, retriever), _index(context, self.family, retriever)
         searched = context.artifact(queries_key(self.family, retriever))
         queries = searched.table()
@@ -115,13 +113,13 @@ class BaseRuns(RunsStage):
                     table = time_weighted_ranking(table, factors, depth)
         return Ranked(table, searched.manifest.failures)
 
-    def searcher(self, context: StageContext, sample: Sampled) -> SearchOne:
-        retriever, config = sample.retriever, _config(context, sample.retriever)
+    def searcher(self, context: StageContext, need: Need, query_ids: Sequence[str]) -> SearchOne:
+        retriever, config = need.retriever, _config(context, need.retriever)
         queries = context.artifact(queries_key(self.family, retriever)).table()
         rows = values_by_query(queries.column("query_id"), range(queries.num_rows))
         searcher = config.open(_index(context, self.family, retriever).folder)
         ranking = self._ranking(context, retriever, searcher, queries)
-        units = config.variant_candidates if _has_variants(queries) else sample.depth
+        units = config.variant_candidates if _has_variants(queries) else need.depth
         return lambda query_id: ranking.hits(rows[query_id], units)
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:

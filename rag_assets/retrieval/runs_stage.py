@@ -11,8 +11,15 @@ from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import LATENCY, kept_part, without
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage import Stage, TableProduct, retriever_code
-from rag_assets.engine.stage_context import Part, Ranked, Ranking, SingleSearches, StageContext
+from rag_assets.engine.stage import Digests, Stage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import (
+    Need,
+    Part,
+    Ranked,
+    Ranking,
+    SingleSearches,
+    StageContext,
+)
 from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
@@ -23,15 +30,22 @@ from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
 
 
-class RetrieverStage(Stage):
-    """A stage of one family of retrievers.
-
-    Attributes:
-        family: whose.
-        kinds_by: attributes of a retriever that say what computes it, for its ``kinds``.
-    """
+class FamilyStage(Stage):
+    """One partition a retriever of one ``family``."""
 
     family: ClassVar[str]
+    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
+        return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
+
+
+class RetrieverStage(FamilyStage):
+    """A stage whose code and versions are the retriever's.
+
+    ``kinds_by`` are attributes of a retriever that say what computes it, for its ``kinds``.
+    """
+
     kinds_by: ClassVar[tuple[str, ...]] = ()
 
     def kinds_of(self, experiment: Experiment) -> frozenset[str]:
@@ -44,15 +58,6 @@ class RetrieverStage(Stage):
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return context.versions_of(key["retriever"])
-
-
-class FamilyStage(RetrieverStage):
-    """One partition a retriever of one family; its code and versions are the retriever's."""
-
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [ArtifactKey.of(self.name, retriever=n) for n in experiment.of_family(self.family)]
 
 
 class RunsStage(RetrieverStage, SingleSearches):
@@ -81,8 +86,8 @@ class RunsStage(RetrieverStage, SingleSearches):
         return [*super().own_code(), root_of(type(self), "rank")]
 
     @abstractmethod
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        """Compute the retriever's ranking to ``depth``."""
+    def rank(self, context: StageContext, need: Need) -> Ranked:
+        """Compute the retriever's ranking to the depth."""
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         """Return what of the configuration determines the ranking."""
@@ -102,8 +107,8 @@ class RunsStage(RetrieverStage, SingleSearches):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         retriever, top_k = key["retriever"], int(key["top_k"])
-        depth = self.depth(context.experiment, retriever, top_k)
-        ranking = context.rankings.table(self, retriever, top_k, depth)
+        need = Need(retriever, top_k, self.depth(context.experiment, retriever, top_k))
+        ranking = context.rankings.table(self, need)
         ties = tied_at_cut(ranking.table, top_k, ends_known=self.ends_known)
         facts = {**ranking.facts, "ranking": ranking.fingerprint, TIES: ties}
         cell = self.recipe(context, key)
@@ -122,8 +127,9 @@ class RunsStage(RetrieverStage, SingleSearches):
         """
         retriever, top_k = key["retriever"], int(key["top_k"])
         depths = context.experiment.candidate_depths(retriever, top_k)
-        stored = context.rankings.stored
-        return not depths or stored(self, retriever, top_k, max(depths)) is not None
+        if not depths:
+            return True
+        return context.rankings.stored(self, Need(retriever, top_k, max(depths))) is not None
 
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return a version that also tells of what derived retrievers read besides the cut.
@@ -134,7 +140,8 @@ class RunsStage(RetrieverStage, SingleSearches):
         retriever, top_k = key["retriever"], int(key["top_k"])
         experiment = context.experiment
         depths = sorted(experiment.candidate_depths(retriever, top_k))
-        read = [context.rankings.digest(self, retriever, top_k, depth) for depth in depths]
+        needs = [Need(retriever, top_k, depth) for depth in depths]
+        read = [context.rankings.digest(self, need) for need in needs]
         consumers = (c for c in experiment.retrievers.values() if retriever in c.input_names)
         if any(config.level == RERANKED for config in consumers):
             tables = map(context.current, chunk_keys(experiment, retriever))
@@ -200,29 +207,29 @@ class RankingsStage(Stage):
             for number, name in enumerate(names)
         ]
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         experiment, top_k = context.experiment, int(key["top_k"])
-        names = experiment.inputs(key["retriever"])
-        candidates = self.candidates(experiment, key["retriever"], top_k)
-        for number, name in enumerate(names):
-            stage = self._families[experiment.family(name)]
-            digest = context.rankings.digest(stage, name, top_k, candidates)
-            there = context.current(run_key(experiment, name, top_k)) is not None
+        reads = list(self.reads(experiment, key["retriever"], top_k))
+        for number, (stage, need) in enumerate(reads):
+            digest = context.rankings.digest(stage, need)
+            there = context.current(run_key(experiment, need.retriever, top_k)) is not None
             yield f"input_{number}", digest if there else None
-        for item in self.inputs(experiment, key)[len(names) :]:
+        for item in self.inputs(experiment, key)[len(reads) :]:
             artifact = context.current(item.key)
             yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
+    def reads(
+        self, experiment: Experiment, retriever: str, top_k: int
+    ) -> Iterator[tuple[RunsStage, Need]]:
+        """Yield for each input the stage that ranks it, and how deep it is read."""
+        candidates = self.candidates(experiment, retriever, top_k)
+        for name in experiment.inputs(retriever):
+            yield self._families[experiment.family(name)], Need(name, top_k, candidates)
+
     def input_rankings(self, context: StageContext, retriever: str, top_k: int) -> list[Ranking]:
         """Return the rankings of the inputs, cut at the candidates."""
-        experiment = context.experiment
-        candidates = self.candidates(experiment, retriever, top_k)
-        return [
-            context.rankings.table(self._families[experiment.family(name)], name, top_k, candidates)
-            for name in experiment.inputs(retriever)
-        ]
+        reads = self.reads(context.experiment, retriever, top_k)
+        return [context.rankings.table(stage, need) for stage, need in reads]
 
 
 class DerivedRuns(RankingsStage, RunsStage):
@@ -246,10 +253,8 @@ class DerivedRuns(RankingsStage, RunsStage):
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         parts, written = list[Part](), set[str]()
-        for name in context.experiment.inputs(retriever):
-            stage = self._families[context.experiment.family(name)]
-            candidates = self.candidates(context.experiment, retriever, top_k)
-            ranking = context.rankings.stored(stage, name, top_k, candidates)
+        for stage, need in self.reads(context.experiment, retriever, top_k):
+            name, ranking = need.retriever, context.rankings.stored(stage, need)
             part = kept_part(context, LATENCY, ranking) if ranking is not None else None
             if part is None:
                 return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from rag_assets.compute.compute import Compute
 from rag_assets.ordering import Hits, Positions
-from rag_assets.retrieval.base import QuerySearcher, Searcher
+from rag_assets.retrieval.base import QuerySearcher, Report, Searcher
 
 
 def spread(searcher: Searcher[Any], compute: Compute) -> Searcher[Any]:
@@ -35,7 +34,7 @@ class SpreadSearch(Searcher[Any]):
         self,
         queries: Any,  # noqa: ANN401 (as the index takes them)
         depth: int,
-        progress: Callable[[int], None] | None,
+        progress: Report | None,
     ) -> list[Hits]:
         n_parts = min(self._compute.n_workers, len(queries))
         bounds = np.linspace(0, len(queries), n_parts + 1).round().astype(int).tolist()

@@ -26,7 +26,7 @@ from rag_assets.engine.measurements import (
     Measurement,
     Measurements,
 )
-from rag_assets.engine.stage_context import Part, Sampled, StageContext
+from rag_assets.engine.stage_context import Need, Part, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import forget_models
 from rag_assets.retrieval.reranking.candidates import Pair
@@ -128,8 +128,8 @@ class FixedRanker:
     def __init__(self) -> None:
         self.depths: list[int] = []
 
-    def searcher(self, context: object, sample: Sampled) -> Any:
-        self.depths.append(sample.depth)
+    def searcher(self, context: object, need: Need, query_ids: object) -> Any:
+        self.depths.append(need.depth)
         return lambda query_id: query_id
 
     def step_timed_once(self, *_: object) -> None:
@@ -163,13 +163,13 @@ class TestCells:
         slow_clock(monkeypatch, 0.002)
         pipeline, ranker = tiny.pipeline(), FixedRanker()
         for _ in range(2):  # what is measured is not measured again
-            measure_cell(pipeline, ranker, "bm25", "e" * 64, 3, 3, "f" * 64)
+            measure_cell(pipeline, ranker, Need("bm25", 3, 3), "e" * 64, "f" * 64)
         assert ranker.depths == [3]
         assert pipeline.measurements.cost_time("e" * 64) == pytest.approx((7, len(QUERIES)))
-        measure_cell(pipeline, ranker, "hybrid", "d" * 64, 3, 3, "f" * 64)
+        measure_cell(pipeline, ranker, Need("hybrid", 3, 3), "d" * 64, "f" * 64)
         assert pipeline.measurements.cost_time("d" * 64) is None, "its ranking was not timed"
         keep_part(pipeline, "latency", "f" * 64, Part({"q1": 4.0}), asset="rankings")
-        measure_cell(pipeline, ranker, "hybrid", "d" * 64, 3, 3, "f" * 64)
+        measure_cell(pipeline, ranker, Need("hybrid", 3, 3), "d" * 64, "f" * 64)
         assert pipeline.measurements.cost_time("d" * 64) == pytest.approx((4, 1))
         assert ranker.depths == [3]
 

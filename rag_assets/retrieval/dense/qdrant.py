@@ -28,7 +28,7 @@ from rag_assets.options import Number
 from rag_assets.ordering import Hits, top_k
 from rag_assets.package_versions import version
 from rag_assets.retrieval.array_folder import CHUNK_IDS, ArrayFolder
-from rag_assets.retrieval.base import Role, Searcher
+from rag_assets.retrieval.base import Report, Role, Searcher
 from rag_assets.retrieval.dense.embedding import DenseRetriever
 from rag_assets.retrieval.dense.vector_index import MARGIN, Similarity, dense_matrix
 from rag_assets.retrieval.workspace import Workspace
@@ -152,9 +152,7 @@ class PointIndex(Searcher[pa.Table]):
         options = self.options
         return None if options.exact else options.ef_search or self.facts["ef_construct"]
 
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
+    def search(self, queries: pa.Table, depth: int, progress: Report | None) -> list[Hits]:
         """Return for each query the best ``depth`` chunks that the engine finds.
 
         Order: score descending, then id descending by UTF-8 bytes. Where a chunk is found by

@@ -18,10 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from rag_assets.chunking.stage import (
-    current_index_texts,
-    indexed_rows,
-)
+from rag_assets.chunking.stage import current_index_texts, indexed_rows
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.compute.compute import Compute
@@ -44,13 +41,9 @@ from rag_assets.progress import no_progress
 from rag_assets.query_sets.stage import query_set_key, writing_parts
 from rag_assets.retrieval.array_folder import DIGESTS_FILE
 from rag_assets.retrieval.base import ORIGINAL, EmbeddingRetriever, Searcher
-from rag_assets.retrieval.base_runs_stage import (
-    BaseRuns,
-    IndexStage,
-    save_units,
-)
+from rag_assets.retrieval.base_runs_stage import BaseRuns, IndexStage, save_units
 from rag_assets.retrieval.dense.vector_index import sharded
-from rag_assets.retrieval.runs_stage import FamilyStage
+from rag_assets.retrieval.runs_stage import RetrieverStage
 from rag_assets.retrieval.workspace import Usage, Workspace, retriever_prompts, total_usage
 from rag_assets.schemas import QUERY_VECTORS
 from rag_assets.sources.stage import QUERIES_KEY
@@ -112,7 +105,7 @@ def _index(
     return chunks.num_rows, {**facts, "notes": notes} if notes else facts
 
 
-class EmbeddingQueries(FamilyStage):
+class EmbeddingQueries(RetrieverStage):
     """The vectors of the queries, under the model of an embedding retriever."""
 
     name = "embedding_queries"
@@ -136,10 +129,10 @@ class EmbeddingQueries(FamilyStage):
         variants = artifact.table()
         workspace = context.workspace(retriever, key)
         if config.asks_server:
-            table = _ask_server(context, key, config, variants, workspace)
+            table = _ask_server(context, key, variants, workspace)
         else:
             table = config.encode(variants, workspace)
-            _timed_alone(context, key, config, variants)
+            _timed_alone(context, key, variants)
         return TableProduct(table, failures=artifact.manifest.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -200,7 +193,7 @@ class EmbeddingRuns(BaseRuns):
 
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         written = writing_parts(context, retriever)
-        encoded = _encoding_part(context, retriever, _config(context, retriever))
+        encoded = _encoding_part(context, retriever)
         return None if encoded is None or written is None else [*written, encoded]
 
 
@@ -208,28 +201,24 @@ def _config(context: StageContext, retriever: str) -> EmbeddingRetriever:
     return EmbeddingRetriever.lookup(retriever, context.experiment.retrievers)
 
 
-def _timed_alone(
-    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, variants: pa.Table
-) -> None:
+def _timed_alone(context: StageContext, key: ArtifactKey, variants: pa.Table) -> None:
     """Time single queries through a model that is loaded anyway, past its cache."""
+    config = _config(context, key["retriever"])
     texts = values_by_query(variants.column("query_id"), variants.column("text").to_pylist())
     sample = timed_queries(context)
     if sample and config.encode_now(texts[sample[0]]):
         part = Part(time_each(sample, lambda name: config.encode_now(texts[name])))
-        _keep_times(context, key, config, part)
+        _keep_times(context, key, part)
 
 
 def _ask_server(
-    context: StageContext,
-    key: ArtifactKey,
-    config: EmbeddingRetriever,
-    variants: pa.Table,
-    workspace: Workspace,
+    context: StageContext, key: ArtifactKey, variants: pa.Table, workspace: Workspace
 ) -> pa.Table:
     """Have a server embed the sample, a query at a time while the budget lasts, then the others.
 
     So the times are those of requests that were needed: nothing is asked only to measure.
     """
+    config = _config(context, key["retriever"])
     rows = values_by_query(variants.column("query_id"), range(variants.num_rows))
     usages, times, started = list[Usage](), dict[str, float](), time.perf_counter()
     single = replace(workspace, measure=usages.append, progress=no_progress)
@@ -242,10 +231,10 @@ def _ask_server(
                 times[query_id] = 1000 * (after - before)
             if after - started > BUDGET_SECONDS:
                 break
-        earlier = _encoding_part(context, key["retriever"], config) or Part({}, None)
+        earlier = _encoding_part(context, key["retriever"]) or Part({}, None)
         cost = total_usage(usages, cached=False).cost
         mean = earlier.cost if cost is None or not times else cost / len(times)
-        _keep_times(context, key, config, Part({**earlier.times, **times}, mean))
+        _keep_times(context, key, Part({**earlier.times, **times}, mean))
         usages = [usage for usage in usages if not usage.cached]
         n_new = sum(usage.amount for usage in usages)
         table = config.encode(variants, replace(workspace, measure=usages.append))
@@ -256,22 +245,18 @@ def _ask_server(
     return table
 
 
-def _encoding_part(
-    context: StageContext, retriever: str, config: EmbeddingRetriever
-) -> Part | None:
+def _encoding_part(context: StageContext, retriever: str) -> Part | None:
     """Return what single queries take through the model; None when it was never timed."""
-    return kept_part(context, ENCODE, _model_key(context, retriever, config))
+    return kept_part(context, ENCODE, _model_key(context, retriever))
 
 
-def _keep_times(
-    context: StageContext, key: ArtifactKey, config: EmbeddingRetriever, part: Part
-) -> None:
-    model = _model_key(context, key["retriever"], config)
+def _keep_times(context: StageContext, key: ArtifactKey, part: Part) -> None:
+    model = _model_key(context, key["retriever"])
     keep_part(context, ENCODE, model, part, asset=key.asset, retriever=key["retriever"])
 
 
-def _model_key(context: StageContext, retriever: str, config: EmbeddingRetriever) -> str:
+def _model_key(context: StageContext, retriever: str) -> str:
     """Return what the times belong to: a model, and how many texts it reads for a query."""
     query_set = context.experiment.query_sets.get(context.experiment.query_set_of(retriever))
     written = query_set.model_dump(mode="json") if query_set is not None else None
-    return fingerprint([config.describe("query"), written])
+    return fingerprint([_config(context, retriever).describe("query"), written])

@@ -53,7 +53,7 @@ from rag_assets.models.cache_fill import (
 )
 from rag_assets.ordering import Hits, Positions, top_k
 from rag_assets.retrieval.array_folder import PLAIN, ArrayFolder, new_segments, table_of
-from rag_assets.retrieval.base import Searcher
+from rag_assets.retrieval.base import Report, Searcher
 from rag_assets.schemas import QUERY_VECTORS
 
 Similarity = Literal["cosine", "dot", "euclidean"]
@@ -145,16 +145,14 @@ class VectorIndex(Searcher[pa.Table]):
         chunk_ids = tuple(self.chunk_ids[position] for position in positions)
         return VectorIndex(chunk_ids, (self.vectors(positions),), self.similarity)
 
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
+    def search(self, queries: pa.Table, depth: int, progress: Report | None) -> list[Hits]:
         return self.nearest(dense_matrix(queries), depth, progress)
 
     def nearest(
         self,
         queries: Vectors,
         k: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Report | None = None,
         *,
         block: int = BLOCK,
     ) -> list[Hits]:
@@ -408,9 +406,7 @@ class ShardedIndex(Searcher[pa.Table]):
         parts = (whole.restricted_to(np.arange(*bound)) for bound in pairwise(bounds))
         self._starts, self._shards = bounds[:-1], [*map(compute.share, parts)]
 
-    def search(
-        self, queries: pa.Table, depth: int, progress: Callable[[int], None] | None
-    ) -> list[Hits]:
+    def search(self, queries: pa.Table, depth: int, progress: Report | None) -> list[Hits]:
         hits_of: dict[int, list[Hits]] = {}
         blocks = ((shard, queries, depth) for shard in self._shards)
         for part, hits in self._compute.map(search_shard, blocks):

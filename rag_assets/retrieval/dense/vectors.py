@@ -85,13 +85,9 @@ class FileVectorsRetriever(EmbeddingRetriever):
         return VectorIndex.load(folder, self.similarity)
 
     def _checked(self, read: FileVectors, ids: Sequence[str], what: str) -> Vectors:
-        vectors = read.of(ids, what)
-
-        def name_of(row: int) -> str:
-            return f"{what} '{ids[row]}'"
-
+        vectors, is_unit = read.of(ids, what), self.similarity == "cosine"
         try:
-            return as_wanted(vectors, name_of, normalise=self.similarity == "cosine")
+            return as_wanted(vectors, lambda row: f"{what} '{ids[row]}'", normalise=is_unit)
         except DataError as error:
             raise DataError(str(error), file=read.path) from error
 

@@ -147,12 +147,10 @@ class ServedRetriever(ExternalRetriever, ABC):
         return self.embedding.vectors(texts, workspace)
 
     def asked_as(self) -> Mapping[str, Any]:
-        embedding = (
-            {}
-            if self.embedding is None
-            else {"embedding": self.embedding.encoder().describe("query")}
-        )
-        return {**super().asked_as(), **embedding}
+        asked = super().asked_as()
+        if self.embedding is None:
+            return asked
+        return {**asked, "embedding": self.embedding.encoder().describe("query")}
 
     def versions(self) -> Mapping[str, str]:
         return {name: version(name) for name in PACKAGES if self.embedding is not None}

@@ -24,8 +24,8 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import BUDGET_SECONDS, keep_part, kept_part, timed_queries
 from rag_assets.engine.outgoing import NO_WORK, ExpectedWork, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
-from rag_assets.engine.stage import Stage, TableProduct, retriever_code
-from rag_assets.engine.stage_context import Part, Ranked, StageContext
+from rag_assets.engine.stage import TableProduct
+from rag_assets.engine.stage_context import Need, Part, Ranked, StageContext
 from rag_assets.errors import DataError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.plain_text import shortened
@@ -37,7 +37,7 @@ from rag_assets.retrieval.external.base import (
     QueryResult,
 )
 from rag_assets.retrieval.external.units import located, notes, unit_run
-from rag_assets.retrieval.runs_stage import RunsStage, hits_key
+from rag_assets.retrieval.runs_stage import FamilyStage, RetrieverStage, RunsStage, hits_key
 from rag_assets.schemas import EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
@@ -49,30 +49,23 @@ ANSWERED, REVISION = "answered", "revision"
 """Facts: when a search was asked, at which revision."""
 
 
-class _SearchStage(Stage):
-    """One partition a search."""
-
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        names = experiment.of_family("external")
-        return [ArtifactKey.of(self.name, retriever=name) for name in names]
+FAMILY = "external"
 
 
-class ExternalRankings(_SearchStage):
+class ExternalRankings(RetrieverStage):
     """The raw results of your own search for each query."""
 
     name = "external_rankings"
+    family = FAMILY
     schema = EXTERNAL_RANKINGS
     row = "One hit of one query, as the search returned it: an id, a span or a text."
     group = "runs"
 
     def named_code(self, experiment: Experiment, key: ArtifactKey) -> list[Root]:
-        config = experiment.retrievers[key["retriever"]]
-        own = []
+        config, roots = experiment.retrievers[key["retriever"]], super().named_code(experiment, key)
         if isinstance(config, AnsweredRetriever):
-            own.append(root_of(type(experiment.generators[config.generator])))
-        return [*retriever_code(experiment, key), *own]
+            roots.append(root_of(type(experiment.generators[config.generator])))
+        return roots
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         config = experiment.retrievers[key["retriever"]]
@@ -104,7 +97,7 @@ class ExternalRankings(_SearchStage):
             return config.versions()  # its files are in its revision
         if isinstance(config, AnsweredRetriever):
             return {}
-        return context.versions_of(key["retriever"])
+        return super().versions(context, key)
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         recipe = super().recipe(context, key)
@@ -251,10 +244,11 @@ def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> Ta
     return TableProduct(EXTERNAL_RANKINGS.from_rows(rows), {**facts, **unanswered}, failures)
 
 
-class ExternalHits(_SearchStage):
+class ExternalHits(FamilyStage):
     """The hits of your own search, located in the documents."""
 
     name = "external_hits"
+    family = FAMILY
     schema = EXTERNAL_HITS
     row = "One hit of one query: the chunk or span that it is, and how that was found."
     group = "runs"
@@ -293,7 +287,7 @@ class ExternalRuns(RunsStage):
     """Runs of your own search: the top_k results of each query."""
 
     name = "external_runs"
-    family = "external"
+    family = FAMILY
     ends_known = False
     schema = RUNS
 
@@ -303,10 +297,10 @@ class ExternalRuns(RunsStage):
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
         return {}  # it was asked before
 
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
-        answers = context.recipe(rankings_key(retriever))
+    def rank(self, context: StageContext, need: Need) -> Ranked:
+        answers = context.recipe(rankings_key(need.retriever))
         served = kept_part(context, SINGLE, answers.fingerprint) if answers else None
-        hits = context.artifact(hits_key(retriever))
+        hits = context.artifact(hits_key(need.retriever))
         table = unit_run(hits.table(), context.experiment.judge)
         return Ranked(table, hits.manifest.failures, served=served)
 

@@ -8,7 +8,7 @@ tried, and first, so that what is chosen is at least as good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage import TableProduct, retriever_code
-from rag_assets.engine.stage_context import Ranked, Sampled, StageContext
+from rag_assets.engine.stage import Digests, DuckDBStage, TableProduct, retriever_code
+from rag_assets.engine.stage_context import Need, Ranked, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.leaderboard import mean
@@ -31,7 +31,6 @@ from rag_assets.evaluation.relevant_units_stage import dev_relevant_units_key, d
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.models.token_counts import in_batches
 from rag_assets.options import MAX_DEPTH
-from rag_assets.package_versions import version
 from rag_assets.retrieval.fusion.base import FusedRetriever
 from rag_assets.retrieval.runs_stage import DerivedRuns, RankingsStage
 from rag_assets.retrieval.search_steps_stage import factors_of, step_inputs, with_own_steps
@@ -108,7 +107,7 @@ CHOSEN = "weights"
 """Fact of a tuning artifact: the weights that were chosen."""
 
 
-class Tuning(RankingsStage):
+class Tuning(RankingsStage, DuckDBStage):
     """The fusion weights that were tried on the dev split, and the value of each.
 
     A partition set without ``top_k`` could not be mapped exactly from those of the runs. What is
@@ -120,7 +119,6 @@ class Tuning(RankingsStage):
     schema = TUNING
     row = "One weight vector that was tried for this fusion, and its value on the dev split."
     group = "runs"
-    kinds: ClassVar[frozenset[str]] = frozenset({"parquet", "duckdb"})
 
     def keys(self, experiment: Experiment) -> list[ArtifactKey]:
         return [tuning_key(experiment, name) for name in experiment.tuned_fusions]
@@ -149,7 +147,7 @@ class Tuning(RankingsStage):
         }
 
     def versions(self, context: StageContext, key: ArtifactKey) -> Mapping[str, str]:
-        return {**context.versions_of(key["retriever"]), "duckdb": version("duckdb")}
+        return {**context.versions_of(key["retriever"]), **super().versions(context, key)}
 
     def data_version(self, context: StageContext, key: ArtifactKey, digest: str) -> str:
         """Return a version that is another one only where other weights were chosen."""
@@ -267,23 +265,22 @@ class FusedRuns(DerivedRuns):
         recipe = super().recipe(context, key)
         return with_own_steps(context, key["retriever"], recipe) if recipe is not None else None
 
-    def input_digests(
-        self, context: StageContext, key: ArtifactKey
-    ) -> Iterator[tuple[str, str | None]]:
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         """Yield the rankings' digests; of a tuning only what it chose counts."""
         chosen = _chosen(context, key["retriever"])
         for role, digest in super().input_digests(context, key):
             yield role, fingerprint(chosen) if role == "tuning" and digest is not None else digest
 
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+    def rank(self, context: StageContext, need: Need) -> Ranked:
+        retriever, top_k, depth = need
         rankings = self.input_rankings(context, retriever, top_k)
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in rankings]
         failures = {q: why for ranking in rankings for q, why in ranking.failures.items()}
         return Ranked(_fusion(context, retriever, candidates, depth)(tables), failures)
 
-    def searcher(self, context: StageContext, sample: Sampled) -> SearchOne:
-        retriever, top_k, depth, query_ids = sample
+    def searcher(self, context: StageContext, need: Need, query_ids: Sequence[str]) -> SearchOne:
+        retriever, top_k, depth = need
         candidates = self.candidates(context.experiment, retriever, top_k)
         tables = [ranking.table for ranking in self.input_rankings(context, retriever, top_k)]
         read = {q: [t.filter(pc.equal(t["query_id"], q)) for t in tables] for q in query_ids}

@@ -23,16 +23,11 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.query_sets.stage import query_set_key
 from rag_assets.retrieval.array_folder import ArrayFolder
 from rag_assets.retrieval.base import LexicalRetriever
-from rag_assets.retrieval.base_runs_stage import (
-    UNITS_FILE,
-    BaseRuns,
-    IndexStage,
-    queries_key,
-    save_units,
-)
+from rag_assets.retrieval.base_runs_stage import UNITS_FILE, BaseRuns, IndexStage, save_units
 from rag_assets.retrieval.lexical.analyzers import analyzer_code, analyzer_versions
 from rag_assets.retrieval.lexical.tokens import BLOCKS_FILE, AnalysedTexts
 from rag_assets.retrieval.lexical.words import AnalysedRetriever
+from rag_assets.retrieval.runs_stage import FamilyStage
 from rag_assets.schemas import QUERY_VARIANTS
 from rag_assets.store.artifacts import WITHOUT_CARRY_OVER, Artifact, ArtifactKey
 from rag_assets.store.canonical import rows_at
@@ -161,17 +156,14 @@ def _index(
     return chunks.num_rows, facts
 
 
-class LexicalQueries(Stage):
+class LexicalQueries(FamilyStage):
     """The queries as a lexical retriever searches for them."""
 
     name = "lexical_queries"
-    dimensions: ClassVar[tuple[str, ...]] = ("retriever",)
+    family = FAMILY
     schema = QUERY_VARIANTS
     row = "One variant of one query, as this retriever searches for it."
     group = "search"
-
-    def keys(self, experiment: Experiment) -> list[ArtifactKey]:
-        return [queries_key(FAMILY, name) for name in experiment.of_family(FAMILY)]
 
     def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
         return [Input("query_set", query_set_key(experiment.query_set_of(key["retriever"])))]

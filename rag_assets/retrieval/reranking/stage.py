@@ -5,7 +5,7 @@ What reads a reranked retriever is ``second_reranked_runs``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from rag_assets.compute.compute import LOCAL
 from rag_assets.engine.latency_sample import keep_part, kept_part
 from rag_assets.engine.outgoing import PAIRS, ExpectedWork, Outgoing, retriever_line
 from rag_assets.engine.recipe import UNANSWERED, Input, Recipe
-from rag_assets.engine.stage_context import Part, Ranked, Sampled, Search, StageContext
+from rag_assets.engine.stage_context import Need, Part, Ranked, Search, StageContext
 from rag_assets.errors import ModelUnavailable, UsageError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.progress import no_progress
@@ -83,8 +83,9 @@ class RerankedRuns(DerivedRuns):
         recipe = super().ranking_recipe(context, retriever, top_k)
         return context.attempts.numbered(recipe) if recipe is not None else None
 
-    def rank(self, context: StageContext, retriever: str, top_k: int, depth: int) -> Ranked:
+    def rank(self, context: StageContext, need: Need) -> Ranked:
         """Score the candidates of every query anew."""
+        retriever, top_k, depth = need
         config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
         workspace = context.workspace(retriever, run_key(context.experiment, retriever, top_k))
         ranking, lists = self._candidates(context, retriever, top_k, queries)
@@ -94,12 +95,14 @@ class RerankedRuns(DerivedRuns):
         facts = {UNANSWERED: len(new.failures)} if new.failures else {}
         return Ranked(table, failures, facts, _served(context, retriever, new, self.name))
 
-    def searcher(self, context: StageContext, sample: Sampled) -> Search | None:
+    def searcher(
+        self, context: StageContext, need: Need, query_ids: Sequence[str]
+    ) -> Search | None:
         """Return the reranking of one query's candidates past what is kept of it.
 
         Scores that are known take no time, and say nothing of what a new query takes.
         """
-        retriever, top_k, _, query_ids = sample
+        retriever, top_k, _ = need
         config, queries = _reranker(context, retriever), context.artifact(QUERIES_KEY).table()
         few = queries.filter(pc.is_in(queries["query_id"], pa.array(query_ids, pa.string())))
         lists = {c.query_id: c for c in self._candidates(context, retriever, top_k, few)[1]}
