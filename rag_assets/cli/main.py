@@ -14,12 +14,7 @@ import click
 from rag_assets import __version__
 from rag_assets.cli import data_commands as data
 from rag_assets.cli import evaluation_commands as evaluations
-from rag_assets.cli.terminal import (
-    log_to_stderr,
-    printable_messages,
-    verbosity_options,
-    with_store,
-)
+from rag_assets.cli.terminal import log_to_stderr, printable_messages, verbosity_options, with_store
 from rag_assets.errors import RagAssetsError, StoreError, UsageError
 from rag_assets.plain_text import one_line, printable, shortened
 from rag_assets.signal_handlers import interrupt_handlers, is_interrupt

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.engine.measurements import Details
-from rag_assets.engine.stage_context import Need, Part, SingleSearches, StageContext, Times
+from rag_assets.engine.stage_context import Need, Part, Ranker, StageContext, Times
 from rag_assets.store.artifacts import ArtifactKey
 
 Value = TypeVar("Value")
@@ -34,7 +34,7 @@ BUDGET_SECONDS = 1.0
 
 def measure_latency(
     context: StageContext,
-    ranker: SingleSearches,
+    ranker: Ranker,
     need: Need,
     fingerprint: str,
     served: Part | None = None,
@@ -64,7 +64,7 @@ def measure_latency(
 
 
 def measure_cell(
-    context: StageContext, ranker: SingleSearches, need: Need, fingerprint: str, ranking: str
+    context: StageContext, ranker: Ranker, need: Need, fingerprint: str, ranking: str
 ) -> None:
     """Time the same sample at the cut-off of a cell, and keep what is found for the cell.
 

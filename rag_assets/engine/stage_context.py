@@ -180,8 +180,8 @@ class StageContext(Protocol):
         """
 
 
-class SingleSearches(Protocol):
-    """A stage that ranks, as far as single queries are timed."""
+class Ranker(Protocol):
+    """A stage that can rank: what determines its ranking, how it is computed, and timed."""
 
     def searcher(
         self, context: StageContext, need: Need, query_ids: Sequence[str]
@@ -196,10 +196,6 @@ class SingleSearches(Protocol):
     def parts_before(self, context: StageContext, retriever: str, top_k: int) -> list[Part] | None:
         """Return what each query takes before the search; None: a part was not measured."""
         return []
-
-
-class Ranker(SingleSearches, Protocol):
-    """A stage that can rank: what determines its ranking, and how it is computed."""
 
     def ranking_recipe(self, context: StageContext, retriever: str, top_k: int) -> Recipe | None:
         """Return what determines the ranking; None while an input is missing."""

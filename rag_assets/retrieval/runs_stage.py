@@ -12,14 +12,7 @@ from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.latency_sample import LATENCY, kept_part, without
 from rag_assets.engine.recipe import Input, Recipe
 from rag_assets.engine.stage import Digests, Stage, TableProduct, retriever_code
-from rag_assets.engine.stage_context import (
-    Need,
-    Part,
-    Ranked,
-    Ranking,
-    SingleSearches,
-    StageContext,
-)
+from rag_assets.engine.stage_context import Need, Part, Ranked, Ranker, Ranking, StageContext
 from rag_assets.evaluation.ties import BELOW, TIES, tied_at_cut
 from rag_assets.evaluation.units import cut
 from rag_assets.experiment.experiment import Experiment
@@ -60,7 +53,7 @@ class RetrieverStage(FamilyStage):
         return context.versions_of(key["retriever"])
 
 
-class RunsStage(RetrieverStage, SingleSearches):
+class RunsStage(RetrieverStage, Ranker):
     """Runs of one family of retrievers, one partition a retriever and top_k.
 
     The recipe of a cell is that of the ranking, plus the cut. The judged unit is part of it, since
