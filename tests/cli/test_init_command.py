@@ -99,7 +99,10 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     assert "9 documents, 0 queries, 0 judgments\n" in result.stdout
     assert "queries.jsonl: 3 example questions to replace\n" in result.stdout
     assert "near-duplicates  1: copy.md and crew.md (1.00)\n" in result.stdout
-    assert f'next: rag-assets ask {data} "your question"\n' in result.stderr
+    assert (
+        f'next: rag-assets ask {" ".join(map(str, store))} {data} "your question"\n'
+        in result.stderr
+    )
     assert f"then: replace the examples in {data}/queries.jsonl, and" in result.stderr
     assert "# There are no questions yet." in (data / "experiment.yaml").read_text()
     lines = (data / "queries.jsonl").read_text().splitlines()

@@ -197,8 +197,9 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
         row["grade"] = "3" if "crowns" in row["text"] or "foam" in row["text"] else "0"
     write_sheet(sheet, rows)
     next_command = shlex.split(said.stderr.strip().rpartition("filled in: rag-assets ")[2])
-    assert next_command == ["judge", "import", str(tiny.folder), str(sheet)]
-    added = invoke(*next_command, "--store", tiny.root / "store")
+    named = ["--store", str(tiny.root / "store"), str(tiny.folder)]
+    assert next_command == ["judge", "import", *named, str(sheet)]
+    added = invoke(*next_command)
     assert f"{len(rows)} labels added" in added.stderr, added.output
     again(tiny)
     shown = run("leaderboard").stdout

@@ -47,7 +47,8 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
         answers = row["query_id"] == "q1" and row["document_id"] == "fares.md"
         row |= {"grade": "1", "evidence": "A dog needs a ticket"} if answers else {"grade": "0"}
     write_sheet(sheet, rows)
-    advice = f"when it is filled in: rag-assets pool {tiny.folder} --import {sheet}"
+    pool = f"rag-assets pool --store {tiny.root / 'store'} {tiny.folder}"
+    advice = f"when it is filled in: {pool} --import {sheet}"
     assert advice.replace(" ", "") in said.replace(" ", "")
     imported = invoke("pool", tiny.folder, "--import", sheet)
     assert imported.exit_code == 0, imported.output

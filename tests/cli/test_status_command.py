@@ -81,7 +81,8 @@ def test_damage_is_in_the_list_with_what_repairs_it_and_hides_no_other(
         damaged, other = json.loads(result.stdout)
         assert (result.exit_code, other) == (3, undamaged[1])
         assert "rag-assets evaluate" in damaged["problem"]
-        assert result.stderr.splitlines()[-1] == f"error: {damaged['problem']}"
+        problem = damaged["problem"].replace("evaluate", f"evaluate --store {store[1]}")
+        assert result.stderr.splitlines()[-1] == f"error: {problem}"
         assert invoke("evaluate", folders[0], *store).exit_code == 0
         assert [row["problem"] for row in status(invoke, store)] == [None, None]
     (folders[0] / "experiment.yaml").write_text("topk: [1]\n")

@@ -230,7 +230,7 @@ def test_what_cannot_be_exported_is_said(judged: Tiny) -> None:
     judged.write_config()
     _, output, code = export(judged, "late")
     assert code != 0
-    assert "is out of date; run `rag-assets evaluate` first" in output
+    assert "is out of date; run `rag-assets evaluate --store " in output
 
 
 def test_verdicts_of_a_retriever_are_what_ragas_scores(judged: Tiny) -> None:

@@ -132,9 +132,8 @@ def test_the_text_goes_from_all_experiments_and_they_are_named(
     assert "note: tiny has to be evaluated again: rag-assets evaluate" in done.stderr
     assert "labelling.jsonl with its .design and .questions files" in done.stderr
     assert "answer_labels.jsonl" in done.stderr
-    assert f"note: other has to be evaluated again: rag-assets evaluate {other.folder}" in (
-        done.stderr
-    )
+    again = f"rag-assets evaluate --store {store} {other.folder}"
+    assert f"note: other has to be evaluated again: {again}" in done.stderr
 
 
 def test_what_is_no_text_of_it_stays_and_an_evaluation_goes_on(cleaned: Tiny) -> None:
