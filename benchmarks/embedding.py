@@ -58,7 +58,7 @@ def systems(cache: Path) -> dict[str, System]:
     model = SentenceTransformer(str(resolve_model(DEFAULT_MODEL).path), local_files_only=True)
     return {
         "plain": lambda texts: np.asarray(model.encode(texts, show_progress_bar=False)),
-        "float32": lambda texts: Encoder().encode_now(texts, kind="document"),
+        "float32": lambda texts: Encoder().encode(texts, kind="document"),
         "looked_up": lambda texts: Encoder(cache=cache).encode(texts, kind="document"),
     }
 

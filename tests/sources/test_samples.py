@@ -407,7 +407,7 @@ def test_musique_as_it_is_downloaded(shared_data: SharedData, read_all: ReadAll)
     assert json.loads(queries.table["metadata"][0].as_py())["answers"] == ["G. Stanley Hall"]
 
 
-@pytest.mark.parametrize("text", ["- vars: &a {q: x}\n- vars: *a\n", "- vars: [\n", "[" * 5_000])
+@pytest.mark.parametrize("text", ["- vars: &a {q: x}\n- vars: *a\n", "- vars: [\n", "[" * 1_000])
 def test_yaml_that_is_not_read(write: Write, text: str) -> None:
     path = write({"tests.yaml": text}) / "tests.yaml"
     with pytest.raises(DataError, match="cannot be read as YAML; it must be well-formed"):
