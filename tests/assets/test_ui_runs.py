@@ -267,8 +267,9 @@ def test_a_process_for_each_step_computes_everything_once_and_right(
     n_computed = 0
     for asset in AFTER_LEXICAL:
         n_told = sum(name.startswith(f"{asset}/") for name in told)
-        events = materializations(tiny, asset)[:n_told]
-        n_computed += sum(not event.metadata["reused"].value for event in events)
+        # A run of several partitions tells an event without metadata of each of them before.
+        events = [event for event in materializations(tiny, asset) if "reused" in event.metadata]
+        n_computed += sum(not event.metadata["reused"].value for event in events[:n_told])
     # Metrics whose ranks came out as they were are reused, here as there.
     assert n_computed >= 4
     rest, everything = evaluate_now(tiny).computed, evaluate_now(other).computed
