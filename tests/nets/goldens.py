@@ -31,7 +31,7 @@ from rag_assets.plain_text import markdown
 from tests.dagster_state import materializations
 from tests.nets.experiments import build, places
 from tests.page_text import PageText
-from tests.tiny_experiment import Tiny
+from tests.tiny_experiment import JUDGMENTS, Tiny
 
 FOLDER = Path(__file__).parents[1] / "goldens"
 COMMAND = "python -m tests.nets.goldens"
@@ -75,7 +75,7 @@ TOPICS: Mapping[str, str] = {
 
 OWN_TOPICS: Mapping[str, Mapping[str, str]] = {
     "complete": {
-        "score": "--run {root}/run.trec --qrels {path}/judgments.jsonl",
+        "score": "--run {root}/run.trec --qrels {root}/qrels.txt",
         "leaderboard online": "{path} --online",
         "gate floors": "{path} --against previous --at-least mrr@5=0.99 --at-most hit_rate@3=0.5",
     },
@@ -142,6 +142,7 @@ def evaluated(names: Iterable[str], root: Path) -> Iterator[Mapping[str, Tiny]]:
                     raise RuntimeError(done.output)
             run = ["--retriever", "bm25", "--out", str(tiny.root / "run.trec")]
             invoke(tiny, "export-run", [str(tiny.folder), *run])
+            _write_qrels(tiny)
             experiments[name] = tiny
         yield experiments
 
@@ -160,6 +161,16 @@ def _change(name: str, tiny: Tiny) -> None:
         config["online"] = {"clicks": "clicks.jsonl", "feedback": "votes.jsonl", "by": "week"}
     if name == "answers_with_judges":
         config["top_k"] = config["answers"]["random"]["top_k"] = [5]
+
+
+def _write_qrels(tiny: Tiny) -> None:
+    """Label the passages of the exported run whose document is labelled, and one it has not."""
+    documents = {(row["query_id"], row["doc_id"]) for row in JUDGMENTS}
+    rows = (line.split() for line in (tiny.root / "run.trec").read_text("utf-8").splitlines())
+    passages = {(row[0], row[2]) for row in rows if (row[0], row[2].partition("#")[0]) in documents}
+    passages.add(("q2", "lost.md#0-15"))
+    lines = [f"{query_id} 0 {passage} 1\n" for query_id, passage in sorted(passages)]
+    (tiny.root / "qrels.txt").write_text("".join(lines), encoding="utf-8")
 
 
 def _clicks() -> Iterator[Mapping[str, object]]:
