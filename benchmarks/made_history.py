@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rag_assets.pipeline.evaluations import FOLDER, HISTORY_DIR, new_evaluation_id, read_current
+from rag_assets.pipeline.evaluations import (
+    CHECKSUM,
+    FOLDER,
+    HISTORY_DIR,
+    new_evaluation_id,
+    read_current,
+)
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import canonical_json
+from rag_assets.store.canonical import canonical_json, fingerprint
 from rag_assets.store.settings import StoreSettings
 
 TOGETHER = 100
@@ -76,7 +82,7 @@ def _earlier(row: dict[str, Any], started: datetime, number: int) -> dict[str, A
 
 def _write_snapshot(root: Path, snapshot: dict[str, Any], row: dict[str, Any]) -> None:
     own = {
-        **snapshot,
+        **{name: value for name, value in snapshot.items() if name != CHECKSUM},
         "evaluation_id": row["evaluation_id"],
         "started": row["started"].isoformat(timespec="milliseconds"),
         "finished": row["finished"].isoformat(timespec="milliseconds"),
@@ -85,4 +91,5 @@ def _write_snapshot(root: Path, snapshot: dict[str, Any], row: dict[str, Any]) -
         "origin": {**snapshot["origin"], "configuration": json.loads(row["configuration"])},
     }
     file = root / FOLDER / f"{row['evaluation_id']}.json"
-    write_text(file, json.dumps(own, indent=1), durable=False)
+    whole = {**own, CHECKSUM: fingerprint(own)}
+    write_text(file, json.dumps(whole, indent=1), durable=False)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from rag_assets.code_versions.source_modules import Class, Definition, Imported, SourceModule
@@ -43,6 +44,9 @@ CHOSEN_BY_NAME = "LazyTaggedUnion"
 Root = str
 """``module:name``."""
 
+Target = Definition | Class | SourceModule | str
+"""What a name means; a string is the dotted name of something foreign."""
+
 
 class SourceGraph:
     """The definitions of some packages, read when they are first asked for."""
@@ -51,6 +55,7 @@ class SourceGraph:
         """Take the names of packages and their folders, or the file of one that is a module."""
         self.packages = dict(packages)
         self._modules: dict[str, SourceModule | None] = {}
+        self._named: dict[Definition, tuple[list[Target], list[Target]]] = {}
 
     def folder_of(self, package: str) -> Path:
         """Return the folder of a package, or of one inside it."""
@@ -85,25 +90,30 @@ class SourceGraph:
         return None
 
     def resolve(
-        self, module: SourceModule, name: str, local: Mapping[str, Imported]
-    ) -> Iterator[Definition | Class | SourceModule | str]:
-        """Yield what a dotted name means in a module.
+        self, module: SourceModule, names: Iterable[str], local: Mapping[str, Imported]
+    ) -> Iterator[Target]:
+        """Yield what dotted names mean in a module that also has ``local`` imports."""
+        for name in names:
+            first, *rest = name.split(".")
+            if first in local or first in module.imports:
+                yield from self._imported(local.get(first) or module.imports[first], rest)
+            elif first in module.classes:
+                yield module.classes[first]
+            elif first in module.definitions:
+                yield module.definitions[first]
 
-        Yields:
-            A definition, a class, a whole module, or the dotted name of something foreign.
-        """
-        first, *rest = name.split(".")
-        if first in local or first in module.imports:
-            target = local.get(first) or module.imports[first]
-            yield from self._imported(target, rest)
-        elif first in module.classes:
-            yield module.classes[first]
-        elif first in module.definitions:
-            yield module.definitions[first]
+    def named(
+        self, module: SourceModule, definition: Definition
+    ) -> tuple[list[Target], list[Target]]:
+        """Return what a definition of a module uses, and what its annotations name."""
+        if definition not in self._named:  # closures share most definitions
+            mentions = definition.mentions
+            used = self.resolve(module, sorted(mentions.used), mentions.imports)
+            annotated = self.resolve(module, sorted(mentions.annotated), mentions.imports)
+            self._named[definition] = ([*used], [*annotated])
+        return self._named[definition]
 
-    def _imported(
-        self, target: Imported, rest: list[str]
-    ) -> Iterator[Definition | Class | SourceModule | str]:
+    def _imported(self, target: Imported, rest: list[str]) -> Iterator[Target]:
         name = target.module
         parts = [*([target.name] if target.name else []), *rest]
         while parts and self.module(f"{name}.{parts[0]}") is not None:
@@ -112,7 +122,7 @@ class SourceGraph:
         if module is None:
             yield ".".join([name, *parts])
         elif parts and parts[0] in {*module.imports, *module.definitions}:
-            yield from self.resolve(module, ".".join(parts), {})
+            yield from self.resolve(module, [".".join(parts)], {})
         else:
             yield module
 
@@ -201,23 +211,21 @@ class Closure:
     def _follow(self) -> None:
         while self._waiting:
             definition = self._waiting.pop()
-            module = self._module(definition.module)
-            mentions = definition.mentions
+            used, annotated = self.graph.named(self._module(definition.module), definition)
             foreign = self.definitions[definition]
-            for name in sorted(mentions.used):
-                for target in self.graph.resolve(module, name, mentions.imports):
-                    if isinstance(target, str):
-                        foreign.add(target)
-                    elif isinstance(target, SourceModule):
-                        self._reach_module(target)
-                    elif isinstance(target, Class):
-                        self._reach_class(target, made=True)
-                    else:
-                        self._reach(target)
-            self._follow_annotations(module, mentions.annotated, mentions.imports)
-            for attribute in sorted(mentions.attributes):
+            for target in used:
+                if isinstance(target, str):
+                    foreign.add(target)
+                elif isinstance(target, SourceModule):
+                    self._reach_module(target)
+                elif isinstance(target, Class):
+                    self._reach_class(target, made=True)
+                else:
+                    self._reach(target)
+            self._follow_annotations(annotated)
+            for attribute in sorted(definition.mentions.attributes):
                 self._use_attribute(attribute)
-            self.data_packages |= mentions.resources
+            self.data_packages |= definition.mentions.resources
 
     def _module(self, name: str) -> SourceModule:
         module = self.graph.module(name)
@@ -225,23 +233,19 @@ class Closure:
             raise LookupError(f"no module {name}")
         return module
 
-    def _follow_annotations(
-        self, module: SourceModule, names: Iterable[str], local: Mapping[str, Imported]
-    ) -> None:
+    def _follow_annotations(self, targets: Iterable[Target]) -> None:
         """Reach classes whose objects were made elsewhere; a type alias stands for its classes."""
-        for name in sorted(names):
-            for target in self.graph.resolve(module, name, local):
-                if isinstance(target, Class):
-                    self._reach_class(target, made=False)
-                elif isinstance(target, Definition):
-                    self._follow_alias(target)
+        for target in targets:
+            if isinstance(target, Class):
+                self._reach_class(target, made=False)
+            elif isinstance(target, Definition):
+                self._follow_alias(target)
 
     def _follow_alias(self, alias: Definition) -> None:
-        mentions = alias.mentions
-        if alias not in self._aliases and CHOSEN_BY_NAME not in mentions.used:
+        if alias not in self._aliases and CHOSEN_BY_NAME not in alias.mentions.used:
             self._aliases.add(alias)
-            names = mentions.used | mentions.annotated
-            self._follow_annotations(self._module(alias.module), names, mentions.imports)
+            for targets in self.graph.named(self._module(alias.module), alias):
+                self._follow_annotations(targets)
 
     def _reach_module(self, module: SourceModule) -> None:
         if not _is_counted(module.name):
@@ -285,16 +289,12 @@ class Closure:
             for name in called:
                 self._reach(owner.methods[name])
         else:
-            self._follow_annotations(module, owner.head.mentions.annotated, {})
+            self._follow_annotations(self.graph.named(module, owner.head)[1])
 
     def _is_called(self, module: SourceModule, candidate: Class) -> bool:
         """Return whether a base of another package may call the methods of a class."""
-        foreign = (
-            target
-            for name in candidate.bases
-            for target in self.graph.resolve(module, name, {})
-            if isinstance(target, str)
-        )
+        bases = self.graph.resolve(module, candidate.bases, {})
+        foreign = (base for base in bases if isinstance(base, str))
         return any(name.partition(".")[0] not in SILENT_BASES for name in foreign)
 
     def _offer_methods(self, owner: Class) -> None:
@@ -304,10 +304,8 @@ class Closure:
                 self._reach(method)
 
     def _bases(self, module: SourceModule, derived: Class) -> Iterator[Class]:
-        for name in derived.bases:
-            for target in self.graph.resolve(module, name, {}):
-                if isinstance(target, Class):
-                    yield target
+        bases = self.graph.resolve(module, derived.bases, {})
+        return (base for base in bases if isinstance(base, Class))
 
     def _inherited(self, module: SourceModule, derived: Class, method: str) -> Iterator[Definition]:
         """Yield a method of a class, and those of its bases that it may call."""
@@ -328,5 +326,6 @@ def is_source(file: Path) -> bool:
     return file.is_file() and "__pycache__" not in file.parts
 
 
+@cache
 def _is_counted(module: str) -> bool:
     return not any(module == prefix or module.startswith(f"{prefix}.") for prefix in UNCOUNTED)

@@ -227,11 +227,11 @@ class EvaluationNames:
         stored, experiment = snapshot_ids(self.root), self.root.name
         if name == PREVIOUS:
             latest = read_current(self.root).evaluation_id
-            complete = self.history().ids(complete=True)
-            earlier = [old_id for old_id in complete if old_id < latest and old_id in stored]
-            if not earlier:
+            earlier = {*self.history().ids(complete=True)}.intersection(stored)
+            before = max((old_id for old_id in earlier if old_id < latest), default=None)
+            if before is None:
                 raise NotEvaluated(f"{experiment} has no complete evaluation before {latest}")
-            return earlier[-1]
+            return before
         if name == ANCHOR:
             pinned = self.anchor_id()
             if pinned is None:

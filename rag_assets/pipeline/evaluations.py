@@ -21,9 +21,7 @@ import msgspec
 from rag_assets.errors import NotEvaluated, StoreError
 from rag_assets.experiment.names import RESERVED
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import (
-    ArtifactKey,
-)
+from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import fingerprint
 from rag_assets.store.settings import StoreSettings

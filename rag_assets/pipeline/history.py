@@ -18,12 +18,7 @@ from rag_assets.answers.answerers import AnswerCell
 from rag_assets.answers.summary_stage import GROUPS
 from rag_assets.errors import StoreError
 from rag_assets.judges.verdicts_stage import judge_fingerprint
-from rag_assets.pipeline.evaluations import (
-    Evaluation,
-    read_evaluation,
-    snapshot_file,
-    snapshot_ids,
-)
+from rag_assets.pipeline.evaluations import Evaluation, read_evaluation, snapshot_file, snapshot_ids
 from rag_assets.pipeline.history_files import COLUMNS, HistoryFiles, Row, as_rows, is_readable
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.pipeline.written_answers import WRITTEN, written
@@ -326,8 +321,10 @@ class History:
 
     def evaluations(self, last: int | None = None) -> list[Row]:
         """Return evaluations (the ``last`` ones), the oldest first: HISTORY without its lists."""
-        rows = self._files.table([name for name in COLUMNS if name not in LISTS])
-        return as_rows(rows if last is None else rows.slice(max(0, rows.num_rows - last)))
+        names = [name for name in COLUMNS if name not in LISTS]
+        ids = self.ids()[-(last or 0) :]
+        rows = self._files.table(names, min(ids, default=""))
+        return as_rows(rows.slice(max(0, rows.num_rows - len(ids))))
 
     def states(self, until: str) -> list[str]:
         """Return the ids of evaluations that say something else than the one before them.
@@ -381,7 +378,7 @@ class History:
         """Return rows of one of the lists, the oldest evaluation first."""
         import duckdb
 
-        rows = self._files.table([*_LEAD, column])
+        rows = self._files.table([*_LEAD, column], since)
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.register("evaluations", rows)

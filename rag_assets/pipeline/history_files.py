@@ -91,11 +91,15 @@ class HistoryFiles:
             )
         return {*table["evaluation_id"].to_pylist()}
 
-    def table(self, columns: Sequence[str] = COLUMNS) -> pa.Table:
-        """Return columns of evaluations, each once, the oldest first; ``evaluation_id`` is one."""
+    def table(self, columns: Sequence[str] = COLUMNS, since: str = "") -> pa.Table:
+        """Return columns of evaluations, each once, the oldest first; ``evaluation_id`` is one.
+
+        A file whose newest evaluation is older than the id ``since`` is not read.
+        """
         for _ in range(_TRIES):
             try:
-                return _merged([_read(path, columns) for path in self.paths()], columns)
+                paths = [path for path in self.paths() if _ids(path)[2] >= since]
+                return _merged([_read(path, columns) for path in paths], columns)
             except FileNotFoundError:  # it was compacted meanwhile
                 continue
         raise StoreError(f"{self.folder}: cannot be read; try again")
@@ -115,7 +119,12 @@ class HistoryFiles:
 
 def is_compacted(path: Path) -> bool:
     """Return whether a file is of several evaluations."""
-    return _BETWEEN in path.name
+    return bool(_ids(path)[0])
+
+
+def _ids(path: Path) -> tuple[str, str, str]:
+    """Return the ids of the oldest and the newest evaluation of a file as first and last."""
+    return path.name.partition(".")[0].rpartition(_BETWEEN)
 
 
 def as_rows(table: pa.Table) -> list[Row]:

@@ -28,11 +28,7 @@ from rag_assets.judges.calibration_stage import (
 )
 from rag_assets.judges.verdicts_stage import AnswerVerdicts, ClaimVerdicts, RelevanceVerdicts
 from rag_assets.labels.questions_stage import GeneratedQuestionsStage
-from rag_assets.labels.sampling.sample_stage import (
-    SampledEstimates,
-    SampledLabels,
-    SampledPassages,
-)
+from rag_assets.labels.sampling.sample_stage import SampledEstimates, SampledLabels, SampledPassages
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns

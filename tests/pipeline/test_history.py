@@ -318,6 +318,16 @@ def test_rows_are_in_the_order_of_time_whenever_they_were_added(files: HistoryFi
     assert files.table().equals(whole)
 
 
+def test_files_of_older_evaluations_are_not_read(files: HistoryFiles) -> None:
+    for number in range(8):
+        files.add(made_rows([number]))
+    files.paths()[0].write_bytes(b"damaged")
+    newer = files.table(["evaluation_id"], since=evaluation_id(4))["evaluation_id"].to_pylist()
+    assert newer == [evaluation_id(number) for number in range(3, 8)], "whole files are read"
+    with pytest.raises(StoreError, match="not a readable history"):
+        files.table(["evaluation_id"], since=evaluation_id(2))
+
+
 def test_files_that_a_killed_process_left_lose_and_double_nothing(files: HistoryFiles) -> None:
     """It was killed when a new file was there, and some of those that it replaces were gone."""
     for number in range(2):
