@@ -420,15 +420,16 @@ def history(view: EvaluationResult) -> Row | None:
     if not view.ranked:
         return None
     past = History(view.root, None)
+    states = past.states(view.evaluation.evaluation_id)[-MAX_POINTS:]
+    last = sum(name >= min(states, default="") for name in past.ids())
     try:
-        metric = MetricHistory.of(past, str(view.primary), last=len(past.ids()))
+        metric = MetricHistory.of(past, str(view.primary), last=last)
     except NotEvaluated:  # it is not in the history yet
         return {"sheet": None}
-    states = set(past.states(view.evaluation.evaluation_id))
     points = [group for group in metric._groups if group[0]["evaluation_id"] in states]
     metric.rows = [
         row
-        for group in points[-MAX_POINTS:]
+        for group in points
         for name in view.retrievers
         for row in group
         if row["retriever"] == name
@@ -437,7 +438,6 @@ def history(view: EvaluationResult) -> Row | None:
         return {"sheet": None}
     (sheet,) = metric._sheets()
     rows = [{**row, "what": row["what"] and shortened(row["what"], MAX_WHAT)} for row in sheet.rows]
-
     is_timed = any(TIME in row for row in metric.rows)
     over = {"history": None, "history-costs": TIME} if is_timed else {"history": None}
     return {
