@@ -120,10 +120,9 @@ def _candidates(
     The k-th best of a part of the scores is never above the k-th best of all. The part is every
     n-th item, n = sqrt(items / k), so that both it and what reaches its k-th best are small.
     """
-    step = isqrt(scores.size // k)
-    if step > 1 and scores.size > _SAMPLED_FROM:
-        part = scores[::step]
-        at_least = kth_highest(part, k)
+    step = max(1, isqrt(scores.size // k)) if scores.size > _SAMPLED_FROM else 1
+    if scores.size >= k:
+        at_least = kth_highest(scores[::step], k)
         if above is None or at_least > above:
             return (scores >= at_least).nonzero()[0]
     return np.arange(scores.size) if above is None else (scores > above).nonzero()[0]
