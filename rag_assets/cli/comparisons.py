@@ -19,11 +19,7 @@ from rag_assets.analysis.diff import (
     changes_sheet,
     means_sheet,
 )
-from rag_assets.analysis.evaluation_pairs import (
-    EstimatedSource,
-    EvaluationPair,
-    MetricSource,
-)
+from rag_assets.analysis.evaluation_pairs import EstimatedSource, EvaluationPair, MetricSource
 from rag_assets.analysis.gate import CANNOT_TELL, FAIL, PASS, Answer, Rules
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.pair_details import most_changed, pair_sheets

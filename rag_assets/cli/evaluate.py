@@ -18,10 +18,7 @@ from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.winner import winner_of
 from rag_assets.assets.evaluate import evaluate
 from rag_assets.assets.evaluation_steps import EvaluationSummary
-from rag_assets.checks.retriever_warnings import (
-    narrow_search_warnings,
-    prompt_warnings,
-)
+from rag_assets.checks.retriever_warnings import narrow_search_warnings, prompt_warnings
 from rag_assets.checks.validation import Validation
 from rag_assets.cli.progress_bars import progress_bar, work_board
 from rag_assets.cli.terminal import (
@@ -40,12 +37,7 @@ from rag_assets.cli.terminal import (
 from rag_assets.errors import Incomplete
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.experiment.hosts import clients, host_notes, judge_and_question_warnings
-from rag_assets.pipeline.failed_queries import (
-    left_open,
-    try_again,
-    unanswered,
-    unfinished,
-)
+from rag_assets.pipeline.failed_queries import left_open, try_again, unanswered, unfinished
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection

@@ -43,12 +43,7 @@ from rag_assets.judges.check import (
 )
 from rag_assets.labels.experiment_pool import read_sheet as read_passage_sheet
 from rag_assets.labels.experiment_pool import sheet_text as passage_sheet_text
-from rag_assets.labels.logs import (
-    HIGHEST_GRADE,
-    LoggedJudgment,
-    append_lines,
-    read_judgments,
-)
+from rag_assets.labels.logs import HIGHEST_GRADE, LoggedJudgment, append_lines, read_judgments
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import ANSWER_LABELS
 from rag_assets.sheets.formats import as_json

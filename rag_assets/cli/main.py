@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,9 @@ INTERRUPTED = 3
 MAX_CHARACTERS = 3_000
 """Characters of an error: what it quotes may be as long as a file."""
 
+M_MMAP_THRESHOLD, MAPPED_FROM = -3, 1 << 22
+"""An option of the C library (malloc.h): bytes of what goes back to the system when it is freed."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +47,8 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (click's signature)
         """Run the program, which Ctrl-C and SIGTERM interrupt."""
+        if not args and not extra.get("args"):  # this process is the program's own
+            _hold_less_memory()
         with interrupt_handlers(), printable_messages():
             return super().main(*args, **extra)
 
@@ -89,6 +96,13 @@ def _failures() -> Iterator[None]:
             raise
         click.echo("interrupted; finished work is stored; run it again to continue", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error
+
+
+def _hold_less_memory() -> None:
+    """Give large arrays back when they are freed, at once: Arrow's and C's defaults keep some."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # that of GNU has it
+        mallopt(M_MMAP_THRESHOLD, MAPPED_FROM)
 
 
 def _refuse_no_text(args: list[str]) -> None:

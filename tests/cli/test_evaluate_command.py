@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -190,3 +192,33 @@ def test_empty_results_are_named_and_the_report_says_what_auto_chose(
     assert empty in " ".join(evaluated.output.split())
     report = (tiny.artifacts / "report.html").read_text(encoding="utf-8")
     assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report
+
+
+HELD = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+from rag_assets.cli import main
+
+def held() -> int:
+    return int(Path("/proc/self/status").read_text().partition("RssAnon:")[2].split()[0])
+
+with suppress(SystemExit):
+    main()
+import pyarrow as pa
+largest = bytearray(20_000_000)  # by default, what is freed from now on is kept below this size
+del largest
+before = held()
+arrays = [bytearray(6_000_000) for _ in range(10)]
+del arrays[:9]
+print(held() - before, pa.default_memory_pool().backend_name)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="by the C library of GNU")
+def test_freed_memory_goes_back_to_the_system() -> None:
+    command = [sys.executable, "-c", HELD, "--version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    kilobytes, pool = printed.splitlines()[-1].split()
+    assert int(kilobytes) < 12_000, "of 60 MB, 54 were freed"
+    assert pool == "system"
