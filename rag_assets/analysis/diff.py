@@ -13,12 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from rag_assets.analysis.comparability import has_documents, question_texts
 from rag_assets.analysis.comparisons import difference_columns
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.history import (
-    DIGESTS,
-    LABELS_ADDED,
-    LABELS_REMOVED,
-    evaluation_changes,
-)
+from rag_assets.analysis.history import DIGESTS, LABELS_ADDED, LABELS_REMOVED, evaluation_changes
 from rag_assets.analysis.pair_details import answer_text
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query

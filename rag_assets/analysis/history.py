@@ -421,7 +421,8 @@ def history(view: EvaluationResult) -> Row | None:
         return None
     past = History(view.root, None)
     states = past.states(view.evaluation.evaluation_id)[-MAX_POINTS:]
-    last = sum(name >= min(states, default="") for name in past.ids())
+    since = min(states, default="")
+    last = sum(name >= since for name in past.ids())
     try:
         metric = MetricHistory.of(past, str(view.primary), last=last)
     except NotEvaluated:  # it is not in the history yet

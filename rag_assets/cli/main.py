@@ -27,7 +27,7 @@ MAX_CHARACTERS = 3_000
 """Characters of an error: what it quotes may be as long as a file."""
 
 M_MMAP_THRESHOLD, MAPPED_FROM = -3, 1 << 22
-"""An option of the C library (malloc.h): bytes of what goes back to the system when it is freed."""
+"""An option of ``mallopt`` (malloc.h): from so many bytes on, what is freed leaves the process."""
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def _failures() -> Iterator[None]:
 
 
 def _hold_less_memory() -> None:
-    """Give large arrays back when they are freed, at once: Arrow's and C's defaults keep some."""
+    """Return large arrays to the system once they are freed; Arrow and C keep some by default."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # that of GNU has it
         mallopt(M_MMAP_THRESHOLD, MAPPED_FROM)
