@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ import numpy as np
 import pyarrow as pa
 
 from rag_assets.pipeline.evaluations import (
-    CHECKSUM,
-    FOLDER,
     HISTORY_DIR,
+    Evaluation,
     new_evaluation_id,
     read_current,
+    snapshot_file,
+    snapshot_text,
 )
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.schemas import HISTORY
 from rag_assets.store.atomic import write_text
-from rag_assets.store.canonical import canonical_json, fingerprint
+from rag_assets.store.canonical import canonical_json
 from rag_assets.store.settings import StoreSettings
 
 TOGETHER = 100
@@ -48,7 +50,6 @@ def write_history(source: Path, store: Path, experiment: str, n_evaluations: int
     root = source / experiment
     current = read_current(root)
     [row] = HistoryFiles(root, None).table().to_pylist()
-    snapshot = json.loads((root / FOLDER / f"{current.evaluation_id}.json").read_text("utf-8"))
     shutil.copytree(source, store, ignore=shutil.ignore_patterns(HISTORY_DIR))
     settings = StoreSettings.resolve(store)
     files = HistoryFiles(store / experiment, settings.locks)
@@ -56,7 +57,7 @@ def write_history(source: Path, store: Path, experiment: str, n_evaluations: int
     for number in range(n_evaluations - 1):
         hours = n_evaluations - 1 - number
         rows.append(_earlier(row, row["started"] - timedelta(hours=hours), number))
-        _write_snapshot(store / experiment, snapshot, rows[-1])
+        _write_snapshot(store / experiment, current, rows[-1])
         if len(rows) == TOGETHER or hours <= TOGETHER // 2:
             files.add(HISTORY.check(pa.Table.from_pylist(rows, schema=HISTORY.arrow())))
             rows = []
@@ -80,16 +81,15 @@ def _earlier(row: dict[str, Any], started: datetime, number: int) -> dict[str, A
     }
 
 
-def _write_snapshot(root: Path, snapshot: dict[str, Any], row: dict[str, Any]) -> None:
-    own = {
-        **{name: value for name, value in snapshot.items() if name != CHECKSUM},
-        "evaluation_id": row["evaluation_id"],
-        "started": row["started"].isoformat(timespec="milliseconds"),
-        "finished": row["finished"].isoformat(timespec="milliseconds"),
-        "computed": 0,
-        "dagster_runs": [],
-        "origin": {**snapshot["origin"], "configuration": json.loads(row["configuration"])},
-    }
-    file = root / FOLDER / f"{row['evaluation_id']}.json"
-    whole = {**own, CHECKSUM: fingerprint(own)}
-    write_text(file, json.dumps(whole, indent=1), durable=False)
+def _write_snapshot(root: Path, evaluation: Evaluation, row: dict[str, Any]) -> None:
+    earlier = replace(
+        evaluation,
+        evaluation_id=row["evaluation_id"],
+        started=row["started"].isoformat(timespec="milliseconds"),
+        finished=row["finished"].isoformat(timespec="milliseconds"),
+        computed=0,
+        dagster_runs=(),
+        origin=replace(evaluation.origin, configuration=json.loads(row["configuration"])),
+    )
+    file = snapshot_file(root, earlier.evaluation_id)
+    write_text(file, snapshot_text(earlier), durable=False)

@@ -215,7 +215,7 @@ print(held() - before, pa.default_memory_pool().backend_name)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="by the C library of GNU")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mallopt is of the GNU C library")
 def test_freed_memory_goes_back_to_the_system() -> None:
     command = [sys.executable, "-c", HELD, "--version"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
