@@ -5,15 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rag_assets.api import (
-    ask,
-    compare,
-    evaluate,
-    gate,
-    history,
-    leaderboard,
-    score,
-)
+from rag_assets.api import ask, compare, evaluate, gate, history, leaderboard, score
 
 if TYPE_CHECKING:
     from rag_assets.assets.alerts import alert_sensors

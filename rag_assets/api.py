@@ -372,9 +372,8 @@ def score(
     """
     for name, given in {"run_path": run_path, "qrels_path": qrels_path}.items():
         if not isinstance(given, str | os.PathLike):
-            raise _unexpected(
-                name, given, "a file; rag_assets.metrics(run, qrels, names) is of dicts"
-            )
+            expected = "a file; rag_assets.metrics(run, qrels, names) is of dicts"
+            raise _unexpected(name, given, expected)
     if isinstance(metrics, str):
         raise _unexpected("metrics", metrics, f"a list, such as [{metrics!r}]")
     from rag_assets.evaluation.label_files import read_labels

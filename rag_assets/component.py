@@ -103,10 +103,8 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
     @classmethod
     def get_spec(cls) -> ComponentTypeSpec:
         """Return what `dg` lists of the type."""
-        return ComponentTypeSpec(
-            tags=["rag", "evaluation"],
-            produces=["asset", "asset_check", "job", "schedule", "sensor"],
-        )
+        produced = ["asset", "asset_check", "job", "schedule", "sensor"]
+        return ComponentTypeSpec(tags=["rag", "evaluation"], produces=produced)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets of the experiment, its checks, job, schedule and sensors.

@@ -51,11 +51,7 @@ def byte_order_ranks(ids: Sequence[str]) -> Positions:
 
 
 def top_k(
-    scores: npt.NDArray[np.floating],
-    ids_rank: Positions,
-    k: int,
-    *,
-    above: float | None = None,
+    scores: npt.NDArray[np.floating], ids_rank: Positions, k: int, *, above: float | None = None
 ) -> Positions:
     """Return the positions of the best ``k`` items, best first.
 
@@ -68,26 +64,72 @@ def top_k(
         k: how many items at most, from 1.
         above: only items that score more than this are taken; None takes all.
     """
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    if scores.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if np.isnan(scores.min()):  # min() hands a NaN on, and needs no array of its own
+    if scores.size and np.isnan(scores.min()):  # min() hands a NaN on, and needs no further array
         raise DataError(f"score of item {int(np.argmax(np.isnan(scores)))} is NaN")
-    return _best(scores, _candidates(scores, k, above), ids_rank, k)
+    return _best(scores, ids_rank, k, above)
 
 
 def best_above_zero(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int) -> Hits:
     """Return the best ``k`` items of those that score above 0, as :func:`top_k`; none is NaN."""
-    if k < 1:
-        raise UsageError(f"k is {k}; it must be at least 1")
-    best = _best(scores, _candidates(scores, k, 0.0), ids_rank, k)
+    best = _best(scores, ids_rank, k, 0.0)
     return Hits(best, scores[best])
 
 
+def best_of_each(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int) -> list[Hits]:
+    """Return what :func:`best_above_zero` does for each row of scores; shape (queries, items).
+
+    Few calls for many queries: of some thousand items, each call takes longer than its work.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; it must be at least 1")
+    n_queries, n = scores.shape
+    least: npt.NDArray[np.floating] = np.zeros((n_queries, 1))
+    if k <= n:  # the k-th highest maximum of groups of items is at most the k-th highest score
+        size = max(1, n // max(4 * k, isqrt(k * n)))
+        groups = scores[:, : n // size * size].reshape(n_queries, size, n // size)  # a view
+        least = kth_highest(groups.max(axis=1), k)
+    cells = (scores >= np.maximum(least, np.nextafter(0, 1))).ravel().nonzero()[0]
+    queries, positions = np.divmod(cells, max(1, n))
+    values = scores.ravel()[cells]
+    order = np.lexsort((ids_rank[positions], values, -queries))[::-1]
+    counts = np.bincount(queries, minlength=n_queries)
+    starts = np.repeat(counts.cumsum() - counts, counts)
+    best = order[np.arange(order.size) - starts < k]
+    positions, values = positions[best], values[best]
+    ends = np.minimum(counts, k).cumsum().tolist()
+    return [Hits(positions[start:end], values[start:end]) for start, end in pairwise([0, *ends])]
+
+
+def kth_highest(values: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
+    """Return the k-th highest of at least ``k`` values, or of each row of them; shape (..., 1).
+
+    They are negated first: numpy's partition of values of which most are the lowest takes some 20
+    times as long for a high place as for a low one.
+    """
+    negated = -values
+    negated.partition(k - 1)
+    highest: npt.NDArray[np.floating] = -negated[..., k - 1 : k]
+    return highest
+
+
+_SAMPLED_FROM = 4_096
+"""Of fewer scores, looking at a part first takes longer."""
+
+
 def _best(
-    scores: npt.NDArray[np.floating], candidates: Positions, ids_rank: Positions, k: int
+    scores: npt.NDArray[np.floating], ids_rank: Positions, k: int, above: float | None
 ) -> Positions:
+    """Return the best ``k`` by a sort of few: of what reaches the k-th best of a part.
+
+    That is never above the k-th best of all. The part is every n-th item, n = sqrt(items / k), so
+    that both it and what reaches its k-th best are small.
+    """
+    if k < 1:
+        raise UsageError(f"k is {k}; it must be at least 1")
+    step = max(1, isqrt(scores.size // k)) if scores.size > _SAMPLED_FROM else 1
+    at_least = kth_highest(scores[::step], k).item() if scores.size >= k else -np.inf
+    reach = scores >= at_least if above is None or at_least > above else scores > above
+    candidates = reach.nonzero()[0]
     values = scores[candidates]
     if values.size > k:
         reaches_cut = (values >= kth_highest(values, k)).nonzero()[0]
@@ -95,34 +137,3 @@ def _best(
     ascending = np.lexsort((ids_rank[candidates], values))
     best: Positions = candidates[ascending[::-1][:k]]
     return best
-
-
-def kth_highest(values: npt.NDArray[np.floating], k: int) -> float:
-    """Return the k-th highest of at least ``k`` values.
-
-    They are negated first: numpy's partition of values of which most are the lowest takes some 20
-    times as long for a high place as for a low one.
-    """
-    negated = -values
-    negated.partition(k - 1)
-    return -float(negated[k - 1])
-
-
-_SAMPLED_FROM = 4_096
-"""Of fewer scores, looking at a part first takes longer."""
-
-
-def _candidates(
-    scores: npt.NDArray[np.floating], k: int, above: float | None
-) -> npt.NDArray[np.intp]:
-    """Return positions that hold the best ``k`` and all items tied with the k-th, and few others.
-
-    The k-th best of a part of the scores is never above the k-th best of all. The part is every
-    n-th item, n = sqrt(items / k), so that both it and what reaches its k-th best are small.
-    """
-    step = max(1, isqrt(scores.size // k)) if scores.size > _SAMPLED_FROM else 1
-    if scores.size >= k:
-        at_least = kth_highest(scores[::step], k)
-        if above is None or at_least > above:
-            return (scores >= at_least).nonzero()[0]
-    return np.arange(scores.size) if above is None else (scores > above).nonzero()[0]

@@ -66,11 +66,7 @@ DIGESTS_FILE = f"{DIGESTS}.json"
 LAYOUT = "layout"
 """In how many segments an index of vectors lies."""
 
-PLAIN: dict[str, Any] = {
-    "compression": "none",
-    "use_dictionary": False,
-    "write_statistics": False,
-}
+PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}
 """How tables are written: their numbers are read as they lie in the file."""
 
 IN_MEMORY = 1 << 20
@@ -324,20 +320,22 @@ class Segment:
 
 
 def sums(
-    columns: Sequence[Entries], n_chunks: int, factors: Sequence[float] | None = None
+    columns: Sequence[Entries], n_totals: int, factors: Floats | None, starts: Longs | None = None
 ) -> Floats:
     """Return the sum of some columns, each times its factor, added in the order of ``columns``.
 
     Returns:
-        float64, shape (n_chunks,); 0 where no column has an entry.
+        float64, shape (n_totals,): the rows of each column, from its start on; 0 without an entry.
     """
     if not columns:
-        return np.zeros(n_chunks)
-    values = [column.numbers for column in columns]
+        return np.zeros(n_totals)
+    sizes = [column.rows.size for column in columns]
+    values = np.concatenate([column.numbers for column in columns])
     if factors is not None:
-        pairs = zip(values, factors, strict=True)
-        values = [np.multiply(part, factor, dtype=np.float64) for part, factor in pairs]
-    # adds in the order of the entries, so in the order of the columns, in one compiled loop
+        values = np.multiply(values, np.repeat(factors, sizes), dtype=np.float64)
     rows = np.concatenate([column.rows for column in columns])
-    totals = np.bincount(rows, weights=np.concatenate(values), minlength=n_chunks)
+    if starts is not None:
+        rows = rows + np.repeat(starts, sizes)
+    # adds in the order of the entries, so in the order of the columns, in one compiled loop
+    totals = np.bincount(rows, weights=values, minlength=n_totals)
     return totals.astype(np.float64, copy=False)

@@ -7,11 +7,7 @@ A package adds a type by an entry point of the group ``rag_assets.retrievers``: 
 from __future__ import annotations
 
 from rag_assets.plugins import Kind, Members, members
-from rag_assets.retrieval.base import (
-    EmbeddingRetriever,
-    LexicalRetriever,
-    Retriever,
-)
+from rag_assets.retrieval.base import EmbeddingRetriever, LexicalRetriever, Retriever
 from rag_assets.retrieval.external.base import (
     AnsweredRetriever,
     ExternalRetriever,

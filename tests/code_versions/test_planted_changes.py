@@ -192,7 +192,7 @@ ORIGINAL = {"query_sets original"}
         ("retrieval/lexical/analyzers/words.py", "token] or token", "token]", SNOWBALL),
         ("retrieval/lexical/bm25.py", "log(1 + (n - held", "log(2 + (n - held", BM25),
         ("retrieval/lexical/bm25.py", "f / (k1 * norm + f)", "f / (k1 + f)", BM25),
-        ("retrieval/lexical/tfidf.py", "np.log10(lengths", "np.log2(lengths", TFIDF),
+        ("retrieval/lexical/tfidf.py", "np.log10(n", "np.log2(n", TFIDF),
         ("retrieval/lexical/tfidf.py", "weights * weights,", "weights,", TFIDF),
         ("retrieval/lexical/analyzers/__init__.py", "MIN_LEAD = 3", "MIN_LEAD = 4", {"index auto"}),
         ("sources/document_files.py", 'PAGE_BREAK = "', 'PAGE_BREAK = "-', {"documents pdf"}),

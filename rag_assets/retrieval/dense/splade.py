@@ -108,7 +108,7 @@ class ComponentIndex(QuerySearcher[pa.Table]):
         for segment in self.segments:
             held = query.components < segment.terms.num_rows  # what no chunk has is left out
             columns = [segment.column(number) for number in query.components[held].tolist()]
-            factors = query.weights[held].astype(np.float64).tolist()
+            factors = query.weights[held].astype(np.float64)
             parts.append(sums(columns, segment.chunks.num_rows, factors))
         scores = np.concatenate(parts)
         chunks = np.flatnonzero(scores)

@@ -149,12 +149,7 @@ class VectorIndex(Searcher[pa.Table]):
         return self.nearest(dense_matrix(queries), depth, progress)
 
     def nearest(
-        self,
-        queries: Vectors,
-        k: int,
-        progress: Report | None = None,
-        *,
-        block: int = BLOCK,
+        self, queries: Vectors, k: int, progress: Report | None = None, *, block: int = BLOCK
     ) -> list[Hits]:
         """Return for each query its ``k`` best chunks; all chunks when there are fewer.
 

@@ -62,12 +62,7 @@ from rag_assets.retrieval.array_folder import ArrayFolder, Floats, Ints, Segment
 from rag_assets.retrieval.base import QuerySearcher, Rm3Expansion, Searcher, WindowExpansion
 from rag_assets.retrieval.lexical.chunk_tokens import TOKENS, ChunkTokens
 from rag_assets.retrieval.lexical.weighed_word import Weigh
-from rag_assets.retrieval.lexical.words import (
-    AnalysedRetriever,
-    Repeats,
-    Vocabulary,
-    WordIndex,
-)
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, Vocabulary, WordIndex
 
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25plus", "okapi"]
 
@@ -141,6 +136,7 @@ class BM25(AnalysedRetriever):
         norms = 1 - b + b * lengths / (lengths.mean() if lengths.any() else 1)
         least = cache(partial(_least_idf, index.segments, lengths.size))
 
+        @cache
         def of_word(holding: int) -> Sequence[float]:
             idf = _IDF[variant](lengths.size, holding)
             if variant == "okapi" and idf < 0:

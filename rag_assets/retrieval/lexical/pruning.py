@@ -82,7 +82,7 @@ def contenders(words: Sequence[tuple[Word, float]], n_chunks: int, k: int) -> In
 
 def _least(sums: Floats, k: int) -> float:
     """Return what the k-th best sum is at least; 0 where there are fewer."""
-    return kth_highest(sums, k) * (1 - MARGIN) if sums.size >= k else 0.0
+    return kth_highest(sums, k).item() * (1 - MARGIN) if sums.size >= k else 0.0
 
 
 def _reaching(

@@ -32,12 +32,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from rag_assets.options import Number
 from rag_assets.retrieval.array_folder import Floats, Ints
 from rag_assets.retrieval.lexical.weighed_word import Weigh
-from rag_assets.retrieval.lexical.words import (
-    AnalysedRetriever,
-    Repeats,
-    WordIndex,
-    smooth_idf,
-)
+from rag_assets.retrieval.lexical.words import AnalysedRetriever, Repeats, WordIndex, smooth_idf
 
 DEFAULT_K1 = 1.2
 
@@ -77,11 +72,9 @@ class TfIdf(AnalysedRetriever):
         norms = _norms(index) if weighting == "sklearn" else np.empty(0)
 
         def idf(n_holding: int) -> Sequence[float]:
-            holding = np.array([n_holding])
+            n, holding = lengths.size, np.array([n_holding])
             is_smooth = weighting == "sklearn"
-            numbers = (
-                smooth_idf(lengths.size, holding) if is_smooth else np.log10(lengths.size / holding)
-            )
+            numbers = smooth_idf(n, holding) if is_smooth else np.log10(n / holding)
             return [float(numbers[0])]
 
         def weights(chunks: Ints, counts: Floats, idf: float | Floats) -> Floats:

@@ -72,18 +72,18 @@ class WeighedWord:
     weigh: Weigh | None
 
     @classmethod
-    def of(cls, entries: Entries, weights: Floats, weigh: Weigh, n_chunks: int) -> WeighedWord:
-        """Return a word by its counts and weights in the chunks that hold it."""
-        (rows, counts), holding = entries, entries.rows.size
-        highest, least = weights.max(initial=0.0), weights.min(initial=np.inf)
-        about = holding, float(highest), float(least)
+    def of(
+        cls, entries: Entries, weights: Floats, bounds: Sequence[float], weigh: Weigh, n_chunks: int
+    ) -> WeighedWord:
+        """Return a word by its counts and weights, of which none is outside of ``bounds``."""
+        (rows, counts), holding, (least, highest) = entries, entries.rows.size, bounds
         is_counted = n_chunks >= COUNTED_FROM[0] and holding >= COUNTED_FROM[1]
         values, how = (counts, weigh) if is_counted else (weights, None)
         if holding * LONG_SHARE <= n_chunks or n_chunks < SMALL:
-            return cls(*about, rows, values, how)
+            return cls(holding, highest, least, rows, values, how)
         everywhere = np.zeros(n_chunks, values.dtype)
         everywhere[rows] = values
-        return cls(*about, None, everywhere, how)
+        return cls(holding, highest, least, None, everywhere, how)
 
     @property
     def n_bytes(self) -> int:
@@ -93,6 +93,8 @@ class WeighedWord:
     def column(self) -> Entries:
         """Return the chunks that hold it, ascending, and what it weighs in each of them."""
         rows, values = self.rows, self.values
+        if rows is not None and self.weigh is None:
+            return Entries(rows, values)
         if rows is None:
             rows = values.nonzero()[0].astype(np.int32)
             values = values[rows]

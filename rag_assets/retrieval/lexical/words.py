@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from pydantic import field_validator
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.errors import UsageError, allowed_names
-from rag_assets.ordering import Hits, Positions, best_above_zero
+from rag_assets.ordering import Hits, Positions, best_above_zero, best_of_each
 from rag_assets.retrieval.array_folder import (
     COUNTED,
     ArrayFolder,
@@ -34,7 +34,7 @@ from rag_assets.retrieval.array_folder import (
     sums,
     table_end,
 )
-from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Searcher
+from rag_assets.retrieval.base import LexicalRetriever, QuerySearcher, Report, Searcher
 from rag_assets.retrieval.lexical.analyzers import (
     ANALYZERS,
     AUTO,
@@ -62,6 +62,12 @@ TOGETHER = 1 << 20
 
 PRUNED_FROM = 1 << 17
 """Chunks of an index from which on it takes less time not to add all sums."""
+
+CELLS = 1 << 17
+"""Sums that are formed at once: for one query of a small index, calls take longest."""
+
+Terms = Sequence[tuple[WeighedWord, float]]
+"""The words that are added for a query, in this order, each with a factor."""
 
 
 def smooth_idf(n_chunks: int, holding: Longs) -> Floats:
@@ -142,12 +148,15 @@ class WordIndex(QuerySearcher[Sequence[str]]):
             weights = (
                 self._weigh.one(entries, entries.rows.size) if entries.rows.size else np.empty(0)
             )
-            return self._keep(word, entries, weights)
+            bounds = weights.min(initial=np.inf).item(), weights.max(initial=0.0).item()
+            return self._keep(word, entries, weights, bounds)
         self._words[word] = weighed
         return weighed
 
-    def _keep(self, word: str, entries: Entries, weights: Floats) -> WeighedWord:
-        weighed = WeighedWord.of(entries, weights, self._weigh, len(self.chunk_ids))
+    def _keep(
+        self, word: str, entries: Entries, weights: Floats, bounds: Sequence[float]
+    ) -> WeighedWord:
+        weighed = WeighedWord.of(entries, weights, bounds, self._weigh, len(self.chunk_ids))
         self._n_bytes += weighed.n_bytes
         while self._n_bytes > MAX_BYTES and self._words:
             self._n_bytes -= self._words.pop(next(iter(self._words))).n_bytes
@@ -180,9 +189,12 @@ class WordIndex(QuerySearcher[Sequence[str]]):
             numbers[target] = segment.entries.numbers[source]
             free = free + sizes
         weights = self._weigh.each(Entries(rows, numbers), total[chosen])
-        for word, (start, end) in zip(chosen.tolist(), pairwise([0, *ends.tolist()]), strict=True):
+        starts = ends - total[chosen]
+        least, highest = np.minimum.reduceat(weights, starts), np.maximum.reduceat(weights, starts)
+        columns = (each.tolist() for each in (chosen, starts, ends, least, highest))
+        for word, start, end, *bounds in zip(*columns, strict=True):
             part = slice(start, end)
-            self._keep(new[word], Entries(rows[part], numbers[part]), weights[part])
+            self._keep(new[word], Entries(rows[part], numbers[part]), weights[part], bounds)
 
     def _found(self, words: Sequence[str]) -> Longs:
         """Return where each word stands in each segment, shape (segments, words); -1: nowhere."""
@@ -195,7 +207,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         """All words; only some formulas need them."""
         return Vocabulary.of(self.segments)
 
-    def terms(self, query_tokens: Sequence[str]) -> list[tuple[WeighedWord, float]]:
+    def terms(self, query_tokens: Sequence[str]) -> Terms:
         """Return the words that are added for a query, in this order, each with a factor."""
         words = {token: self.word(token) for token in query_tokens}
         held = [words[token] for token in query_tokens if words[token].holding]
@@ -211,19 +223,25 @@ class WordIndex(QuerySearcher[Sequence[str]]):
 
     def scores(self, query_tokens: Sequence[str]) -> Floats:
         """Return the score of every chunk, float64, shape (chunks,); 0 where no token occurs."""
-        return self._sums(self.terms(query_tokens))
+        scores: Floats = self._sums([self.terms(query_tokens)])[0]
+        return scores
 
-    def _sums(self, terms: Sequence[tuple[WeighedWord, float]]) -> Floats:
+    def _sums(self, queries: Sequence[Terms]) -> Floats:
+        """Return the sums of the words of each query; shape (queries, chunks)."""
+        totals = np.zeros((len(queries), len(self.chunk_ids)))
         if len(self.chunk_ids) < SMALL:
-            columns, factors = [word.column() for word, _ in terms], [each for _, each in terms]
-            weighted = any(factor != 1 for factor in factors)
-            return sums(columns, len(self.chunk_ids), factors if weighted else None)
-        totals = np.zeros(len(self.chunk_ids))
-        for word, factor in terms:
-            word.add_to(totals, factor)
+            columns = [word.column() for terms in queries for word, _ in terms]
+            factors = np.array([factor for terms in queries for _, factor in terms])
+            starts = np.repeat(np.arange(len(queries)) * totals.shape[1], [*map(len, queries)])
+            weighted = (factors != 1).any()
+            every = sums(columns, totals.size, factors if weighted else None, starts)
+            return every.reshape(totals.shape)
+        for total, terms in zip(totals, queries, strict=True):
+            for word, factor in terms:
+                word.add_to(total, factor)
         return totals
 
-    def best(self, terms: Sequence[tuple[WeighedWord, float]], depth: int) -> Hits:
+    def best(self, terms: Terms, depth: int) -> Hits:
         """Return the chunks with the highest sums above 0 of some words, at most ``depth``.
 
         Each sum is added in the order of ``terms``, whichever chunks are looked at.
@@ -236,7 +254,7 @@ class WordIndex(QuerySearcher[Sequence[str]]):
             if all(word.least >= 0 and factor >= 0 for word, factor in factors.items()):
                 chunks = contenders([*factors.items()], len(self.chunk_ids), depth)
         if chunks is None:
-            return best_above_zero(self._sums(terms), self.ids_rank, depth)
+            return best_above_zero(self._sums([terms])[0], self.ids_rank, depth)
         weights = {word: word.at(chunks) for word in factors}
         totals = np.zeros(chunks.size)
         for word, factor in terms:
@@ -256,6 +274,19 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         without a token that is in the index has no hits.
         """
         return self.best(self.terms(query), depth)
+
+    def search(
+        self, queries: Sequence[str], depth: int, progress: Report | None = None
+    ) -> list[Hits]:
+        at_once = CELLS // max(1, len(self.chunk_ids))
+        if at_once < 2:
+            return super().search(queries, depth, progress)
+        hits, asked = list[Hits](), iter(self.read(queries))
+        while block := [self.terms(query) for query in islice(asked, at_once)]:
+            hits += best_of_each(self._sums(block), self.ids_rank, depth)
+            if progress is not None:
+                progress(len(hits))
+        return hits
 
 
 def _spans(starts: Longs, sizes: Longs) -> Longs:
@@ -299,18 +330,14 @@ class Vocabulary:
         np.add.at(totals, numbers, holding)
         first = [none, *(numbers_of(segment.terms, "first") for segment in segments)]
         # by segment, and by the place in it: of a word the first counts, and the sort is stable
+        starts = accumulate(map(len, first[:-1]))
         order = np.concatenate(
-            [none, *(np.argsort(part) + start for part, start in _with_starts(first[1:]))]
+            [np.argsort(p) + n for p, n in zip(first, [0, *starts], strict=True)]
         )
         _, places = np.unique(numbers[order], return_index=True)
         in_order = numbers[order][np.sort(places)]
         ends = np.cumsum([segment.terms.num_rows for segment in segments])[:-1]
         return cls(totals[in_order], np.split(totals[numbers], ends))
-
-
-def _with_starts(parts: Sequence[Longs]) -> list[tuple[Longs, int]]:
-    starts = [0, *accumulate(part.size for part in parts)]
-    return list(zip(parts, starts, strict=False))
 
 
 class AnalysedRetriever(LexicalRetriever, ABC):

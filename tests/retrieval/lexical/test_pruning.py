@@ -24,6 +24,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "arrays of counts": {"SMALL": 0, "COUNTED_FROM": (1, 1), "PRUNED_FROM": ALWAYS},
     "counts": {"SMALL": 0, "LONG_SHARE": 0, "COUNTED_FROM": (1, 3), "PRUNED_FROM": ALWAYS},
     "few weighed together": {"SMALL": 0, "TOGETHER": 60},
+    "one query after the other": {"CELLS": 0},
+    "a few queries at once": {"CELLS": 3 * N_CHUNKS},
+    "arrays of a few queries": {"SMALL": 0, "LONG_SHARE": ALWAYS, "CELLS": 2 * N_CHUNKS},
     "pruned": {"SMALL": 0, "PRUNED_FROM": 1},
     "pruned counts": {"SMALL": 0, "PRUNED_FROM": 1, "COUNTED_FROM": (1, 1)},
 }
@@ -72,13 +75,17 @@ def test_the_hits_are_those_of_all_sums(
             monkeypatch.setattr(module, name, value, raising=False)
     monkeypatch.setattr(pruning, "FEW", 0)
     index = index_of(kind, chunks)
-    index.read([" ".join(query) for query in queries(1)])
+    texts = [" ".join(query) for query in queries(1)]
+    index.read(texts)
     found = {
         (number, k): bits(index.ranked(query, k))
         for number, query in enumerate(queries(1))
         for k in (1, 5, 60, N_CHUNKS)
     }
     assert found == expected
+    for k in (1, 5, 60, N_CHUNKS):
+        together = enumerate(index.search(texts, k))
+        assert all(bits(hits) == expected[number, k] for number, hits in together)
     factors = {"w1": 0.5, "w7": 1.25, "w3": 0.125, "w40": 3.0}
     ours, theirs = (
         each.best([(each.word(word), factor) for word, factor in factors.items()], 5)
