@@ -132,6 +132,8 @@ class VectorIndex(Searcher[pa.Table]):
 
     def vectors(self, positions: Positions) -> Vectors:
         """Return the vectors of some chunks, in an array of one more dimension."""
+        if len(self.segments) == 1:
+            return self.segments[0][positions]
         flat = positions.ravel()
         order, rows = flat.argsort(), np.empty((flat.size, self.segments[0].shape[1]), np.float32)
         bounds = flat[order].searchsorted([*self._starts, len(self.chunk_ids)])
