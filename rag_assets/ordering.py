@@ -76,9 +76,9 @@ def best_above_zero(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int
 
 
 def best_of_each(scores: npt.NDArray[np.float64], ids_rank: Positions, k: int) -> list[Hits]:
-    """Return what :func:`best_above_zero` does for each row of scores; shape (queries, items).
+    """Return the best of each row of scores, shape (queries, items), as :func:`best_above_zero`.
 
-    Few calls for many queries: of some thousand items, each call takes longer than its work.
+    With some thousand items, a call of numpy takes longer than its work, so all rows share a few.
     """
     if k < 1:
         raise UsageError(f"k is {k}; it must be at least 1")

@@ -325,7 +325,7 @@ def sums(
     """Return the sum of some columns, each times its factor, added in the order of ``columns``.
 
     Returns:
-        float64, shape (n_totals,): the rows of each column, from its start on; 0 without an entry.
+        float64, shape (n_totals,), 0 without an entry. Rows of a column count from its start.
     """
     if not columns:
         return np.zeros(n_totals)

@@ -64,7 +64,7 @@ PRUNED_FROM = 1 << 17
 """Chunks of an index from which on it takes less time not to add all sums."""
 
 CELLS = 1 << 17
-"""Sums that are formed at once: for one query of a small index, calls take longest."""
+"""Sums that are formed at once: of one query of a small index, calls take longer than adding."""
 
 Terms = Sequence[tuple[WeighedWord, float]]
 """The words that are added for a query, in this order, each with a factor."""
