@@ -93,8 +93,6 @@ class WeighedWord:
     def column(self) -> Entries:
         """Return the chunks that hold it, ascending, and what it weighs in each of them."""
         rows, values = self.rows, self.values
-        if rows is not None and self.weigh is None:
-            return Entries(rows, values)
         if rows is None:
             rows = values.nonzero()[0].astype(np.int32)
             values = values[rows]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, islice
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,14 +229,15 @@ class WordIndex(QuerySearcher[Sequence[str]]):
 
     def _sums(self, queries: Sequence[Terms]) -> Floats:
         """Return the sums of the words of each query; shape (queries, chunks)."""
-        totals = np.zeros((len(queries), len(self.chunk_ids)))
+        shape = len(queries), len(self.chunk_ids)
         if len(self.chunk_ids) < SMALL:
             columns = [word.column() for terms in queries for word, _ in terms]
             factors = np.array([factor for terms in queries for _, factor in terms])
-            starts = np.repeat(np.arange(len(queries)) * totals.shape[1], [*map(len, queries)])
+            starts = np.repeat(np.arange(len(queries)) * len(self.chunk_ids), [*map(len, queries)])
             weighted = (factors != 1).any()
-            every = sums(columns, totals.size, factors if weighted else None, starts)
-            return every.reshape(totals.shape)
+            totals = sums(columns, prod(shape), factors if weighted else None, starts)
+            return totals.reshape(shape)
+        totals = np.zeros(shape)
         for total, terms in zip(totals, queries, strict=True):
             for word, factor in terms:
                 word.add_to(total, factor)
@@ -281,8 +283,8 @@ class WordIndex(QuerySearcher[Sequence[str]]):
         at_once = CELLS // max(1, len(self.chunk_ids))
         if at_once < 2:
             return super().search(queries, depth, progress)
-        hits, asked = list[Hits](), iter(self.read(queries))
-        while block := [self.terms(query) for query in islice(asked, at_once)]:
+        hits, analysed = list[Hits](), iter(self.read(queries))
+        while block := [self.terms(query) for query in islice(analysed, at_once)]:
             hits += best_of_each(self._sums(block), self.ids_rank, depth)
             if progress is not None:
                 progress(len(hits))
@@ -332,7 +334,7 @@ class Vocabulary:
         # by segment, and by the place in it: of a word the first counts, and the sort is stable
         starts = accumulate(map(len, first[:-1]))
         order = np.concatenate(
-            [np.argsort(p) + n for p, n in zip(first, [0, *starts], strict=True)]
+            [np.argsort(part) + start for part, start in zip(first, [0, *starts], strict=True)]
         )
         _, places = np.unique(numbers[order], return_index=True)
         in_order = numbers[order][np.sort(places)]
