@@ -49,12 +49,12 @@ class CalledCode:
             options: how many calls at once, and how long each may take.
         """
         self._read, self._options, self._lock = read, options, threading.Lock()
-        self._calls = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]()
+        self._calls = queue.SimpleQueue[tuple[Callable[[Future[Any]], Any], Future[Any]] | None]()
         self._loop: asyncio.AbstractEventLoop | None = None
         for _ in range(options.concurrency):
             self._start()
         try:
-            self._ask: Ask = self._called(load).result()
+            self._ask: Ask = self._called(lambda _: load()).result()
         except BaseException:
             self.close()
             raise
@@ -82,7 +82,7 @@ class CalledCode:
             raise late(timeout) from None
         return result, time.perf_counter() - started
 
-    def _called(self, work: Callable[[], Any]) -> Future[Any]:
+    def _called(self, work: Callable[[Future[Any]], Any]) -> Future[Any]:
         """Let a thread do something; one whose outcome is cancelled meanwhile ends with it."""
         outcome: Future[Any] = Future()
         self._calls.put((work, outcome))
@@ -95,7 +95,7 @@ class CalledCode:
         while (call := self._calls.get()) is not None:
             work, outcome = call
             try:
-                result = work()
+                result = work(outcome)
             except BaseException as error:  # of loading the code, which nobody gives up
                 outcome.set_exception(error)
                 continue
@@ -103,28 +103,27 @@ class CalledCode:
                 return
             outcome.set_result(result)
 
-    def _result(self, values: Mapping[str, Any]) -> object:
+    def _result(self, values: Mapping[str, Any], outcome: Future[Any]) -> object:
         """Call the code, and read what it returns: that of a generator is code too."""
         try:
             answer: Any = self._ask(values)
             if inspect.isawaitable(answer):
-                answer = self._wait_for(answer)
+                answer = self._wait_for(answer, outcome)
             return self._read(answer, values)
-        except Rejected as error:
-            return error
         except BaseException as error:  # whatever a user's code raises, in this thread
-            return Rejected(reason_of(error))
+            return error if isinstance(error, Rejected) else Rejected(reason_of(error))
 
-    def _wait_for(self, value: Awaitable[Any]) -> Any:  # noqa: ANN401 (what the code gives)
-        """Wait for a coroutine in the one event loop that all of them share."""
+    def _wait_for(self, value: Awaitable[Any], outcome: Future[Any]) -> Any:  # noqa: ANN401
+        """Wait for a coroutine in the one event loop of all, until whoever asks gives it up."""
         import asyncio
 
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        within = asyncio.wait_for(_guarded(value), self._options.timeout)
-        result, error = asyncio.run_coroutine_threadsafe(within, self._loop).result()
+        waiting = asyncio.run_coroutine_threadsafe(_guarded(value), self._loop)
+        outcome.add_done_callback(lambda _: waiting.cancel())
+        result, error = waiting.result()
         if error is not None:
             raise error
         return result

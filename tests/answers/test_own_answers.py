@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -448,6 +450,22 @@ def test_hostile_code_fails_its_question_alone(
         assert problem in second.reason
         assert len(second.reason) < 1000
         assert second.reason.isprintable()
+
+
+def test_a_late_coroutine_is_late_however_late_its_asker_looks(
+    ask: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = Future.result
+
+    def on_a_busy_machine(future: Future[Any], timeout: float | None = None) -> object:
+        if timeout is not None:
+            time.sleep(0.5)
+        return result(future, timeout)
+
+    monkeypatch.setattr(Future, "result", on_a_busy_machine)
+    first, second, third = ask(HOSTILE.replace("{hostile}", "return late()"), timeout=0.3)
+    assert (first.answer, third.answer) == ("one", "three")
+    assert second.reason == "no answer within 0.3 s"
 
 
 def test_any_characters_are_kept_and_endless_contexts_cut(ask: Callable[..., list[Any]]) -> None:
