@@ -38,7 +38,8 @@ tables = {
 }
 rows = {name: pipeline.artifact(key).table().to_pylist() for name, key in tables.items()}
 whole = pipeline.artifact(chunks_key("whole")).table()
-indexed = dict(zip(whole["document_id"].to_pylist(), texts_to_index(experiment, "whole", whole)))
+texts = texts_to_index(experiment, "whole", whole)
+indexed = dict(zip(whole["document_id"].to_pylist(), texts.to_pylist()))
 print(json.dumps([rows, indexed, sorted(tiny.run())]))
 """
 TOLD = """

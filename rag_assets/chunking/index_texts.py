@@ -137,7 +137,7 @@ IndexTexts = Annotated[tuple[_Item, ...], Field(min_length=1), AfterValidator(_e
 """What stands under ``index_texts``."""
 
 
-def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> list[str]:
+def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> pa.ChunkedArray:
     """Return what is indexed for each chunk: title, heading path, text, a line each.
 
     Args:
@@ -145,10 +145,12 @@ def indexed_texts(chunks: pa.Table, *, headings: bool = False) -> list[str]:
         headings: True if the heading path takes part; a first heading that only repeats the title
             does not.
     """
-    return [
-        "\n".join([*filter(None, (title, _without_title(path, title) if headings else "")), text])
-        for title, path, text in column_values(chunks, "title", "heading_path", "text")
-    ]
+    before = [chunks["title"]]
+    if headings:
+        paths = column_values(chunks, "heading_path", "title")
+        before.append(pa.chunked_array([[_without_title(*each) for each in paths]], pa.string()))
+    lines = [pc.if_else(pc.equal(each, ""), pa.scalar(None, pa.string()), each) for each in before]
+    return pc.binary_join_element_wise(*lines, chunks["text"], "\n", null_handling="skip")
 
 
 def _without_title(path: str, title: str) -> str:
@@ -170,12 +172,11 @@ def index_texts(
         kinds: of texts, in their order.
         written: kind -> the texts that somebody wrote.
     """
-    ids, texts_alone = (chunks.column(name).to_pylist() for name in ("chunk_id", "text"))
-    empty = pa.array([""] * chunks.num_rows, pa.string())
-    bare = chunks.set_column(chunks.column_names.index("text"), "text", empty)
-    headings = [text.rstrip("\n") for text in indexed_texts(bare, headings=True)]
+    ids, alone = (chunks.column(name).to_pylist() for name in ("chunk_id", "text"))
+    whole = indexed_texts(chunks, headings=True).to_pylist()
+    headings = [a.removesuffix(b).rstrip("\n") for a, b in zip(whole, alone, strict=True)]
     rows: list[dict[str, object]] = []
-    for place, (chunk_id, text) in enumerate(zip(ids, texts_alone, strict=True)):
+    for place, (chunk_id, text) in enumerate(zip(ids, alone, strict=True)):
         of_chunk: dict[str, tuple[str, int]] = {}
         before = own[place].removesuffix(text)
         for kind in kinds:
@@ -259,7 +260,7 @@ def chunk_requests(
         documents: document id -> its text, which a ``context`` is shown.
     """
     template, most = template_of(option), option.document_characters
-    shown_texts = indexed_texts(chunks, headings=True)
+    shown_texts = indexed_texts(chunks, headings=True).to_pylist()
     places = list(column_values(chunks, "document_id", "start", "end", "title"))
     requests = []
     for row in _rows_with_text(chunks):
@@ -283,10 +284,7 @@ def chunk_requests(
 
 
 def asked_texts(
-    option: IndexText,
-    chunks: pa.Table,
-    documents: Mapping[str, str],
-    completions: Completions,
+    option: IndexText, chunks: pa.Table, documents: Mapping[str, str], completions: Completions
 ) -> WrittenTexts:
     """Ask about every chunk that holds text; arguments as in :func:`chunk_requests`.
 

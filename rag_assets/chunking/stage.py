@@ -123,7 +123,7 @@ def indexed_fields(experiment: Experiment, chunking: str) -> str:
     return "title+heading+text" if headings else "title+text"
 
 
-def texts_to_index(experiment: Experiment, chunking: str, chunks: pa.Table) -> list[str]:
+def texts_to_index(experiment: Experiment, chunking: str, chunks: pa.Table) -> pa.ChunkedArray:
     """Return what is indexed for each chunk of a chunking."""
     return indexed_texts(chunks, headings=_indexes_headings(experiment.chunkings[chunking]))
 
@@ -178,7 +178,7 @@ class IndexTexts(Stage):
             if option.is_written
         }
         keep_usage(context, key, usages)
-        indexed = texts_to_index(context.experiment, key["chunking"], chunks)
+        indexed = texts_to_index(context.experiment, key["chunking"], chunks).to_pylist()
         texts: dict[str, Texts] = {kind: result.texts for kind, result in written.items()}
         table = index_texts(chunks, indexed, [option.kind for option in options], texts)
         results = written.values()
@@ -257,7 +257,7 @@ def index_inputs(experiment: Experiment, chunking: str) -> list[Input]:
 
 def indexed_rows(
     context: StageContext, chunking: str
-) -> tuple[pa.Table, Callable[[pa.Table], list[str]]]:
+) -> tuple[pa.Table, Callable[[pa.Table], pa.ChunkedArray]]:
     """Return the rows of an index of a chunking, and what gives the texts of some of them.
 
     They are its chunks; with ``index_texts`` there is a row for each of a chunk's texts, see
@@ -267,7 +267,7 @@ def indexed_rows(
     if context.experiment.chunkings[chunking].index_texts is None:
         return chunks, partial(texts_to_index, context.experiment, chunking)
     rows = index_rows(chunks, context.artifact(index_texts_key(chunking)).table())
-    return rows, lambda some: some.column("text").to_pylist()
+    return rows, lambda some: some.column("text")
 
 
 def current_index_texts(context: StageContext, chunking: str) -> list[str] | None:
@@ -288,5 +288,5 @@ def current_chunk_texts(context: StageContext, chunkings: Iterable[str]) -> list
         artifact = context.current(chunks_key(name))
         if artifact is None or context.experiment.chunkings[name].has_parents:
             return None
-        texts += indexed_texts(artifact.table(), headings=True)
+        texts += indexed_texts(artifact.table(), headings=True).to_pylist()
     return texts

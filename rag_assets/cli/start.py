@@ -144,7 +144,7 @@ def _summary(
     chunks = cut_documents(part, chunker.cutter(_no_model), whole=chunker.whole_documents)
     n_chunks = round(chunks.num_rows * total / (sum(lengths[::step]) or total or 1))
     yield "chunks", f"{'about ' if step > 1 else ''}{n_chunks:,} ({name})"
-    indexed = indexed_texts(chunks)
+    indexed = indexed_texts(chunks).to_pylist()
     sample = indexed[:: max(1, -(-len(indexed) // TIMED_CHUNKS))]
     yield "evaluate takes", _time(experiment, n_chunks, sample, data, store)
 

@@ -122,15 +122,15 @@ def _contexts(chunks: pa.Table, documents: Mapping[str, str]) -> pa.Table:
         "start": pc.coalesce(chunks["parent_start"], chunks["start"]),
         "end": pc.coalesce(chunks["parent_end"], chunks["end"]),
     }
-    table = pa.table(spans)
+    table, texts = pa.table(spans), chunks["text"].to_pylist()
+    if not documents:
+        return table.append_column("text_digest", pa.array(map(text_digest, texts), pa.string()))
     has_parent = pc.is_valid(chunks["parent_chunk_id"]).to_pylist()
-    texts: dict[Span, str] = {}
-    for span, parent, text in zip(
-        spans_of(table), has_parent, chunks["text"].to_pylist(), strict=True
-    ):
-        if span not in texts:
-            texts[span] = text_of(documents, span) if parent else text
-    return _with_digests(table, texts)
+    by_span: dict[Span, str] = {}
+    for span, parent, text in zip(spans_of(table), has_parent, texts, strict=True):
+        if span not in by_span:
+            by_span[span] = text_of(documents, span) if parent else text
+    return _with_digests(table, by_span)
 
 
 def expanded_contexts(

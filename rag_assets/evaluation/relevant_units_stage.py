@@ -107,8 +107,8 @@ class RelevantUnits(DuckDBStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         experiment, name, units = context.experiment, key["retriever"], None
         qrels = context.artifact(QRELS_KEY).table()
-        tables = [chunks_of(context.artifact(each)) for each in chunk_keys(experiment, name)]
-        chunks = [table.select(Chunks.projections["spans"]) for table in tables]
+        spans, keys = Chunks.projections["spans"], chunk_keys(experiment, name)
+        chunks = [chunks_of(context.artifact(each), spans) for each in keys]
         expand = experiment.retrievers[name].neighbours
         if expand is not None:  # neighbours are of the same chunking
             expanded = (with_neighbours(unit_spans(table), expand.chunks) for table in chunks)

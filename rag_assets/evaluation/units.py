@@ -17,7 +17,7 @@ PARENT_ID = "parent_chunk_id"
 Span = tuple[str, int, int]
 """A document and the characters ``[start, end)`` of its text."""
 
-_DIGEST_DIGITS = 32
+_DIGEST_BYTES = 16
 
 
 def unit_ids(chunks: pa.Table, judge: str) -> pa.ChunkedArray:
@@ -65,7 +65,7 @@ def text_of(documents: Mapping[str, str], span: Span) -> str:
 
 def text_digest(text: str) -> str:
     """Return what stands for a text in a table of contexts."""
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
+    return hashlib.sha256(text.encode()).digest()[:_DIGEST_BYTES].hex()
 
 
 def with_neighbours(units: pa.Table, neighbours: int) -> pa.Table:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from rag_assets.ordering import byte_order_ranks
 from rag_assets.store.artifacts import Block
 from rag_assets.store.blocks import block_ends, records_digest
 from rag_assets.store.canonical import permanent_hash
-from rag_assets.store.large_tables import IDS_AT_ONCE
 from rag_assets.store.parquet_files import read_parquet
 
 Floats = npt.NDArray[np.float64]
@@ -199,7 +198,7 @@ def table_end(number: int) -> str:
 
 
 def divided(
-    ids: Sequence[str], texts_in: Callable[[slice], Sequence[str]], sizes: Longs
+    ids: Sequence[str], texts_in: Callable[[slice], pa.ChunkedArray], sizes: Longs
 ) -> Iterator[tuple[str, Sequence[Block], slice]]:
     """Yield the digest of ids and texts, the blocks and the rows of each segment of ordered chunks.
 
@@ -212,17 +211,15 @@ def divided(
     """
     target = max(SEGMENT, 1 << (int(sizes.sum()) // MAX_SEGMENTS).bit_length())
     blocks: list[Block] = []
-    portions = (sizes[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE))
-    each = chain.from_iterable(portion.tolist() for portion in portions)
-    first, together, ends = 0, 0, block_ends(ids, each)
+    first, together, ends = 0, 0, block_ends(ids, sizes.data)  # its numbers are Python's
     for start, end in pairwise([0, *ends]):
-        contents = [text.encode() for text in texts_in(slice(start, end))]
-        blocks.append(Block(records_digest(contents, "texts"), end - start))
+        digest = records_digest(pa.array(texts_in(slice(start, end))), "texts")
+        blocks.append(Block(digest, end - start))
         size = int(sizes[start:end].sum())
         together += size
         chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
         if chance * target < size << 32 or together >= 2 * target or end == ends[-1]:
-            names = [name.encode() for name in ids[first:end]]
+            names = pa.array(ids[first:end], pa.string())
             digest = records_digest(names, " ".join(block.digest for block in blocks))
             yield digest, blocks, slice(first, end)
             blocks, first, together = [], end, 0
@@ -238,7 +235,7 @@ def new_segments(
     ids, ascending, and where each of them stands among the rows.
     """
     order = byte_order_ranks(ids).argsort()
-    ordered, contents = [ids[row] for row in order], [texts[row] for row in order]
+    ordered, contents = [ids[row] for row in order], pa.array([texts[row] for row in order])
     other, stored = ArrayFolder(earlier or files.path), dict[str, str]()
     with suppress(StoreError):  # there is none, or it is no such index: everything is written
         digests = other.mapping(DIGESTS, [DIGESTS])[DIGESTS]

@@ -35,13 +35,7 @@ from rag_assets.sources.fields import (
     string,
 )
 from rag_assets.sources.row_files import PARQUET, Pair, RowFile, read_pairs
-from rag_assets.sources.tables import (
-    FieldsOf,
-    QrelRows,
-    QueryRows,
-    UniqueIds,
-    read_document_rows,
-)
+from rag_assets.sources.tables import FieldsOf, QrelRows, QueryRows, UniqueIds, read_document_rows
 
 CORPUS = "corpus"
 QUERIES = "queries"

@@ -358,16 +358,18 @@ def add_documents(built: BlockedTable, file: Path, fields_of: FieldsOf) -> None:
             rows.add(fields.read_id(row, place), *fields.read_rest(row, place))
         return rows.table()
 
-    def blocks() -> Iterator[tuple[str, Callable[[], pa.Table]]]:
-        lines, together, seed = list[bytes](), 0, ""
-        for place, line in read_raw_lines(file):
-            seed = seed or str(fields_of(parse_object((place, line))[1], place))
+    def blocks() -> Iterator[pa.Array]:
+        lines, together = list[bytes](), 0
+        for _, line in read_raw_lines(file):
             lines.append(line)
             together += len(line)
             if is_end(line, len(line), together):
-                yield records_digest(lines, seed), partial(pa.table, {"line": lines})
+                yield pa.array(lines, pa.binary())
                 lines, together = [], 0
         if lines:
-            yield records_digest(lines, seed), partial(pa.table, {"line": lines})
+            yield pa.array(lines, pa.binary())
 
-    built.add(blocks(), parsed)
+    firsts = ((parse_object(first)[1], first[0]) for first in read_raw_lines(file))
+    seed = next((str(fields_of(*first)) for first in firsts), "")
+    known = ((records_digest(each, seed), partial(pa.table, {"line": each})) for each in blocks())
+    built.add(known, parsed)

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -44,7 +43,7 @@ from rag_assets.store.artifacts import (
     unreadable,
 )
 from rag_assets.store.atomic import TEMPORARY_MARK
-from rag_assets.store.canonical import table_digest
+from rag_assets.store.canonical import bytes_of, table_digest, text_bytes
 from rag_assets.store.file_stamps import modified
 from rag_assets.store.large_tables import TableBuilder
 
@@ -91,12 +90,11 @@ def table_blocks(table: pa.Table, name: str, text: str) -> Iterator[pa.Table]:
         start = end
 
 
-def records_digest(records: Sequence[bytes], seed: str) -> str:
-    """Return the digest of some records and of what else their rows are computed from."""
-    lengths = np.fromiter(map(len, records), np.int64, len(records))
+def records_digest(records: pa.Array, seed: str) -> str:
+    """Return the digest of texts or bytes, and of what else their rows are computed from."""
     digest = hashlib.sha256(f"{seed}\0".encode())
-    digest.update(lengths.tobytes())
-    digest.update(b"".join(records))
+    digest.update(bytes_of(pc.cast(pc.binary_length(records), pa.int64())))
+    digest.update(text_bytes(records))
     return digest.hexdigest()[:_DIGITS]
 
 

@@ -143,7 +143,7 @@ def _update_texts(digest: hashlib._Hash, column: pa.ChunkedArray, rows: Rows) ->
     while start < len(rows):
         before = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + _BYTES, side="right")))
-        digest.update(_text_bytes(take_rows(column, rows[start:stop])))
+        digest.update(text_bytes(take_rows(column, rows[start:stop])))
         start = stop
 
 
@@ -185,21 +185,21 @@ def _update(digest: hashlib._Hash, values: pa.Array) -> None:
         return
     digest.update(np.packbits(_numbers(values.is_null())).tobytes())
     if pa.types.is_list(values.type):
-        digest.update(_bytes_of(pc.fill_null(pc.list_value_length(values), -1)))
+        digest.update(bytes_of(pc.fill_null(pc.list_value_length(values), -1)))
         _update(digest, values.flatten())
     elif pa.types.is_struct(values.type):
         for field in values.flatten():
             _update(digest, field)
     elif pa.types.is_string(values.type):
-        digest.update(_bytes_of(pc.binary_length(pc.fill_null(values, ""))))
-        digest.update(_text_bytes(values))
+        digest.update(bytes_of(pc.binary_length(pc.fill_null(values, ""))))
+        digest.update(text_bytes(values))
     else:
         zero = False if pa.types.is_boolean(values.type) else 0
-        digest.update(_bytes_of(pc.fill_null(values, zero)))
+        digest.update(bytes_of(pc.fill_null(values, zero)))
 
 
-def _text_bytes(values: pa.Array) -> pa.Buffer | bytes:
-    """Return the UTF-8 of all texts, one after the other; nothing for a null."""
+def text_bytes(values: pa.Array) -> pa.Buffer | bytes:
+    """Return the UTF-8 of all texts, or the bytes, one after the other; nothing for a null."""
     if not len(values):
         return b""
     filled = pc.fill_null(values, "")
@@ -210,7 +210,8 @@ def _text_bytes(values: pa.Array) -> pa.Buffer | bytes:
     return data.slice(int(edges[0]), int(edges[1] - edges[0]))
 
 
-def _bytes_of(numbers: pa.Array) -> bytes:
+def bytes_of(numbers: pa.Array) -> bytes:
+    """Return the values of an array of numbers, one after the other."""
     return np.ascontiguousarray(_numbers(numbers)).tobytes()
 
 

@@ -143,7 +143,7 @@ class ChunkerContract:
         assert chunks.select(["start", "end", "text"]).to_pylist() == [
             {"start": 0, "end": 0, "text": ""}
         ]
-        assert indexed_texts(chunks) == ["Only a title\n"]
+        assert indexed_texts(chunks).to_pylist() == ["Only a title\n"]
 
     def test_no_documents_are_no_chunks(self, cut: Cutter) -> None:
         """An empty corpus is none."""

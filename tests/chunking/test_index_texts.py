@@ -55,7 +55,7 @@ def test_texts_of_each_chunk_written_out() -> None:
         "context": [["Of dogs."], [], []],
     }
     kinds = ["text", "headings", "questions", "context"]
-    table = index_texts(CHUNKED, indexed_texts(CHUNKED), kinds, written)
+    table = index_texts(CHUNKED, indexed_texts(CHUNKED).to_pylist(), kinds, written)
     assert [tuple(row.values()) for row in table.to_pylist()] == [
         ("a#0-10", "text", 0, "Fares\nTen crowns"),
         ("a#0-10", "headings", 0, "Fares\nDogs"),

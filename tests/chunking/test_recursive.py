@@ -248,8 +248,9 @@ def test_what_is_indexed() -> None:
     table = documents("# Guide\n\nHello.\n\n## Use\n\nRun it.\n", title="Guide")
     chunks = cut_documents(table, cutter("markdown", max_characters=100))
     assert chunks.column("heading_path").to_pylist() == ["Guide", "Guide > Use"]
-    assert indexed_texts(chunks, headings=True) == [
+    assert indexed_texts(chunks, headings=True).to_pylist() == [
         "Guide\n# Guide\n\nHello.",
         "Guide\nUse\n## Use\n\nRun it.",
     ]
-    assert indexed_texts(chunks) == ["Guide\n# Guide\n\nHello.", "Guide\n## Use\n\nRun it."]
+    titled = ["Guide\n# Guide\n\nHello.", "Guide\n## Use\n\nRun it."]
+    assert indexed_texts(chunks).to_pylist() == titled

@@ -48,7 +48,7 @@ def expected(tiny: Tiny, model: Path, similarity: str) -> list[tuple[str, str, f
 
     pipeline = tiny.pipeline()
     chunks = pipeline.artifact(chunks_key("parts")).table()
-    texts = texts_to_index(pipeline.experiment, "parts", chunks)
+    texts = texts_to_index(pipeline.experiment, "parts", chunks).to_pylist()
     encode = SentenceTransformer(str(model), device="cpu").encode
     rows, queries = (
         np.asarray(encode(own), dtype=np.float64) for own in (texts, [q["text"] for q in QUERIES])

@@ -187,7 +187,7 @@ def split(records: list[bytes]) -> list[list[bytes]]:
 
 
 def digests(records: list[bytes]) -> list[str]:
-    return [records_digest(block, "") for block in split(records)]
+    return [records_digest(pa.array(block, pa.binary()), "") for block in split(records)]
 
 
 @given(RECORDS)

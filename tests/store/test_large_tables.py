@@ -141,8 +141,7 @@ def test_an_experiment_of_large_tables_gives_what_a_small_one_gives(
         tiny.config |= {"top_k": [3], "metrics": ["mrr"], "primary": "mrr@3"}
         tiny.write()
     small.run()
-    for module in (large_tables, array_folder):
-        monkeypatch.setattr(module, "IDS_AT_ONCE", 2)
+    monkeypatch.setattr(large_tables, "IDS_AT_ONCE", 2)
     for name in ("IN_MEMORY_BYTES", "PORTION_BYTES"):
         monkeypatch.setattr(large_tables, name, 0)
     monkeypatch.setattr(array_folder, "IN_MEMORY", 0)

@@ -117,8 +117,7 @@ class DenseRetriever(LocalModelRetriever, ABC):
 
     def encoder(self, workspace: Workspace = NO_WORKSPACE) -> Encoder:
         return Encoder(
-            **workspace.encoder_options(self, "embeddings"),
-            normalise=self.similarity == "cosine",
+            **workspace.encoder_options(self, "embeddings"), normalise=self.similarity == "cosine"
         )
 
     def encode(self, variants: pa.Table, workspace: Workspace) -> pa.Table:

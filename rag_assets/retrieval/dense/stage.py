@@ -75,7 +75,7 @@ class EmbeddingIndexes(IndexStage):
             earlier = next(self.similar_artifacts(context, key)).folder
             workspace = replace(workspace, earlier=earlier)
         rows, texts_of = indexed_rows(context, chunking)
-        write = partial(_index, config, rows, texts_of(rows), workspace)
+        write = partial(_index, config, rows, texts_of(rows).to_pylist(), workspace)
         return FolderProduct(write, carry_over_file=DIGESTS_FILE)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

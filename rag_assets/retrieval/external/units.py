@@ -8,7 +8,7 @@ only, where its document is known, and counts as not relevant else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -151,10 +151,11 @@ def own_units(hits: pa.Table) -> pa.Table:
     )
 
 
-def chunks_of(artifact: Artifact) -> pa.Table:
+def chunks_of(artifact: Artifact, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the chunks of a chunking, or of a search's own among its hits, as ``CHUNKS``."""
-    table = artifact.table()
-    return own_units(table) if artifact.manifest.asset == EXTERNAL_HITS.name else table
+    if artifact.manifest.asset == EXTERNAL_HITS.name:
+        return own_units(artifact.table()).select(columns or CHUNKS.arrow().names)
+    return artifact.table(columns)
 
 
 def _is_located(units: pa.Table) -> pa.ChunkedArray:

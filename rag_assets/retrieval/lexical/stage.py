@@ -85,7 +85,7 @@ class TermCounts(Stage):
 def _count(
     analyzer: str,
     chunks: pa.Table,
-    texts_of: Callable[[pa.Table], list[str]],
+    texts_of: Callable[[pa.Table], pa.ChunkedArray],
     alike: Artifact | None,
     compute: Compute,
     folder: Path,
@@ -97,8 +97,8 @@ def _count(
     order = pc.sort_indices(chunks["chunk_id"]).to_numpy().astype(np.int64)
     ids = Ids(rows_at(chunks.select(["chunk_id"]), order)["chunk_id"])
 
-    def texts_in(rows: slice) -> list[str]:
-        return texts_of(rows_at(chunks, order[rows]))
+    def texts_in(rows: slice) -> pa.ChunkedArray:
+        return texts_of(rows_at(chunks.select(["title", "heading_path", "text"]), order[rows]))
 
     analysed = AnalysedTexts.of_ordered(ids, texts_in, analyzer, earlier, compute, folder)
     analysed.save(folder)
@@ -137,7 +137,7 @@ class LexicalIndexes(IndexStage):
             return FolderProduct(partial(_index_counts, config, context.artifact(counted)))
         chunking = context.experiment.chunking_of(key["retriever"])
         rows, texts_of = indexed_rows(context, chunking)
-        return FolderProduct(partial(_index, config, rows, texts_of(rows)))
+        return FolderProduct(partial(_index, config, rows, texts_of(rows).to_pylist()))
 
 
 def _index_counts(

@@ -157,14 +157,15 @@ class AnalysedTexts:
             raise DataError(f"{len(chunk_ids)} chunk ids but {len(texts)} texts")
 
         order = byte_order_ranks(chunk_ids).argsort().tolist()
-        ids, ordered = [chunk_ids[row] for row in order], [texts[row] for row in order]
+        ids = [chunk_ids[row] for row in order]
+        ordered = pa.array([texts[row] for row in order], pa.string())
         return cls.of_ordered(ids, ordered.__getitem__, analyzer, earlier, compute)
 
     @classmethod
     def of_ordered(
         cls,
         ids: Sequence[str],
-        texts_in: Callable[[slice], list[str]],
+        texts_in: Callable[[slice], pa.ChunkedArray],
         analyzer: str,
         earlier: AnalysedTexts | None = None,
         compute: Compute = LOCAL,
@@ -181,11 +182,11 @@ class AnalysedTexts:
             folder: where each segment is written when it is there, to take no memory.
         """
 
-        def every_text() -> Iterator[str]:
+        def portions() -> Iterator[pa.ChunkedArray]:
             for start in range(0, len(ids), TEXTS_AT_ONCE):
-                yield from texts_in(slice(start, start + TEXTS_AT_ONCE))
+                yield texts_in(slice(start, start + TEXTS_AT_ONCE))
 
-        resolved = resolve_analyzer(analyzer, every_text())
+        resolved = resolve_analyzer(analyzer, (t for each in portions() for t in each.to_pylist()))
         stored: Sequence[AnalysedSegment] = ()
         if earlier is not None and earlier.analyzer == resolved:
             stored = earlier.segments
@@ -195,14 +196,15 @@ class AnalysedTexts:
             for segment in stored
             for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
         }
-        sizes = np.fromiter(map(len, every_text()), np.int64, len(ids))
+        lengths = (n for each in portions() for n in pc.utf8_length(each).to_pylist())
+        sizes = np.fromiter(lengths, np.int64, len(ids))
         divisions = [*divided(ids, texts_in, sizes)]
         parts = [
             [] if digest in by_digest else _parts(blocks, places, rows.start)
             for digest, blocks, rows in divisions
         ]
         new = (part for each in parts for part in each if isinstance(part, slice))
-        blocks = ((texts_in(rows),) for rows in new)
+        blocks = ((texts_in(rows).to_pylist(),) for rows in new)
         analysed = _in_order(compute.map(partial(_analysed, resolved), blocks))
         segments: list[AnalysedSegment] = []
         for (digest, of_segment, rows), each in zip(divisions, parts, strict=True):

@@ -225,12 +225,12 @@ def texts_by_chunk(context: StageContext, retriever: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for name in context.experiment.chunkings_of(retriever):
         chunks = context.artifact(chunks_key(name)).table()
-        indexed = texts_to_index(context.experiment, name, chunks)
+        indexed = texts_to_index(context.experiment, name, chunks).to_pylist()
         texts.update(zip(chunks.column("chunk_id").to_pylist(), indexed, strict=True))
     for name in context.experiment.located_of(retriever):
         units = chunks_of(context.artifact(hits_key(name)))
         ids = units.column("chunk_id").to_pylist()
-        texts.update(zip(ids, indexed_texts(units), strict=True))
+        texts.update(zip(ids, indexed_texts(units).to_pylist(), strict=True))
     return texts
 
 

@@ -85,6 +85,14 @@ def test_queries_without_a_relevant_document() -> None:
 def test_equal_documents_and_queries() -> None:
     corpus = documents({"a": "x y", "b": "x\n y", "c": "X y", "d": " ", "e": ""})
     assert kinds(duplicate_documents(corpus)) == [("duplicate_document", None, "b")]
+    words = [f"w{number}" for number in range(9)]
+    texts = {
+        "a": " ".join(words),
+        "b": " ".join([*words[:4], "other", *words[5:]]),
+        "c": "\u3000\t".join([" ", *words, "\n"]),
+        "d": " ".join(words[:8]),
+    }
+    assert kinds(duplicate_documents(documents(texts))) == [("duplicate_document", None, "c")]
     asked = queries({"a": "When?", "b": "when?", "c": " When? ", "d": "Where?"})
     labels = qrels(("a", "e", "d1", None, 1), ("b", "other", "d1", None, 1))
     assert kinds(duplicate_queries(asked, labels)) == [

@@ -93,7 +93,7 @@ def test_it_is_the_reranking_of_an_input_that_finds_everything(tiny: Tiny) -> No
         chunks = pipeline.artifact(chunks_key(chunking)).table()
         units = unit_ids(chunks, "evidence").to_pylist()
         texts = encoder.encode(
-            texts_to_index(pipeline.experiment, chunking, chunks), kind="document"
+            texts_to_index(pipeline.experiment, chunking, chunks).to_pylist(), kind="document"
         )
         ranked = tiny.ranked(full, 5)
         for row, query in zip(QUERIES, vectors, strict=True):

@@ -172,7 +172,9 @@ def test_how_alike_the_results_are(bm25_only: Tiny, static_model: Path) -> None:
     rows = pipeline.artifact(key).table().to_pylist()
     chunks = pipeline.artifact(chunks_key("parts")).table()
     ids = chunks.column("chunk_id").to_pylist()
-    texts = dict(zip(ids, texts_to_index(pipeline.experiment, "parts", chunks), strict=True))
+    texts = dict(
+        zip(ids, texts_to_index(pipeline.experiment, "parts", chunks).to_pylist(), strict=True)
+    )
     for column, retriever in (("similarity", "diverse"), ("input_similarity", "vectors")):
         run = pipeline.artifact(run_key(pipeline.experiment, retriever, 3)).table().to_pylist()
         for row in rows:
