@@ -213,7 +213,7 @@ def divided(
     blocks: list[Block] = []
     first, together, ends = 0, 0, block_ends(ids, sizes.data)  # its numbers are Python's
     for start, end in pairwise([0, *ends]):
-        digest = records_digest(pa.array(texts_in(slice(start, end))), "texts")
+        digest = records_digest(texts_in(slice(start, end)).combine_chunks(), "texts")
         blocks.append(Block(digest, end - start))
         size = int(sizes[start:end].sum())
         together += size
@@ -235,7 +235,8 @@ def new_segments(
     ids, ascending, and where each of them stands among the rows.
     """
     order = byte_order_ranks(ids).argsort()
-    ordered, contents = [ids[row] for row in order], pa.array([texts[row] for row in order])
+    ordered = [ids[row] for row in order]
+    contents = pa.table({"text": [texts[row] for row in order]})["text"]
     other, stored = ArrayFolder(earlier or files.path), dict[str, str]()
     with suppress(StoreError):  # there is none, or it is no such index: everything is written
         digests = other.mapping(DIGESTS, [DIGESTS])[DIGESTS]

@@ -158,7 +158,7 @@ class AnalysedTexts:
 
         order = byte_order_ranks(chunk_ids).argsort().tolist()
         ids = [chunk_ids[row] for row in order]
-        ordered = pa.array([texts[row] for row in order], pa.string())
+        ordered = pa.table({"text": [texts[row] for row in order]})["text"]
         return cls.of_ordered(ids, ordered.__getitem__, analyzer, earlier, compute)
 
     @classmethod
@@ -194,7 +194,9 @@ class AnalysedTexts:
         places = {
             block.digest: _StoredChunks(segment, end - block.rows, end)
             for segment in stored
-            for block, end in zip(segment.blocks, _ends(segment.blocks), strict=True)
+            for block, end in zip(
+                segment.blocks, accumulate(b.rows for b in segment.blocks), strict=True
+            )
         }
         lengths = (n for each in portions() for n in pc.utf8_length(each).to_pylist())
         sizes = np.fromiter(lengths, np.int64, len(ids))
@@ -273,10 +275,6 @@ class AnalysedTexts:
         """Write some of the tables of all segments."""
         for number, segment in enumerate(self.segments):
             segment.save(ArrayFolder(folder), table_end(number), names)
-
-
-def _ends(blocks: Sequence[Block]) -> list[int]:
-    return [*accumulate(block.rows for block in blocks)]
 
 
 def _parts(

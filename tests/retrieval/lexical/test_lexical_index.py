@@ -97,7 +97,7 @@ def test_known_blocks_change_no_byte(
     ids = sorted(now)
     written = AnalysedTexts.of_ordered(
         ids,
-        pa.array([now[name] for name in ids], pa.string()).__getitem__,
+        pa.chunked_array([[now[name] for name in ids]], pa.string()).__getitem__,
         "whitespace",
         known,
         folder=folder / "at once",
