@@ -121,17 +121,17 @@ def _best(
 ) -> Positions:
     """Return the best ``k`` by a sort of few: of what reaches the k-th best of a part.
 
-    That is never above the k-th best of all. The part is every n-th item, n = sqrt(items / k), so
-    that both it and what reaches its k-th best are small.
+    That is never above the k-th best of all. The part is every n-th item, n = sqrt(items / k) / 4,
+    so that both it and what reaches its k-th best are small.
     """
     if k < 1:
         raise UsageError(f"k is {k}; it must be at least 1")
-    step = max(1, isqrt(scores.size // k)) if scores.size > _SAMPLED_FROM else 1
+    step = max(1, isqrt(scores.size // k) // 4) if scores.size > _SAMPLED_FROM else 1
     at_least = kth_highest(scores[::step], k).item() if scores.size >= k else -np.inf
     reach = scores >= at_least if above is None or at_least > above else scores > above
     candidates = reach.nonzero()[0]
     values = scores[candidates]
-    if values.size > k:
+    if values.size > k + 64:  # fewer are sorted in less time than the lowest are sorted out
         reaches_cut = (values >= kth_highest(values, k)).nonzero()[0]
         candidates, values = candidates[reaches_cut], values[reaches_cut]
     ascending = np.lexsort((ids_rank[candidates], values))
