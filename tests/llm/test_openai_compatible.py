@@ -80,8 +80,8 @@ def test_a_server_that_wants_to_be_left_alone_is_so_by_all(
 
 def test_time_out(server: Server) -> None:
     server.on("slow", replace(replies.says("too late"), hang=30.0))
-    answers = answers_of(model(server, timeout=0.2, retries=1), [asking("slow"), asking("fast")])
-    assert failure(answers[0]) == Failed("no answer within 0.2 s", retryable=True, maybe_paid=True)
+    answers = answers_of(model(server, timeout=1, retries=1), [asking("slow"), asking("fast")])
+    assert failure(answers[0]) == Failed("no answer within 1 s", retryable=True, maybe_paid=True)
     assert completion(answers[1]).text == "answer to: fast"
 
 

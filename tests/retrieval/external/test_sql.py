@@ -156,8 +156,8 @@ def test_a_failure_of_one_query_leaves_the_others_alone(notes: SearchDatabase, f
 @pytest.mark.usefixtures("notes")
 def test_a_slow_postgres() -> None:
     query = "SELECT 'a' AS id FROM pg_sleep(CASE :query WHEN 'slow' THEN 20 ELSE 0 END)"
-    results = search(retriever(query, timeout=0.3), "a", "slow", "b")
-    assert [result.error for result in results] == [None, "no answer within 0.3 s", None]
+    results = search(retriever(query, timeout=1), "a", "slow", "b")
+    assert [result.error for result in results] == [None, "no answer within 1 s", None]
     assert ids(results) == [["a"], [], ["a"]]
 
 
@@ -166,8 +166,8 @@ def test_a_slow_duckdb(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     heavy = "SELECT count(*) FROM range(CASE :query WHEN 'slow' THEN 9999999 ELSE 1 END) AS a(i)"
     query = f"SELECT ({heavy}, range(9999) AS b(j) WHERE i * j % 7 = 1)::VARCHAR AS id"
-    results = search(retriever(query, database=file, timeout=0.5), "a", "slow", "b")
-    assert [result.error for result in results] == [None, "no answer within 0.5 s", None]
+    results = search(retriever(query, database=file, timeout=1), "a", "slow", "b")
+    assert [result.error for result in results] == [None, "no answer within 1 s", None]
 
 
 def test_a_server_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
