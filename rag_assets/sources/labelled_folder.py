@@ -33,12 +33,7 @@ from rag_assets.sources.fields import (
 )
 from rag_assets.sources.judgments import has_quotes, read_judgments
 from rag_assets.sources.row_files import RowFile
-from rag_assets.sources.samples import (
-    has_passages,
-    sample_layout,
-    sample_qrels,
-    sample_queries,
-)
+from rag_assets.sources.samples import has_passages, sample_layout, sample_qrels, sample_queries
 from rag_assets.sources.tables import FieldsOf, QueryRows, UniqueIds, read_document_rows
 
 DOCUMENT_ID = "document_id"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,6 +104,13 @@ def read_raw_lines(path: Path, *, blank: bool = False) -> Iterator[Record]:
             content = raw.removeprefix(_BOM) if number == 1 else raw
             if blank or (not content.isspace() and content):
                 yield Place(path, number), content
+
+
+def read_contents(path: Path) -> Iterator[bytes]:
+    """Yield what :func:`read_raw_lines` does without places, which take half of its time."""
+    with opened(path) as stream:
+        first = next(stream, b"").removeprefix(_BOM)
+        yield from (line for line in chain([first], stream) if line and not line.isspace())
 
 
 def read_lines(

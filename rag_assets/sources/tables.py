@@ -30,7 +30,7 @@ from rag_assets.sources.dataset import (
     error_context,
 )
 from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
-from rag_assets.sources.row_files import RowFile, parse_object, read_raw_lines
+from rag_assets.sources.row_files import RowFile, parse_object, read_contents, read_raw_lines
 from rag_assets.store.blocks import BlockedTable, is_end, records_digest
 from rag_assets.store.large_tables import Ids
 
@@ -360,7 +360,7 @@ def add_documents(built: BlockedTable, file: Path, fields_of: FieldsOf) -> None:
 
     def blocks() -> Iterator[pa.Array]:
         lines, together = list[bytes](), 0
-        for _, line in read_raw_lines(file):
+        for line in read_contents(file):
             lines.append(line)
             together += len(line)
             if is_end(line, len(line), together):
