@@ -59,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: places[item.path])
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name bytes by their number: those of an archive may hold the time at which they are made."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 def pytest_configure() -> None:
     """Let SIGINT mean something, also in the background of a script, where it is ignored.
 
