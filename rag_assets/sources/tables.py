@@ -369,7 +369,8 @@ def add_documents(built: BlockedTable, file: Path, fields_of: FieldsOf) -> None:
         if lines:
             yield pa.array(lines, pa.binary())
 
+    # Which fields are read follows from the first line, whatever block a line is in.
     firsts = ((parse_object(first)[1], first[0]) for first in read_raw_lines(file))
     seed = next((str(fields_of(*first)) for first in firsts), "")
-    known = ((records_digest(each, seed), partial(pa.table, {"line": each})) for each in blocks())
-    built.add(known, parsed)
+    named = ((records_digest(each, seed), partial(pa.table, {"line": each})) for each in blocks())
+    built.add(named, parsed)
