@@ -173,8 +173,8 @@ def index_texts(
         written: kind -> the texts that somebody wrote.
     """
     ids, alone = (chunks.column(name).to_pylist() for name in ("chunk_id", "text"))
-    whole = indexed_texts(chunks, headings=True).to_pylist()
-    headings = [a.removesuffix(b).rstrip("\n") for a, b in zip(whole, alone, strict=True)]
+    whole = zip(indexed_texts(chunks, headings=True).to_pylist(), alone, strict=True)
+    headings = [lines.removesuffix(text).rstrip("\n") for lines, text in whole]
     rows: list[dict[str, object]] = []
     for place, (chunk_id, text) in enumerate(zip(ids, alone, strict=True)):
         of_chunk: dict[str, tuple[str, int]] = {}

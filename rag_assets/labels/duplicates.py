@@ -12,18 +12,18 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rag_assets.labels.findings import WARNING, Finding
 from rag_assets.schemas import column_values
 from rag_assets.sources.fields import shown
-from rag_assets.store.canonical import take_rows
 from rag_assets.store.large_tables import Ids
 
 THRESHOLD = 0.8
@@ -126,13 +126,12 @@ def duplicate_documents(documents: pa.Table) -> list[Finding]:
 
     Titles do not count, and blank texts are passed over.
     """
-    texts = documents["text"]
-    hashes = np.fromiter(map(hash, map(_outer_words, Ids(texts))), np.int64, len(texts))
-    _, numbers, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    rows = np.flatnonzero(counts[numbers] > 1)  # texts of equal hashes may differ
+    texts = Ids(documents["text"])
+    alike = _repeated(map(_outer_words, texts), len(texts)).tolist()
+    rows = _repeated((_squeezed(texts[row]) for row in alike), len(alike)).tolist()
     firsts, pairs = dict[str, int](), list[tuple[int, int]]()
-    alike = Ids(pa.chunked_array([take_rows(texts, rows)]))
-    for row, text in zip(rows.tolist(), map(_squeezed, alike), strict=True):
+    for row in (alike[place] for place in rows):  # texts of equal hashes may differ
+        text = _squeezed(texts[row])
         first = firsts.setdefault(text, row)
         if text and first < row:
             pairs.append((first, row))
@@ -142,6 +141,13 @@ def duplicate_documents(documents: pa.Table) -> list[Finding]:
         Finding(WARNING, DUPLICATE_DOCUMENT, f"has the same text as {shown(first)}", None, other)
         for first, other in names
     ]
+
+
+def _repeated(values: Iterable[Hashable], n: int) -> npt.NDArray[np.intp]:
+    """Return the places of those of ``n`` values whose hash another has."""
+    hashes = np.fromiter(map(hash, values), np.int64, n)
+    _, numbers, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return np.flatnonzero(counts[numbers] > 1)
 
 
 def _outer_words(text: str) -> tuple[str, ...]:

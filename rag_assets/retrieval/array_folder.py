@@ -213,8 +213,8 @@ def divided(
     blocks: list[Block] = []
     first, together, ends = 0, 0, block_ends(ids, sizes.data)  # its numbers are Python's
     for start, end in pairwise([0, *ends]):
-        digest = records_digest(texts_in(slice(start, end)).combine_chunks(), "texts")
-        blocks.append(Block(digest, end - start))
+        texts = texts_in(slice(start, end)).combine_chunks()
+        blocks.append(Block(records_digest(texts, "texts"), end - start))
         size = int(sizes[start:end].sum())
         together += size
         chance = int.from_bytes(permanent_hash(ids[end - 1])[:4])
