@@ -15,13 +15,7 @@ from rag_assets.errors import StoreError
 from rag_assets.pipeline import warehouse_time
 from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.evaluation_record import record
-from rag_assets.pipeline.evaluations import (
-    CURRENT,
-    FOLDER,
-    Evaluation,
-    pointed,
-    read_evaluation,
-)
+from rag_assets.pipeline.evaluations import CURRENT, FOLDER, Evaluation, pointed, read_evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
 from rag_assets.pipeline.stages import required_partitions
@@ -67,12 +61,7 @@ def stale_stages(
 
 
 def finish(
-    pipeline: Pipeline,
-    wanted: Wanted,
-    *,
-    started: datetime,
-    trigger: str,
-    runs: tuple[str, ...],
+    pipeline: Pipeline, wanted: Wanted, *, started: datetime, trigger: str, runs: tuple[str, ...]
 ) -> EvaluationSummary:
     """Write the snapshot of what is current now, and bring the warehouse up to date.
 

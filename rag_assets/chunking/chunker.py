@@ -326,13 +326,13 @@ def _id(document_id: str, span: Span, whole: bool) -> str:
 KIND = Kind("strategy", "rag_assets.chunkers", (Chunker,), "strategy")
 
 _PLACES = {
-    "none": "strategies:NoneChunking",
+    "none": "fixed:NoneChunking",
     "recursive": "recursive:RecursiveChunking",
-    "fixed": "strategies:FixedChunking",
+    "fixed": "fixed:FixedChunking",
     "markdown": "markdown:MarkdownChunking",
-    "sentences": "strategies:SentencesChunking",
-    "semantic": "strategies:SemanticChunking",
-    "parent": "strategies:ParentChunking",
+    "sentences": "sentences:SentencesChunking",
+    "semantic": "semantic:SemanticChunking",
+    "parent": "parent:ParentChunking",
 }
 """``strategy`` -> module of this package, and class, in the order in which people see them."""
 

@@ -16,14 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from rag_assets.chunking.chunker import (
-    Cutter,
-    EmbedBy,
-    Piece,
-    SizedChunking,
-    Span,
-    splitter_cutter,
-)
+from rag_assets.chunking.chunker import Cutter, EmbedBy, Piece, SizedChunking, Span, splitter_cutter
 from rag_assets.models.model_names import load_tokenizer
 
 if TYPE_CHECKING:

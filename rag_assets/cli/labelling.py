@@ -32,19 +32,8 @@ from rag_assets.labels.experiment_pool import (
     sampled_pool,
     sheet_text,
 )
-from rag_assets.labels.label_import import (
-    Added,
-    add_judgments,
-    read_feedback,
-    takes_judgments,
-)
-from rag_assets.labels.logs import (
-    JUDGED,
-    append_lines,
-    design_file,
-    lock_file,
-    read_judgments,
-)
+from rag_assets.labels.label_import import Added, add_judgments, read_feedback, takes_judgments
+from rag_assets.labels.logs import JUDGED, append_lines, design_file, lock_file, read_judgments
 from rag_assets.labels.pool import (
     PooledUnit,
     in_blind_order,
@@ -87,8 +76,7 @@ def pool(
         raise UsageError("give only one of --out, --import and --feedback")
     if sheet is not None or feedback is not None:
         refuse_given(
-            ["depth", "seed", "n_sampled"],
-            "cannot be combined with --import or --feedback",
+            ["depth", "seed", "n_sampled"], "cannot be combined with --import or --feedback"
         )
     is_sample = sheet is not None and is_sample_sheet(sheet)
     if not is_sample:

@@ -23,7 +23,7 @@ from rag_assets.answers.contexts_stage import (
     passages_key,
 )
 from rag_assets.answers.stage import answers_key
-from rag_assets.chunking.strategies import sentence_spans
+from rag_assets.chunking.sentences import sentence_spans
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
 from rag_assets.engine.outgoing import (

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_assets.chunking.chunker import Cutter, cut_documents
-from rag_assets.chunking.strategies import breakpoints, sentence_spans
+from rag_assets.chunking.semantic import breakpoints
+from rag_assets.chunking.sentences import sentence_spans
 from rag_assets.models.encoder import Encoder
 from rag_assets.models.model_names import DEFAULT_MODEL, load_tokenizer
 from rag_assets.testing import ChunkerContract

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rag_assets.chunking.fixed import NoneChunking
 from rag_assets.chunking.recursive import RecursiveChunking
-from rag_assets.chunking.strategies import NoneChunking
 from rag_assets.errors import DataError, UsageError
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.experiment import load_experiment

@@ -15,8 +15,9 @@ from rag_assets.analysis.leaderboard import leaderboard_sheets, selected_rows
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.slices import slices_of
 from rag_assets.chunking.chunker import Cutter, cut_documents
+from rag_assets.chunking.parent import ParentChunking
 from rag_assets.chunking.recursive import RecursiveChunking
-from rag_assets.chunking.strategies import ParentChunking, SemanticChunking
+from rag_assets.chunking.semantic import SemanticChunking
 from rag_assets.errors import DataError
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
 from rag_assets.experiment import load_experiment
