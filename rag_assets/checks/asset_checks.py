@@ -61,7 +61,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _documents(at: Partition) -> CheckOutcome:
-    return outcome_of(duplicate_documents(at.artifact.table(["document_id", "text"])))
+    return outcome_of(duplicate_documents(at.table))
 
 
 def _qrels(at: Partition) -> CheckOutcome:

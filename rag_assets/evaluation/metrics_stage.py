@@ -36,7 +36,6 @@ from rag_assets.schemas import LEADERBOARD, METRICS_SUMMARY, QUERY_METRICS
 from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.canonical import fingerprint
-from rag_assets.store.parquet_files import read_parquet
 
 LEADERBOARD_KEY = ArtifactKey.of("leaderboard")
 
@@ -208,7 +207,7 @@ class MetricsSummary(Stage):
         qrels = context.artifact(QRELS_KEY).table()
         missing = {}
         if experiment.keeps_unknown:
-            documents = read_parquet(context.artifact(DOCUMENTS_KEY).file, ["document_id"])
+            documents = context.artifact(DOCUMENTS_KEY).table(["document_id"])
             missing = not_in_corpus(qrels, documents)
         cells = current_cells(context, key["retriever"])
         measures = {top_k: experiment.measures_at(top_k) for top_k in cells}

@@ -26,16 +26,10 @@ import pyarrow.parquet as pq
 from rag_assets.errors import StoreError
 from rag_assets.schemas import SCHEMA_VERSION
 from rag_assets.store.atomic import MANIFEST as MANIFEST_FILE
-from rag_assets.store.atomic import (
-    TABLE,
-    TEMPORARY_MARK,
-    atomic_directory,
-    manifest_file,
-    remove,
-)
+from rag_assets.store.atomic import TABLE, TEMPORARY_MARK, atomic_directory, manifest_file, remove
 from rag_assets.store.canonical import canonical_json, file_digest, file_digests, fingerprint
 from rag_assets.store.file_stamps import VerifiedFiles, remembered
-from rag_assets.store.large_tables import read_groups
+from rag_assets.store.large_tables import IN_MEMORY_BYTES, read_groups
 from rag_assets.store.locks import locked
 
 if TYPE_CHECKING:
@@ -180,10 +174,14 @@ class Artifact:
         return self.path / TABLE
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the table of an artifact that is one, or some columns of a large one."""
+        """Return the table of an artifact that is one, or some columns of it."""
         try:
-            if columns is None and self.file.stat().st_size <= SMALL_TABLE:
-                return _small_table(self.file)
+            n_bytes = self.file.stat().st_size
+            if n_bytes <= SMALL_TABLE:
+                table = _small_table(self.file)
+                return table.select(columns or table.column_names)
+            if columns is None and n_bytes >= IN_MEMORY_BYTES:
+                return _large_table(self.file)
             return _read_table(self.file, columns)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(self.path, error) from error
@@ -369,17 +367,23 @@ def _small_table(path: Path) -> pa.Table:
     return _read_table(path)
 
 
+@remembered(2)
+def _large_table(path: Path) -> pa.Table:
+    """Return a table that takes no memory: the corpus and its chunks are read by several stages."""
+    return _read_table(path)
+
+
 def read_intact(path: Path) -> Artifact | None:
     """Return the table at a path; None when it is absent or not what was written.
 
     The file is hashed, whatever its stamp: once a process, as long as it stays as it is.
     """
     manifest = read_manifest(path)
-    artifact = Artifact(path, manifest) if manifest is not None else None
     try:
-        return artifact if artifact is not None and _is_intact(artifact.file) else None
+        is_intact = _is_intact(path / TABLE)
     except OSError:
         return None
+    return Artifact(path, manifest) if manifest is not None and is_intact else None
 
 
 @remembered(4096)

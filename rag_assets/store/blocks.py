@@ -35,13 +35,7 @@ import pyarrow.parquet as pq
 
 from rag_assets.compute.compute import LOCAL, Compute
 from rag_assets.schemas import SCHEMA_VERSION
-from rag_assets.store.artifacts import (
-    Artifact,
-    ArtifactStore,
-    Block,
-    read_manifest,
-    unreadable,
-)
+from rag_assets.store.artifacts import Artifact, ArtifactStore, Block, read_manifest, unreadable
 from rag_assets.store.atomic import TEMPORARY_MARK
 from rag_assets.store.canonical import bytes_of, table_digest, text_bytes
 from rag_assets.store.file_stamps import modified

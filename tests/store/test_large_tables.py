@@ -16,6 +16,7 @@ import pytest
 from rag_assets.errors import StoreError
 from rag_assets.evaluation import contexts_stage
 from rag_assets.retrieval import array_folder
+from rag_assets.store import artifacts as artifacts_module
 from rag_assets.store import large_tables
 from rag_assets.store.artifacts import Artifact, Manifest
 from rag_assets.store.large_tables import Ids, TableBuilder, columned, read_groups
@@ -86,6 +87,27 @@ def test_a_large_file_is_read_group_by_group(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["table.parquet"]  # noqa: PTH208
     del read, texts
     gc.collect()
+
+
+def test_an_artifact_is_read_once_where_that_takes_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, artifacts = a_table(), {}
+    for name, n_rows in {"small": 10, "between": 1000, "large": table.num_rows}.items():
+        (folder := tmp_path / name).mkdir()
+        pq.write_table(table.slice(0, n_rows), folder / "table.parquet", row_group_size=2000)
+        artifacts[name] = Artifact(folder, Manifest("chunks", name, {}, {}, {}, {}, 0))
+    sizes = {name: artifact.file.stat().st_size for name, artifact in artifacts.items()}
+    monkeypatch.setattr(f"{artifacts_module.__name__}.SMALL_TABLE", sizes["small"])
+    monkeypatch.setattr(f"{artifacts_module.__name__}.IN_MEMORY_BYTES", sizes["large"])
+
+    def characters(name: str, *columns: str) -> pa.Buffer:
+        return artifacts[name].table(columns or None)["text"].chunk(0).buffers()[2]
+
+    first = {name: characters(name) for name in artifacts}
+    assert [n for n in first if characters(n).address == first[n].address] == ["small", "large"]
+    assert characters("small", "text").address == first["small"].address
+    assert artifacts["large"].table(["text"]).equals(table.select(["text"]))
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
