@@ -139,7 +139,7 @@ class Column:
     def bar(self, row: Row) -> float | None:
         """Return the length of the bar behind a value on the page, in [0, 1]; None: no bar."""
         value = row.get(self.share) if self.share else self.value(row)
-        if value is None or not (self.share or self.form == MEAN):
+        if value is None or isinstance(value, str) or not (self.share or self.form == MEAN):
             return None
         return min(float(value), 1.0)
 
