@@ -81,7 +81,7 @@ EXPERIMENT_KEYS: Mapping[str, str] = {
     "or the nearest that there is, without it",
     "baseline": "the retriever that others are compared with; the first one without it",
     "split": "[dev and test](#split); without it all queries count",
-    "weight": "the field of the queries' metadata that weighs them in every mean",
+    "weight": "the metadata field of queries that weighs them in all means but sampled estimates",
     "statistics": "[intervals and tests](#statistics)",
     "measurements": "[what is timed](#measurements)",
     "context": "[what counts tokens](#context)",

@@ -93,7 +93,10 @@ def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
         Column("new", "new"),
         *difference_columns(pair.resampling.confidence),
     )
-    n_queries = max((row["n"] for row in rows), default=0)
+    if not rows:
+        lacking = f"no {pair.source.subject} has {pair.metric} in both evaluations; --metric names"
+        return Sheet("", (), (), notes=[f"{lacking} another one"])
+    n_queries = max(row["n"] for row in rows)
     return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows)
 
 

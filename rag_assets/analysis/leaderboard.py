@@ -245,8 +245,8 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
             )
         if row["n_empty"]:
             yield (
-                f"{name}: nothing retrieved for {row['n_empty']} queries; those with a "
-                "relevant document count as 0"
+                f"{name}: nothing retrieved for {row['n_empty']} of {row['n_attempted']} queries; "
+                "those with a relevant document count as 0"
             )
         if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]:
             yield (
@@ -259,7 +259,7 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
             chunk = "chunk that it returned" if name in own_chunks else "chunk"
             yield (
-                f"{name}: {row['n_unreachable']} evidences are in no {chunk}{of_them}, and still "
+                f"{name}: evidences in no {chunk}: {row['n_unreachable']}{of_them}; they still "
                 "count in the denominator of recall"
             )
 

@@ -159,7 +159,9 @@ def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
         what = "chunks" if key.asset == "index_texts" else "queries"
-        line = f"note: {key}: no answer for {number} {what}; --retry-failed asks for them again"
+        line = (
+            f"note: {key}: no answer for {number} of the {what}; --retry-failed asks for them again"
+        )
         print_message(line)
 
 

@@ -44,11 +44,7 @@ INIT = Command(
     Example: rag-assets init data/handbook --out handbook.yaml
     """,
     PATH,
-    option(
-        "--out",
-        type=FILE,
-        help="File to write  [default: experiment.yaml in or beside PATH]",
-    ),
+    option("--out", type=FILE, help="File to write  [default: experiment.yaml in or beside PATH]"),
     STORE,
 )
 
@@ -160,19 +156,13 @@ LEADERBOARD = Command(
     ),
     flag("--answers", "Show answerers instead of retrievers."),
     flag("--online", "Show clicks and votes from a search in production."),
-    flag(
-        "--latency",
-        "Show the latency and index cost of each retriever instead of metrics.",
-    ),
+    flag("--latency", "Show the latency and index cost of each retriever instead of metrics."),
     count(
         "--budget",
         metavar="TOKENS",
         help="Compare at an equal budget: each query gets as many units as fit in it.",
     ),
-    flag(
-        "--ties",
-        "Show how much each mean depends on the order of units with equal scores.",
-    ),
+    flag("--ties", "Show how much each mean depends on the order of units with equal scores."),
     option("--metric", help="With --by: the metric to show, such as recall@10 or answer_f1."),
     DEV_OR_TEST,
 )

@@ -37,8 +37,10 @@ from rag_assets.evaluation.run_files import write_run
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.evaluation_names import open_evaluations
 from rag_assets.pipeline.selection import Selection
+from rag_assets.schemas import QRELS
 from rag_assets.sheets.formats import Rows
 from rag_assets.sheets.sheet import Sheet
+from rag_assets.sources.dataset import Read
 from rag_assets.sources.writers import Tables, write_dataset
 from rag_assets.store.atomic import write_text
 from rag_assets.store.canonical import canonical_json
@@ -310,7 +312,9 @@ def convert(path: Path, to: str, folder: Path) -> None:
     for line in experiment.unread_files:
         print_note(f"documents: {line}")
     documents, queries = dataset.read_documents(), dataset.read_queries()
-    qrels = experiment.read_qrels(documents.table, queries.table)
+    qrels = Read(QRELS.empty(), [])
+    if experiment.has_qrels:
+        qrels = experiment.read_qrels(documents.table, queries.table)
     tables = Tables(documents.table, queries.table, qrels.table)
     lost = write_dataset(tables, to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
@@ -320,4 +324,4 @@ def convert(path: Path, to: str, folder: Path) -> None:
     for note in lost:
         print_note(f"{to}: {note}")
     counts = ", ".join(f"{name} {table.table.num_rows}" for name, table in read.items())
-    print_line(f"{folder}: {counts}")
+    print_line(f"{folder}: written from {counts}")

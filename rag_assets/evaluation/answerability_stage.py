@@ -107,7 +107,8 @@ def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.T
 
     The threshold of ``test`` is the one chosen on ``dev`` where there is one; that of any other
     split is chosen on the split itself, and flatters it. Without rows when the queries are all
-    answerable, or none is. What needs both kinds is null in a split that lacks one.
+    answerable, or none is. What needs both kinds is null in a split that lacks one, and what needs
+    a threshold where there is none.
     """
     kinds = {query.answerable for queries in splits.values() for query in queries}
     rows: list[dict[str, object]] = []
@@ -115,8 +116,7 @@ def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.T
         source = DEV if name == TEST and DEV in splits else name
         threshold = _threshold(*_scores(splits[source]))
         answerable, unanswerable = _scores(splits[name])
-        answered = np.inf if threshold is None else threshold
-        row = {
+        row: dict[str, object] = {
             "retriever": retriever,
             "split": name,
             "n_answerable": len(answerable),
@@ -124,9 +124,11 @@ def answerability(retriever: str, splits: Mapping[str, Sequence[Query]]) -> pa.T
             "auroc": _auroc(answerable, unanswerable),
             "threshold": threshold,
             "threshold_from": source,
-            "coverage": float(np.mean(answerable >= answered)) if len(answerable) else None,
-            "rejected": float(np.mean(unanswerable < answered)) if len(unanswerable) else None,
         }
+        if threshold is not None and len(answerable):
+            row["coverage"] = float(np.mean(answerable >= threshold))
+        if threshold is not None and len(unanswerable):
+            row["rejected"] = float(np.mean(unanswerable < threshold))
         rows.append(row)
     return ANSWERABILITY.from_rows(rows)
 

@@ -34,13 +34,7 @@ from rag_assets.input_files import suffix
 from rag_assets.ordering import byte_order_ranks
 from rag_assets.schemas import RUNS
 from rag_assets.sources.fields import Place, Row, identifier, present, shown
-from rag_assets.sources.row_files import (
-    COMMENT,
-    PARQUET,
-    RowFile,
-    read_fields,
-    read_object,
-)
+from rag_assets.sources.row_files import COMMENT, PARQUET, RowFile, read_fields, read_object
 
 QUERY_KEYS = ("qid", "query_id")
 IDS_KEY, ERROR_KEY = "retrieved_ids", "error"

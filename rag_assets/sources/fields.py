@@ -32,8 +32,7 @@ Text = Annotated[str, Meta(description="a string")]
 Position = Annotated[int, Meta(ge=0, le=2**63 - 1, description="an integer from 0 on")]
 Chance = Annotated[float, Meta(gt=0, le=1, description="a number above 0 and at most 1, or null")]
 Grade = Annotated[
-    int,
-    Meta(ge=-GRADE_LIMIT, lt=GRADE_LIMIT, description="a grade: an integer that fits 32 bits"),
+    int, Meta(ge=-GRADE_LIMIT, lt=GRADE_LIMIT, description="a grade: an integer that fits 32 bits")
 ]
 TIME = "a time such as 2026-03-01T09:30:00Z"
 Time = Annotated[str | int, Meta(description=TIME)]

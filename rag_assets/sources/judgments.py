@@ -129,12 +129,13 @@ def _add(row: _Judgment, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     document_row = rows.resolve(query_id, document_id, place, ("query_id", "doc_id"))
     evidence_id = str(row.evidence_id) if row.evidence_id is not None else None
     span = None
-    if row.quote is not None and document_row is None:
+    quote = "" if row.quote is None and row.start is not None else row.quote
+    if quote is not None and document_row is None:
         # Of a document that is not there, so it has no place in it.
-        evidence_id = evidence_id or f"{document_id}#{fingerprint(row.quote)[:8]}"
-    elif row.quote is not None and document_row is not None:
+        evidence_id = evidence_id or f"{document_id}#{fingerprint(quote)[:8]}"
+    elif quote is not None and document_row is not None:
         with error_context(query_id, document_id, evidence_id):
-            span = quotes.locate(row.quote, document_row, place, row.start)
+            span = quotes.locate(quote, document_row, place, row.start)
     grade = 1 if row.relevance is None else row.relevance
     rows.add(place, query_id, document_id, grade, evidence_id, span)
 
@@ -158,7 +159,7 @@ class Quotes:
         is that one, however often it occurs; one that moved is looked for.
         """
         if not quote.strip():
-            raise place.error("is blank; leave it out to judge the whole document", QUOTE)
+            raise place.error("is blank; without it and `start` a whole document is judged", QUOTE)
         text = self._texts[row].as_py()
         if start is not None and text.startswith(quote, start):
             return start, start + len(quote)

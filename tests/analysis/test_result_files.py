@@ -113,6 +113,11 @@ def test_the_paired_difference(tmp_path: Path) -> None:
     assert row["p_randomisation"] == pytest.approx(2 / 2**6)
     assert sheet.notes[0].startswith(f"{b} is better than {a} on match by 0.8571 [")
     assert sheet.notes[1:] == [f"1 questions of {b} are not in the other file"]
+    mistakes = [
+        written(tmp_path / f"{n}.json", {"q1": {"fp@5": n}, "q2": {"fp@5": 1}}) for n in (0, 2)
+    ]
+    row, sheet = compare_files(*mistakes)
+    assert (row["difference"], row["won"], row["lost"]) == (1, 0, 1)  # fewer of them are better
     same, _ = compare_files(a, a.with_name("a.json"))
     assert same["difference"] == 0
 

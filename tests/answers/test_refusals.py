@@ -91,6 +91,17 @@ def test_it_is_chosen_on_dev_and_reported_on_test(tmp_path: Path, computed: Tiny
     assert tiny.command("leaderboard", ".", columns=150).exit_code == 0
 
 
+@pytest.mark.parametrize("word", ["none refuses", "all refuse"])
+def test_a_threshold_that_is_a_word_has_no_bar(
+    whole: tuple[Tiny, EvaluationTable], monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    limit = {"none refuses": math.inf, "all refuse": -math.inf}[word]
+    monkeypatch.setattr("rag_assets.analysis.answers.best_threshold", lambda _: limit)
+    _, result = whole
+    for face in (render(result), str(result)):
+        assert word in face
+
+
 def test_all_faces_show_it(whole: tuple[Tiny, EvaluationTable]) -> None:
     tiny, result = whole
     for face in (render(result), str(result), tiny.command("leaderboard", ".", columns=150).output):

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import shutil
 from math import log2
 from pathlib import Path
 
@@ -294,6 +295,17 @@ def test_what_is_not_there(invoke: Invoke, evaluated: tuple[Path, Path], tmp_pat
     assert not out.exists()
     assert export("--retriever", "bm25", "--top-k", 1).exit_code == 0
     assert len(out.read_text(encoding="utf-8").splitlines()) == 3
+
+
+@pytest.mark.parametrize("form", ["jsonl", "beir", "trec", "llamaindex"])
+def test_what_has_no_labels_is_converted(
+    invoke: Invoke, tiny: Path, tmp_path: Path, form: str
+) -> None:
+    shutil.rmtree(tiny / "qrels")
+    result = invoke("convert", tiny, "--to", form, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("written from documents 4, queries 4, qrels 0\n")
+    assert any((tmp_path / "out").iterdir())
 
 
 def test_refusals_of_convert(invoke: Invoke, tiny: Path, tmp_path: Path) -> None:

@@ -99,6 +99,15 @@ def test_a_parameter(tiny: Tiny) -> None:
     assert {row["metric"] for row in found["metrics"]} == {"mrr@5"}
 
 
+def test_a_metric_that_one_of_both_lacks(tiny: Tiny) -> None:
+    tiny.config |= {"metrics": ["map"], "primary": "map@5"}
+    tiny.write_config()
+    again(tiny)
+    told = tiny.command("diff", ".", "previous", "latest")
+    assert "no retriever has map@5 in both evaluations; --metric names another one" in told.stdout
+    assert "on 0 queries" not in told.stdout
+
+
 def test_a_retriever_that_came_and_one_that_went(tiny: Tiny) -> None:
     tiny.config["retrievers"]["new"] = tiny.config["retrievers"].pop("shallow")
     tiny.write_config()

@@ -151,7 +151,7 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
     assert all("text" in own for own in kinds.values())
     lacking = f"parts lacks texts of {facts['unanswered']} chunks"
     assert result.exit_code == 3
-    told = f"index_texts[chunking=parts]: no answer for {facts['unanswered']} chunks"
+    told = f"index_texts[chunking=parts]: no answer for {facts['unanswered']} of the chunks"
     assert f"{told}; --retry-failed" in result.output
     assert f"incomplete: {lacking}" in result.output
     assert incomplete_parts(EvaluationResult.current(asking.artifacts)) == [lacking]

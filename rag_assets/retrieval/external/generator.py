@@ -36,7 +36,7 @@ class GeneratorRetriever(AnsweredRetriever):
             for one, _ in answers
         ]
         silent = sum(not one.error and not one.hits for one in results)
-        session.notes.extend([f"{silent} answers tell of no context"] if silent else [])
+        session.notes.extend([f"answers that tell of no context: {silent}"] if silent else [])
         return results
 
 

@@ -113,7 +113,7 @@ class ExternalRankings(RetrieverStage):
         queries = context.artifact(QUERIES_KEY).table()
         results = config.read(queries)
         n_missing = queries.num_rows - len(results)
-        missing = [f"{n_missing} queries of the experiment have no rows in the file"]
+        missing = [f"queries of the experiment without rows in the file: {n_missing}"]
         return _product(results, {"notes": missing if n_missing else []})
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

@@ -216,10 +216,10 @@ def notes(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{share} in the documents{alike}"
     for how, problem in _NOT_LOCATED.items():
         if counts.get(how):
-            yield f"{counts[how]} returned texts {problem}"
+            yield f"returned texts that {problem}: {counts[how]}"
 
 
 _NOT_LOCATED = {
-    AMBIGUOUS: "occur at several places and are judged by document only",
-    MISSING: "are in no document; their document, where known, is judged",
+    AMBIGUOUS: "occur at several places, judged by document only",
+    MISSING: "are in no document, judged by their document where it is known",
 }

@@ -233,7 +233,7 @@ def test_a_run_file_has_texts_and_spans(searched: Searched) -> None:
     hit = {row["query_id"]: row["hit_rate"] for row in rows}
     assert hit == {"q1": 1.0, "q2": 1.0, "q3": 1.0, "q4": None, "q5": 0.0, "q6": 0.0}
     assert searched.facts(rankings_key("theirs"))["notes"] == [
-        "2 queries of the experiment have no rows in the file"
+        "queries of the experiment without rows in the file: 2"
     ]
     assert unfinished(searched.pipeline(), ["theirs"]) == {}
     assert unanswered(searched.pipeline()) == {}

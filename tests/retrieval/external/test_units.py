@@ -164,7 +164,7 @@ def test_people_read_how_many_texts_were_located() -> None:
     assert lines == [
         "60.0% of 5 returned texts were located in the documents, 1 of them after normalising "
         "white space and Unicode",
-        "1 returned texts occur at several places and are judged by document only",
-        "1 returned texts are in no document; their document, where known, is judged",
+        "returned texts that occur at several places, judged by document only: 1",
+        "returned texts that are in no document, judged by their document where it is known: 1",
     ]
     assert lines_of(of(q=[Hit("a.md")])) == []
