@@ -114,9 +114,8 @@ MAX_FAILED = 20
 
 def labels(view: EvaluationResult) -> Row:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
-    accounting = Sheet(
-        "Query accounting", [*accounting_columns()], view.at_cutoff, name="accounting"
-    )
+    columns = [*accounting_columns()]
+    accounting = Sheet("Query accounting", columns, view.at_cutoff, name="accounting")
     return {
         "sheet": accounting if view.at_cutoff else None,
         "failures": [*_failures(view)],

@@ -23,11 +23,7 @@ from rag_assets.evaluation.query_facts import (
 )
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
-from rag_assets.schemas import (
-    ANSWER_COMPARISONS,
-    ANSWER_LABELS,
-    ANSWER_SUMMARY,
-)
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_LABELS, ANSWER_SUMMARY
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey
@@ -318,6 +314,12 @@ class EvaluationResult(StoredEvaluation):
             for entry in self._runs
             if entry.partition["retriever"] == retriever
         }
+
+    def read_by(self, retriever: str) -> list[str]:
+        """Return a retriever, and all that it fuses or reranks, as it was configured."""
+        block = self.configured("retrievers").get(retriever, {})
+        inputs = (*([block["input"]] if "input" in block else ()), *block.get("inputs", ()))
+        return [retriever, *(name for source in inputs for name in self.read_by(source))]
 
     def attributed_weights(self, retriever: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""
