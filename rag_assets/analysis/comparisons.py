@@ -6,7 +6,7 @@ A verdict is what a comparison comes to, in one sentence that claims no more tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -347,12 +347,10 @@ def robustness_rows(result: EvaluationResult) -> list[Row]:
     """
     rows: list[Row] = []
     originals, sets = pairs_of(result.queries, "query_id", "text"), result.configured("query_sets")
+    blocks = result.configured("retrievers")
     for name, original in result.perturbed.items():
-        searched = [
-            query_set
-            for query_set in dict.fromkeys(_query_sets(result, name))
-            if sets.get(query_set, {}).get("strategy") == PERTURB
-        ]
+        read = dict.fromkeys(blocks[n].get("query_set", ORIGINAL) for n in result.read_by(name))
+        searched = [of for of in read if sets.get(of, {}).get("strategy") == PERTURB]
         row: Row = {"original": original, "retriever": name}
         for key in ("kinds", "rate"):
             row[key] = ", ".join(dict.fromkeys(str(sets[query_set][key]) for query_set in searched))
@@ -362,14 +360,6 @@ def robustness_rows(result: EvaluationResult) -> list[Row]:
         pairs = (pair for pair in result.comparisons if {*names_of(pair)} == {original, name})
         rows += [{**row, **oriented(pair, name)} for pair in pairs] or [row]
     return rows
-
-
-def _query_sets(result: EvaluationResult, name: str) -> Iterator[str]:
-    """Yield the query sets of a retriever, those of what it reads too."""
-    block = result.configured("retrievers")[name]
-    yield block.get("query_set", ORIGINAL)
-    for read in (*([block["input"]] if "input" in block else ()), *block.get("inputs", ())):
-        yield from _query_sets(result, read)
 
 
 def robustness_sheets(result: EvaluationResult) -> list[Sheet]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.stage import answers_key
@@ -40,14 +40,36 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
         # What a file of answers lacks is a finding, which no other evaluation changes.
         if stored is not None and stored.facts.get(UNANSWERED):
             keys[name] = [answers_key(name)]
+    by_file = failed_by_file(result)
     for name, partitions in keys.items():
-        failures: dict[str, str] = {}
-        for key in partitions:
-            failures |= result.failures(key)
-        if failures:
-            reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:MAX_ROWS]]
-            more = "" if len(failures) <= MAX_ROWS else f"; and {len(failures) - MAX_ROWS} more"
-            yield f"{name} failed on queries: {'; '.join(reasons)}{more}"
+        failures = {q: why for key in partitions for q, why in result.failures(key).items()}
+        of_file = by_file.get(name, {})
+        if asked := {query: why for query, why in failures.items() if query not in of_file}:
+            yield failed_text(name, asked)
+
+
+def failed_text(name: str, failures: Mapping[str, str]) -> str:
+    """Return on which queries something failed, and why."""
+    reasons = [f"{query}: {why}" for query, why in sorted(failures.items())[:MAX_ROWS]]
+    more = "" if len(failures) <= MAX_ROWS else f"; and {len(failures) - MAX_ROWS} more"
+    return f"{name} failed on queries: {'; '.join(reasons)}{more}"
+
+
+def failed_by_file(result: EvaluationResult) -> dict[str, dict[str, str]]:
+    """Return retriever -> failed query -> the reason in the run file that it is, or reads.
+
+    They are a finding, which no other evaluation changes.
+    """
+    imported = {
+        entry.partition["retriever"]: manifest.failures
+        for entry, manifest in result.manifests_of("external_rankings")
+        if UNANSWERED not in manifest.facts
+    }
+    failures = {
+        name: {q: why for n in result.read_by(name) for q, why in imported.get(n, {}).items()}
+        for name in result.run_retrievers
+    }
+    return {name: of_file for name, of_file in failures.items() if of_file}
 
 
 def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:

@@ -32,13 +32,8 @@ from rag_assets.analysis.comparability import comparability
 from rag_assets.analysis.comparisons import needed_text
 from rag_assets.analysis.diff import changes_between
 from rag_assets.analysis.drop_causes import Causes, CorpusChange, causes_of
-from rag_assets.analysis.evaluation_pairs import (
-    Drop,
-    EstimatedSource,
-    EvaluationPair,
-    MetricSource,
-)
-from rag_assets.analysis.findings import incomplete_parts
+from rag_assets.analysis.evaluation_pairs import Drop, EstimatedSource, EvaluationPair, MetricSource
+from rag_assets.analysis.findings import failed_by_file, failed_text, incomplete_parts
 from rag_assets.analysis.floors import FloorCheck, floor_checks, floors_sheet
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
@@ -205,8 +200,9 @@ class Gate(Tabular):
         split = "" if self.split == "all" else f", split {self.split}"
         lead, on = f"gate {_WORDS[self.answer]}: {self.experiment}, ", f"{split}{self.of_sample}"
         if not self.against:
-            missing = [f"incomplete: {text}" for text in self.incomplete]
-            return [floors_sheet(self.floors, f"{lead}floors{on}", missing)]
+            lines = [f"incomplete: {text}" for text in self.incomplete]
+            lines += [f"note: {text}" for text in self.notes]
+            return [floors_sheet(self.floors, f"{lead}floors{on}", lines)]
         drops = self._drops(f"{lead}{self.metric}{on} against {self.against}")
         return [drops, *([floors_sheet(self.floors, "floors")] if self.floors else [])]
 
@@ -264,6 +260,11 @@ def gate(
         look=None,
         incomplete=tuple(incomplete_parts(new)),
         checks=(),
+        notes=tuple(
+            f"{failed_text(name, failures)}; a run file says so, and no mean counts them"
+            for name, failures in failed_by_file(new).items()
+            if not retrievers or name in retrievers
+        ),
         of_sample=new.of_sample,
         floors=tuple(floor_checks(new, floors, retrievers)),
     )
@@ -288,7 +289,7 @@ def gate(
         split=pair.split,
         look=look,
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers, checks)),
+        notes=(*judged.notes, *_notes(pair, retrievers, checks)),
         subject=source.subject,
     )
 
@@ -360,12 +361,7 @@ def _looked(
 
 
 def _check(
-    pair: EvaluationPair,
-    name: str,
-    drop: Drop,
-    p: float | None,
-    rules: Rules,
-    corpus: CorpusChange,
+    pair: EvaluationPair, name: str, drop: Drop, p: float | None, rules: Rules, corpus: CorpusChange
 ) -> Check:
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
         return Check(name, PASS, None, drop, p)

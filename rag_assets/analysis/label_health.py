@@ -109,14 +109,13 @@ def accounting_columns(
 
 
 MAX_FAILED = 20
-"""Failed queries of one retriever that are listed."""
+"""Failed queries of one retriever, or answerer, that are listed."""
 
 
 def labels(view: EvaluationResult) -> Row:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
-    accounting = Sheet(
-        "Query accounting", [*accounting_columns()], view.at_cutoff, name="accounting"
-    )
+    columns = [*accounting_columns()]
+    accounting = Sheet("Query accounting", columns, view.at_cutoff, name="accounting")
     return {
         "sheet": accounting if view.at_cutoff else None,
         "failures": [*_failures(view)],
@@ -125,15 +124,14 @@ def labels(view: EvaluationResult) -> Row:
 
 
 def _failures(view: EvaluationResult) -> Iterator[Row]:
-    for name in view.retrievers or view.run_retrievers:
-        keys = view.run_keys(name)
-        reasons = view.failures(keys[max(keys)]) if keys else {}
-        if reasons:
-            yield {
-                "retriever": name,
-                "n": len(reasons),
-                "queries": sorted(reasons.items())[:MAX_FAILED],
-            }
+    runs = {name: view.run_keys(name) for name in view.retrievers or view.run_retrievers}
+    keys = {name: cells[max(cells)] for name, cells in runs.items() if cells}
+    keys |= {
+        entry.partition["answerer"]: entry.key for entry in view.evaluation.entries_of("answers")
+    }
+    for name, key in keys.items():
+        if reasons := sorted(view.failures(key).items()):
+            yield {"name": name, "n": len(reasons), "queries": reasons[:MAX_FAILED]}
 
 
 def _notes(view: EvaluationResult) -> Iterator[str]:
@@ -141,7 +139,8 @@ def _notes(view: EvaluationResult) -> Iterator[str]:
     yield from view.evaluation.remarks
     if (authors := authors_note(view.queries)) is not None:
         yield authors
-    for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
+    asked = ("generated_questions", "index_texts")
+    for asset in ("documents", *asked, "queries", "qrels", "query_facts"):
         for _, manifest in view.manifests_of(asset):
             yield from manifest.facts.get("notes", [])
     for entry, manifest in view.manifests_of("embedding_index"):

@@ -113,11 +113,7 @@ class QuestionHits(Tabular):
     def rows(self) -> list[Row]:
         """Return one mapping a hit; ``passage`` is the same for the same passage."""
         return [
-            {
-                "retriever": hits.retriever,
-                "passage": self._numbers[_place(hit)],
-                **hit._asdict(),
-            }
+            {"retriever": hits.retriever, "passage": self._numbers[_place(hit)], **hit._asdict()}
             for hits in self.found
             for hit in hits.hits
         ]

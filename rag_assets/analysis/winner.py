@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rag_assets.analysis.comparisons import oriented, power_text
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
 from rag_assets.analysis.metric_sources import Retrieval
-from rag_assets.analysis.result import EvaluationResult
+from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.analysis.slices import TAG, members_by
 from rag_assets.plain_text import one_line
 from rag_assets.sheets.environment import shortened
@@ -108,10 +108,13 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     helps = pair.caveat is None
     if nearest and (power := power_text(nearest, "questions", more_would_help=helps)):
         sentences.append(f"The test cannot tell: {power.removeprefix('; ')}.")
-    times = {name: result.speed[name] for name in (best, *tied) if name in result.speed}
-    if tied and len(times) == len(tied) + 1:
-        name = min(times, key=lambda name: times[name])
-        sentences.append(f"The fastest of them is {name}, {times[name]:.3g} ms per query.")
+    failed = {str(row["retriever"]) for row in result.ranked if row["n_failed"]}
+    whole = [name for name in (best, *tied) if name not in failed]
+    if len(whole) > 1 and all(name in result.speed for name in whole):
+        name = min(whole, key=lambda name: result.speed[name])
+        without = " without a failed query" if len(whole) <= len(tied) else ""
+        time = f"{result.speed[name]:.3g} ms per query"
+        sentences.append(f"The fastest of them{without} is {name}, {time}.")
     lead = "By query tag:" if tied else f"{best} is best overall, but"
     return Winner(best, tied, True, sentences + _exceptions(pair, best, lead)[:MAX_EXCEPTIONS])
 
@@ -121,8 +124,15 @@ def _numbers(result: EvaluationResult) -> str:
     best, *others = result.ranked
     kind = _kind(result, str(best["retriever"]))
     text = f"{best['retriever']} {kind}; its" if kind else f"{best['retriever']}'s"
-    rest = [f", {row['retriever']} has {row[result.primary.column]:.4f}" for row in others[:1]]
-    return f"{text} {result.primary} is {best[result.primary.column]:.4f}{''.join(rest)}."
+    rest = [f", {row['retriever']} has {_mean(result, row)}" for row in others[:1]]
+    return f"{text} {result.primary} is {_mean(result, best)}{''.join(rest)}."
+
+
+def _mean(result: EvaluationResult, row: Row) -> str:
+    """Return ``0.7906``; where queries failed, over how many of those with labels it is."""
+    n = row["n_attempted"] - row["n_unanswerable"] - (row.get("n_unlabelled") or 0)
+    over = f" over {row['n_queries']} of {n} questions" if row["n_queries"] < n else ""
+    return f"{row[result.primary.column]:.4f}{over}"
 
 
 def _kind(result: EvaluationResult, name: str) -> str | None:

@@ -78,21 +78,24 @@ def summarise(
             part = table.filter(pc.is_in(table["query_id"], value_set=chosen["query_id"].unique()))
             query_ids = part["query_id"].to_pylist()
             weights = [weight_of[query_id] for query_id in query_ids]
-            counts = _accounting(part, weight_of, unanswerable)
+            counts = _accounting(part, weight_of, unanswerable, not_in_corpus or {})
             row = {"split": split, "top_k": top_k, **counts}
-            row["n_not_in_corpus"] = sum((not_in_corpus or {}).get(q, 0) for q in query_ids)
             row |= {name: mean(part[name].to_pylist(), weights) for name in measures[top_k]}
             rows.append(row)
     return METRICS_SUMMARY.check(pa.Table.from_pylist(rows, schema=schema))
 
 
 def _accounting(
-    cell: pa.Table, weight_of: Mapping[str, float], unanswerable: Set[str]
+    cell: pa.Table,
+    weight_of: Mapping[str, float],
+    unanswerable: Set[str],
+    not_in_corpus: Mapping[str, int],
 ) -> dict[str, object]:
     n_attempted, n_failed = cell.num_rows, _total(cell, "failed")
     has_labels, worked = pc.greater(cell["n_relevant"], 0), pc.invert(cell["failed"])
     averaged = cell.filter(pc.and_(has_labels, worked))
-    weights = [weight_of[query_id] for query_id in averaged["query_id"].to_pylist()]
+    ids = averaged["query_id"].to_pylist()
+    weights = [weight_of[query_id] for query_id in ids]
     without = cell.filter(pc.invert(has_labels))["query_id"].to_pylist()
     n_unanswerable = len(unanswerable & {*without})
     n_answered = cell.filter(pc.and_(pc.greater(cell["n_retrieved"], 0), worked)).num_rows
@@ -107,7 +110,8 @@ def _accounting(
         "n_failed": n_failed,
         "n_unanswerable": n_unanswerable,
         "n_unlabelled": len(without) - n_unanswerable,
-        "n_unreachable": _total(cell, "n_unreachable"),
+        "n_unreachable": _total(averaged, "n_unreachable"),
+        "n_not_in_corpus": sum(not_in_corpus.get(query_id, 0) for query_id in ids),
         "n_unjudged": retrieved - judged,
         "judged": judged / retrieved if retrieved else None,
         # None: nobody knows

@@ -32,14 +32,7 @@ from rag_assets.statistics.comparisons import holm
 from rag_assets.statistics.intervals import bounded_intervals, number_or_none, wilson
 from rag_assets.statistics.paired_differences import PairedDifferences
 from rag_assets.statistics.paired_tests import spread
-from rag_assets.statistics.units import (
-    Counted,
-    Floats,
-    Resampling,
-    Units,
-    units_of,
-    weighted_mean,
-)
+from rag_assets.statistics.units import Counted, Floats, Resampling, Units, units_of, weighted_mean
 
 Row = dict[str, Any]
 

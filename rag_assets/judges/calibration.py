@@ -73,7 +73,8 @@ JUDGED = pa.schema(
 )
 """One question of one answerer: what the judge and people say (null: nothing, or they cannot).
 
-``open`` is 1 where nobody was asked, and 0 where nobody needs to be.
+``open`` is 1 where nobody was asked, and 0 where nobody needs to be. It is null where a retriever
+failed, which no mean reads.
 """
 
 
@@ -101,8 +102,7 @@ def judged_answers(answers: pa.Table, verdicts: pa.Table, labels: pa.Table) -> p
     for key in column_values(answers, "query_id", "answer"):
         is_said = needs_person(key[1])
         values = (judged.get(key), labelled.get(key)) if is_said else (0, 0)
-        numbers = [None if value is None else float(value) for value in values]
-        row = (key[0], 1, key[1], *numbers, float(is_said and key not in labelled))
+        row = (key[0], 1, key[1], *values, float(is_said and key not in labelled))
         rows.append(dict(zip(JUDGED.names, row, strict=True)))
     return pa.Table.from_pylist(rows, JUDGED)
 
@@ -178,10 +178,13 @@ def mean_row(
     no sample of their own, a mean is estimated by ``elsewhere``, labels of other answers with the
     verdicts on them; ``human`` is then None, and ``reason`` says so.
     """
+    worked = ~np.isnan(sample.counted.values(table, OPEN))
+    n_failed, sample = int((~worked).sum()), sample.only(worked)
     verdicts, labels, is_open = (sample.counted.values(table, c) for c in (VERDICT, LABEL, OPEN))
     given = (sample, verdicts, labels, is_open > 0, level)
     kind = "answer" if metric == JUDGED_CORRECT else "claim" if metric in OF_CLAIMS else "passage"
     row = estimated_row(calibrated_mean, *given, subject=kind)
+    row |= {name: row[name] + n_failed for name in ("n", "n_missing")}
     if row["calibrated"] is None and elsewhere is not None:
         estimate = rogan_gladen(*elsewhere, verdicts, level=level)
         if estimate.value is not None:
@@ -260,11 +263,7 @@ def estimated_row(
         **dict.fromkeys(ESTIMATED),
     }
     if n_open or not labelled.any():
-        lacking = {
-            "weight": 0.0,
-            "method": "none",
-            "reason": _lacking(n_open, subject),
-        }
+        lacking = {"weight": 0.0, "method": "none", "reason": _lacking(n_open, subject)}
         return {**row, **lacking}
 
     def estimate(others: Flags) -> Estimate:
@@ -291,10 +290,9 @@ def _estimated(estimate: Estimate) -> Row:
 def _lacking(n_open: int, subject: str) -> str:
     """Return why nothing is calibrated, and which command asks people."""
     sheet = f"`rag-assets judge sheet{'' if subject == 'answer' else f' --{subject}s'}`"
-    if not n_open and subject != "answer":
-        return f"no {subject} of a drawn question is labelled; {sheet} draws some"
     if not n_open:
-        return f"no drawn question is labelled; {sheet} draws some"
+        what = "" if subject == "answer" else f"{subject} of a "
+        return f"no {what}drawn question is labelled; {sheet} draws some"
     if subject != "answer":
         questions = "1 drawn question has" if n_open == 1 else f"{n_open} drawn questions have"
         return f"{questions} a {subject} without a label; {sheet} asks for it"
@@ -362,17 +360,13 @@ def judged_metrics(
     )
     by_people = _values(pool, labels.values, metrics)
     n = len(pool.question_ids)
-    lead = (pool.question_ids, [1] * n, [None] * n)
+    lead = {"query_id": pool.question_ids, "n_relevant": [1] * n, "answer": [None] * n}
     tables = {}
     for cell, values in _values(pool, verdicts.values, metrics).items():
-        columns = [
-            pa.array(np.where(unjudged, np.nan, values), from_pandas=True),
-            pa.array(np.where(unsure, np.nan, by_people[cell]), from_pandas=True),
-            is_open.astype(np.float64),
-        ]
-        arrays = zip((*lead, *columns), JUDGED.types, strict=True)
-        made = [pa.array(column, kind) for column, kind in arrays]
-        tables[cell] = pa.Table.from_arrays(made, schema=JUDGED)
+        verdict = pa.array(np.where(unjudged, np.nan, values), from_pandas=True)
+        label = pa.array(np.where(unsure, np.nan, by_people[cell]), from_pandas=True)
+        columns = {VERDICT: verdict, LABEL: label, OPEN: is_open.astype(np.float64)}
+        tables[cell] = pa.table({**lead, **columns}, JUDGED)
     return tables
 
 
@@ -417,6 +411,13 @@ def judged_precisions(
             rows.append(dict(zip(JUDGED.names, values, strict=True)))
         tables[name] = pa.Table.from_pylist(rows, JUDGED)
     return tables
+
+
+def without_failed(table: pa.Table, failed: Collection[str]) -> pa.Table:
+    """Return a table of :data:`JUDGED` that says nothing of the queries that failed."""
+    nothing = dict.fromkeys((VERDICT, LABEL, OPEN))
+    rows = (row | nothing if row["query_id"] in failed else row for row in table.to_pylist())
+    return pa.Table.from_pylist(list(rows), JUDGED)
 
 
 def _questions_with(pool: LabelPool, flags: Flags) -> Flags:

@@ -53,6 +53,7 @@ from rag_assets.judges.calibration import (
     questions_with_golds,
     samples,
     verdict_grades,
+    without_failed,
 )
 from rag_assets.judges.verdicts_stage import (
     ClaimVerdicts,
@@ -72,7 +73,7 @@ from rag_assets.schemas import (
     column_values,
 )
 from rag_assets.statistics.units import Floats, splits_counted
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import permanent_hash
 
 ANSWER_LABELS_KEY = ArtifactKey.of("answer_labels")
@@ -150,10 +151,8 @@ class _Calibrated(Stage):
         questions, labelled, tables = self._judged(context, key)
         drawn = list(samples(counting, questions, labelled))
         rows = [row for sample in drawn for row in self._rows(context, key, tables, sample)]
-        facts = {
-            "n_questions": sum(len(sample.drawn) for sample in drawn),
-            "n_drawn": sum(int(sample.drawn.sum()) for sample in drawn),
-        }
+        n_questions = sum(len(sample.drawn) for sample in drawn)
+        facts = {"n_questions": n_questions, "n_drawn": sum(int(s.drawn.sum()) for s in drawn)}
         return TableProduct(self.schema.from_rows(rows), facts)
 
     def _judged(self, context: StageContext, key: ArtifactKey) -> Judged:
@@ -185,9 +184,8 @@ class CalibratedMeans(_Calibrated):
 
     def _elsewhere(self, context: StageContext, key: ArtifactKey) -> tuple[Floats, Floats]:
         labels = context.artifact(ANSWER_LABELS_KEY).table()
-        return labels_with_verdicts(
-            labels, context.artifact(verdicts_key(CORRECTNESS, key["judge"])).table()
-        )
+        verdicts = context.artifact(verdicts_key(CORRECTNESS, key["judge"])).table()
+        return labels_with_verdicts(labels, verdicts)
 
 
 class CalibratedDifferences(_Calibrated):
@@ -237,15 +235,15 @@ class CalibratedRankings(_Calibrated):
         pool = label_pool(passages, sorted(row["query_id"] for row in counting), k)
         verdicts = context.artifact(verdicts_key(RELEVANCE, key["judge"])).table()
         file = experiment.passage_label_files.get(LABELS)
-        judgments = read_judgments(file) if file is not None else []
-        lines = [line for line in judgments if not line.is_hint]
+        lines = [line for line in (read_judgments(file) if file else ()) if not line.is_hint]
         labels = label_grades(pool, lines)
         *ratios, metric = _metrics(experiment, key["judge"])
         tables = judged_metrics(pool, verdict_grades(pool, verdicts), labels, ratios)
         precisions = judged_precisions(pool, passages, verdicts, labels)
         tables |= {(name, metric): table for name, table in precisions.items()}
         labelled = {line.item.query_id for line in lines if line.probability is not None}
-        named = {(name, str(each)): table for (name, each), table in tables.items()}
+        failed = {name: cell.manifest.failures for name, cell in _passage_cells(context, k).items()}
+        named = {(n, str(m)): without_failed(table, failed[n]) for (n, m), table in tables.items()}
         return pool.question_ids, labelled, named
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
@@ -314,13 +312,16 @@ def _metrics(experiment: Experiment, judge: str) -> list[Metric]:
 
 def judged_passages(context: StageContext, k: int) -> dict[str, pa.Table]:
     """Return retriever -> its first ``k`` passages for each query: :data:`~.schemas.PASSAGES`."""
-    deep = [cutoff for cutoff in context.experiment.judged_cutoffs if cutoff >= k]
-    cutoff = min(deep) if deep else max(context.experiment.judged_cutoffs)
-    tables = {}
-    for name in context.experiment.retrievers:
-        table = context.artifact(passages_key(name, cutoff)).table()
-        tables[name] = table.filter(pc.less_equal(table["rank"], k))
-    return tables
+    tables = {name: cell.table() for name, cell in _passage_cells(context, k).items()}
+    return {name: t.filter(pc.less_equal(t["rank"], k)) for name, t in tables.items()}
+
+
+def _passage_cells(context: StageContext, k: int) -> dict[str, Artifact]:
+    """Return retriever -> its first cut-off of passages that is at least ``k`` deep, if any is."""
+    cutoffs = context.experiment.judged_cutoffs
+    cutoff = min((n for n in cutoffs if n >= k), default=max(cutoffs))
+    names = context.experiment.retrievers
+    return {name: context.artifact(passages_key(name, cutoff)) for name in names}
 
 
 def judged_tables(context: StageContext, judge: str) -> dict[str, pa.Table]:

@@ -190,6 +190,7 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, kind: Kind, rules: Rules) 
     agreement, youden = _agreement(_labelled(pipeline, key, kind), level)
     changes = [row for row in results if row["name"] not in UNCHANGED]
     failed = [row["name"] for row in results if row["passed"] is False]
+    failed += ["agreement with people"] if youden is not None and youden <= 0 else []
     return {
         "kind": kind,
         "fingerprint": judge_fingerprint(pipeline.artifact(key).manifest),
@@ -198,10 +199,7 @@ def _check_kind(pipeline: Pipeline, key: ArtifactKey, kind: Kind, rules: Rules) 
         "tried": sum(row["tried"] for row in changes),
         "agreement": agreement,
         "youden": youden,
-        "failed": [
-            *failed,
-            *(["agreement with people"] if youden is not None and youden <= 0 else []),
-        ],
+        "failed": failed,
     }
 
 

@@ -268,9 +268,8 @@ def correctness_items(context: StageContext) -> list[CorrectnessItem]:
     pairs = {
         (query_id, answer)
         for name in context.experiment.answer_cells
-        for query_id, answer in column_values(
-            context.artifact(answers_key(name)).table(), "query_id", "answer"
-        )
+        for answers in [context.artifact(answers_key(name)).table()]
+        for query_id, answer in column_values(answers, "query_id", "answer")
         if answer is not None and golds.get(query_id)
     }
     return [

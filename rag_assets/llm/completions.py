@@ -113,14 +113,15 @@ class Budget:
             self.tokens += answer.prompt_tokens + answer.completion_tokens
 
     def reached(self, answered: int, missing: int) -> BudgetReached:
-        """Return the error for requests that do not fit any more."""
+        """Return the error for requests of one step, which do not all fit any more."""
         limits = self.limits
         out_of_calls = limits.max_calls is not None and self.calls >= limits.max_calls
         limit = f"max_calls {limits.max_calls}" if out_of_calls else f"max_cost {limits.max_cost}"
         spent = f"{self.calls} calls" + (f", cost {self.cost:.4g}" if limits.priced else "")
         return BudgetReached(
-            f"stopped before LLM {limit} would be passed ({spent}): {answered} answers are "
-            f"stored, {missing} are missing; run again to ask only for those, or raise the limit"
+            f"stopped before LLM {limit} would be passed ({spent}): of this step, {answered} "
+            f"answers are stored and {missing} are missing, and later steps may ask for more; run "
+            "again to go on with what is missing, or raise the limit"
         )
 
 
@@ -217,10 +218,7 @@ class Estimate:
 
 
 def estimate(
-    requests: Sequence[ChatRequest],
-    identity: Mapping[str, str],
-    store: ReplyStore,
-    limits: Limits,
+    requests: Sequence[ChatRequest], identity: Mapping[str, str], store: ReplyStore, limits: Limits
 ) -> Estimate:
     """Return what the answers of the model ``identity`` would need; no model and no key does it."""
     distinct = list({request_text(identity, request): request for request in requests}.values())

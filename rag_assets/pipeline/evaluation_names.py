@@ -198,7 +198,8 @@ class EvaluationNames:
             if not evaluation.complete:
                 raise UsageError(
                     f"evaluation {evaluation.evaluation_id} is incomplete, so not everything "
-                    "can be compared with it; evaluate all retrievers, then pin that evaluation"
+                    "can be compared with it; evaluate all retrievers, with --retry-failed "
+                    "where a server gave no answer, then pin that evaluation"
                 )
             anchor = self.root / ANCHOR
             before = pointer_text(anchor.read_bytes()) if anchor.is_file() else None

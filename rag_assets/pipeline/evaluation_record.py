@@ -42,7 +42,7 @@ from rag_assets.pipeline.evaluations import (
     snapshot_ids,
     snapshot_text,
 )
-from rag_assets.pipeline.failed_queries import failed_queries, left_open
+from rag_assets.pipeline.failed_queries import left_open, unfinished
 from rag_assets.pipeline.history import history_table
 from rag_assets.pipeline.history_files import COMPACTED, HistoryFiles, is_compacted
 from rag_assets.pipeline.pipeline import Pipeline
@@ -219,7 +219,7 @@ def snapshot(
         trigger=trigger,
         primary=str(experiment.primary),
         baseline=experiment.baseline,
-        complete=is_whole and not is_open and not failed_queries(pipeline),
+        complete=is_whole and not is_open and not unfinished(pipeline, experiment.retrievers),
         computed=computed,
         dagster_runs=dagster_runs,
         entries=entries,

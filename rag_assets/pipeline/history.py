@@ -59,7 +59,7 @@ _DIGESTS = {
 }
 """Column -> the asset whose content it is the digest of."""
 
-_WRITING = ("answers", "query_facts")
+_WRITING = ("answers", "answer_metrics", "query_facts")
 """Assets that say what writing answers took."""
 
 _CALIBRATED = {

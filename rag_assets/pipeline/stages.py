@@ -32,11 +32,7 @@ from rag_assets.labels.sampling.sample_stage import SampledEstimates, SampledLab
 from rag_assets.pipeline.selection import Selection
 from rag_assets.query_sets.stage import QuerySetAnswers, QuerySets
 from rag_assets.retrieval.dense.stage import EmbeddingIndexes, EmbeddingQueries, EmbeddingRuns
-from rag_assets.retrieval.external.stage import (
-    ExternalHits,
-    ExternalRankings,
-    ExternalRuns,
-)
+from rag_assets.retrieval.external.stage import ExternalHits, ExternalRankings, ExternalRuns
 from rag_assets.retrieval.fusion.stage import FusedRuns, SecondFusedRuns, Tuning
 from rag_assets.retrieval.lexical.stage import (
     LexicalIndexes,
@@ -207,11 +203,7 @@ def _behind(experiment: Experiment, ends: list[ArtifactKey]) -> Partitions:
 
 
 def _answered(
-    experiment: Experiment,
-    retrievers: Sequence[str],
-    cutoffs: Collection[int],
-    *,
-    is_whole: bool,
+    experiment: Experiment, retrievers: Sequence[str], cutoffs: Collection[int], *, is_whole: bool
 ) -> list[ArtifactKey]:
     """Return what is measured of the answerers of some cells, and what sums up those there are.
 

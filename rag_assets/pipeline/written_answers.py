@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rag_assets.answers.stage import SECONDS, answers_key
+from rag_assets.answers.stage import SECONDS, answer_metrics_key, answers_key
 from rag_assets.engine.measurements import MEASUREMENTS, Measurements
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts_stage import QUERY_FACTS_KEY
@@ -21,16 +21,19 @@ def written(stored: StoredEvaluation, key: str, split: str) -> dict[str, Any]:
     """Return how long the answers of an answerer are, and what writing one of them took.
 
     ``length_of_gold`` is how many times as long answers are as the longest right one, ``n_cut`` how
-    many answers end at ``max_tokens``. Money is what the code or server says, else tokens by the
-    prices of the experiment; a mean is over the answers of which it is known, None without any.
-    Seconds are of all answers, whatever the split.
+    many answers end at ``max_tokens``. Refusals have no length. Money is what the code or server
+    says, else tokens by the prices of the experiment; a mean is over the answers of which it is
+    known, None without any. Seconds are of all answers, whatever the split.
     """
     weights, manifest = stored.weights(split), stored.manifest(answers_key(key))
     measurements = Measurements(stored.root.parent / MEASUREMENTS)
     measured = measurements.find(SECONDS, manifest.fingerprint) if manifest is not None else None
     golds = pairs_of(stored.table(QUERY_FACTS_KEY), "query_id", "answers")
     rows = [r for r in stored.table(answers_key(key)).to_pylist() if r["query_id"] in weights]
-    given = [(r["answer"], golds.get(r["query_id"])) for r in rows if r["answer"]]
+    metrics = stored.table(answer_metrics_key(key)).to_pylist()
+    refused = {row["query_id"] for row in metrics if row.get("abstained")}
+    said = [r for r in rows if r["answer"] and r["query_id"] not in refused]
+    given = [(r["answer"], golds.get(r["query_id"])) for r in said]
     pairs = [(len(answer), max(map(len, right))) for answer, right in given if right]
     longest = sum(right for _, right in pairs)
     counts = [(r["prompt_tokens"], r["completion_tokens"]) for r in rows]

@@ -111,6 +111,22 @@ def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(tmp_path: Path
     assert "fastest" not in str(answer(tiny, ahead=30).sentences), "the other may be faster"
 
 
+def test_who_failed_on_queries_is_not_called_the_fastest_and_its_mean_says_over_how_many(
+    tmp_path: Path,
+) -> None:
+    tiny = ranked(tmp_path, {"all": [2] * N, "also": [2] * N, "few": [1] * N})
+    failed = [{"query_id": f"q{n:02}", "error": "timeout"} for n in range(1, N)]
+    tiny.write_rows("few.jsonl", [{"query_id": "q00", "retrieved_ids": ["d00.md"]}, *failed])
+    tiny.configure("few", path="few.jsonl")
+    tiny.run()
+    tiny.snapshot()
+    few = answer(tiny, all=2, also=3, few=1)
+    assert few.title == "No winner yet: few, all and also are tied"
+    numbers = "its mrr@4 is 1.0000 over 1 of 60 questions, all has 0.5000."
+    assert few.sentences[0] == f"few {FILE}; {numbers}"
+    assert few.sentences[-1] == "The fastest of them without a failed query is all, 2 ms per query."
+
+
 def test_of_those_that_are_alike_nothing_can_be_shown(tmp_path: Path) -> None:
     tiny = ranked(tmp_path, {name: [1] * N for name in ("a", "b", "c", "d")})
     found = answer(tiny)

@@ -125,6 +125,24 @@ def test_answers_are_long_against_the_right_ones(whole: tuple[Tiny, EvaluationTa
     assert "cut" not in [column.title for column in sheet.visible]
 
 
+def test_refusals_in_words_have_no_length(
+    whole: tuple[Tiny, EvaluationTable], tmp_path: Path
+) -> None:
+    evaluated, _ = whole
+    tiny = evaluated.copy_to(tmp_path / "tiny")
+    refusal = "I don't know when the last ferry leaves in winter, the passages do not say."
+    said = {name: text for name, text in GIVEN.items() if text} | {"q5": refusal}
+    rows = [{"query_id": name, "answer": text} for name, text in said.items()]
+    tiny.write_rows("predictions.jsonl", rows)
+    tiny.run()
+    (row,) = answer_rows(EvaluationTable(tiny.artifacts, tiny.snapshot()))
+    given = {name: text for name, text in said.items() if text != refusal}
+    assert row["answer_length"] == pytest.approx(sum(map(len, given.values())) / len(given))
+    golds = {name: max(map(len, GOLDS[name])) for name in given if GOLDS.get(name)}
+    lengths = sum(len(given[name]) for name in golds)
+    assert row["length_of_gold"] == pytest.approx(lengths / sum(golds.values()))
+
+
 def test_answers_that_were_cut_are_counted(
     whole: tuple[Tiny, EvaluationTable], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -175,6 +176,22 @@ def test_calibrated_means(labelled: Tiny) -> None:
     labelled.write_rows("answer_labels.jsonl", rows)
     read_by = {"calibrated_means/floor", "calibrated_differences/floor"}
     assert labelled.run() == {"answer_labels", *read_by}
+
+
+def test_a_judge_leaves_out_the_queries_on_which_a_retriever_failed(labelled: Tiny) -> None:
+    lines: list[dict[str, Any]] = [{"query_id": f"q{n}", "error": "timeout"} for n in range(2, 8)]
+    hits = {"query_id": "q1", "hits": [{"text": "A dog needs a ticket of 10 crowns."}]}
+    labelled.write_rows("run.jsonl", [hits, *lines])
+    options = {"type": "run_file", "path": "run.jsonl", "chunking": "own"}
+    labelled.config["retrievers"]["imported"] = options
+    labelled.write_config()
+    labelled.run()
+    rows = labelled.rows(ArtifactKey.of("calibrated_rankings", judge="floor"))
+    imported = [row for row in rows if row["name"] == "imported"]
+    assert {row["metric"] for row in imported} >= {"context_precision@3"}
+    assert {(row["n"], row["n_missing"]) for row in imported} == {(7, 6)}
+    (row,) = [row for row in imported if row["metric"] == "context_precision@3"]
+    assert row["judge"] == 1.0
 
 
 def test_two_judges_stand_in_one_warehouse(labelled: Tiny) -> None:

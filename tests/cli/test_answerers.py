@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import duckdb
@@ -278,6 +279,11 @@ def test_answers_that_a_server_did_not_give_are_told_and_asked_again(
         done = fresh.command("evaluate", ".", columns=100)
         assert done.exit_code == Incomplete.exit_code
         assert "incomplete: plain@3 lacks 1 of 7 answers" in done.stderr
+        page = (fresh.artifacts / "report.html").read_text(encoding="utf-8")
+        (failed,) = re.findall(
+            r"<summary>plain@3: 1</summary>\s*<ul class=.plain.>(.*?)</ul>", page
+        )
+        assert re.search(r"<code>q1</code> \S.*500", failed)
         server.forget_rules()
         n = len(server.received)
         again = fresh.command("evaluate", ".", "--retry-failed")

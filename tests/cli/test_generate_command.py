@@ -136,9 +136,8 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     configure(ferry, llm={**llm, "max_calls": 5})
     stopped = invoke("ferry", "--sheet", "review.csv")
     assert (stopped.exit_code, stopped.stdout) == (3, "")
-    assert "max_calls 5 would be passed (5 calls): 5 answers are stored, 11 are missing" in (
-        stopped.stderr
-    )
+    told = "(5 calls): of this step, 5 answers are stored and 11 are missing"
+    assert f"max_calls 5 would be passed {told}" in stopped.stderr
     assert len(server.received) == 5
     assert not Path("review.csv").exists()
     prices = {"prompt_price": 1, "completion_price": 2}

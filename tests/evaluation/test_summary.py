@@ -138,6 +138,16 @@ def test_a_failed_query_is_counted_and_is_in_no_mean() -> None:
     assert [row[name] for name in names] == [3, 2, 0, 1, 1]
 
 
+def test_evidences_of_a_failed_query_are_in_no_denominator_of_recall() -> None:
+    counts = []
+    for cell in (cells(2)[2], failed("hit")):
+        (row,) = summarise(
+            {2: cell}, {2: ["mrr"]}, EACH_ONCE, {"hit": 1, "lost": 0}, GRADE_0
+        ).to_pylist()
+        counts.append((row["n_unreachable"], row["n_not_in_corpus"]))
+    assert counts == [(1, 1), (0, 0)]
+
+
 def failed(*query_ids: str) -> pa.Table:
     table = without_failed(cells(2)[2], {*query_ids, "unknown"})
     for row in table.to_pylist():

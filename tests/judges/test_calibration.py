@@ -41,6 +41,7 @@ from rag_assets.judges.calibration import (
     mean_row,
     samples,
     verdict_grades,
+    without_failed,
 )
 from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.pool import LabelPool, PooledUnit, label_pool
@@ -386,6 +387,32 @@ def test_whole_questions_calibrate_a_ratio() -> None:
         row = mean_row(name, str(NDCG), few[name, NDCG], sample, 0.95)
         assert row["n_labels"] == 60
         assert row["low"] < whole.mean() < row["high"] < row["judge"]
+
+
+def test_a_failed_query_has_no_judged_value() -> None:
+    """Of 200 questions, a retriever fails on each second one; it is always right on the others."""
+    pool, truth = many(200)
+    failed = set(pool.question_ids[::2])
+    drawn = pool.question_ids[:80]
+    counted = Counted("all", pool.question_ids, np.ones(200), pool.question_ids)
+    sample = Sample(counted, np.isin(pool.question_ids, drawn))
+    right = {key: 0 if key[0] in failed else 1 for key in truth}
+    people = labels({key: grade for key, grade in right.items() if key[0] in drawn})
+    made = judged_metrics(
+        pool, verdict_grades(pool, verdicts(right)), label_grades(pool, people), [PRECISION]
+    )
+    table = made["a", PRECISION]
+    assert mean_row("a", str(PRECISION), table, sample, 0.95)["calibrated"] == 0.5
+    row = mean_row("a", str(PRECISION), without_failed(table, failed), sample, 0.95)
+    assert (row["judge"], row["calibrated"], row["human"]) == (1.0, 1.0, 1.0)
+    counts = ("n", "n_labels", "n_cannot_tell", "n_missing")
+    assert [row[name] for name in counts] == [200, 40, 0, 100]
+    # The estimate is that of a pool which never had the failed questions.
+    rest = sample.only(np.array([name not in failed for name in pool.question_ids]))
+    alone = mean_row("a", str(PRECISION), table, rest, 0.95)
+    assert {**row, "n": 100, "n_missing": 0} == alone
+    nothing = mean_row("a", "m", without_failed(table, set(pool.question_ids)), sample, 0.95)
+    assert (nothing["judge"], nothing["calibrated"], nothing["n_missing"]) == (None, None, 200)
 
 
 def test_missing_verdicts_are_counted_by_name_where_they_differ() -> None:

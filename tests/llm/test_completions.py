@@ -92,7 +92,10 @@ def test_every_reply_is_stored_before_another_request_is_sent(
 
 def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Path) -> None:
     stopped = completions(server, tmp_path, Limits(max_calls=6))
-    told = r"LLM max_calls 6 would be passed \(6 calls\): 6 answers are stored, 4 are missing"
+    told = (
+        r"LLM max_calls 6 would be passed \(6 calls\): of this step, 6 answers are stored and 4 "
+        "are missing, and later steps may ask for more; run again to go on"
+    )
     for _ in range(2):  # an evaluation has one budget for all that it does
         with pytest.raises(BudgetReached, match=told):
             stopped.answer(ASKED)

@@ -66,6 +66,13 @@ class Known(Tiny):
             lines += [f"q{number} Q0 {d} {i} {9 - i} t" for i, d in enumerate(found, 1)]
         (self.folder / f"{retriever}.trec").write_text("\n".join(lines) + "\n")
 
+    def fail_on_some(self, retriever: str) -> None:
+        """Have its file say that it failed on the first two questions."""
+        failed = [{"query_id": f"q{n}", "error": "timeout"} for n in range(2)]
+        rows = [{"query_id": f"q{n}", "retrieved_ids": [f"d{n}.md"]} for n in range(2, N)]
+        self.write_rows(f"{retriever}.jsonl", [*failed, *rows])
+        self.configure(retriever, path=f"{retriever}.jsonl")
+
     def evaluate(self) -> EvaluationResult:
         self.run()
         self.snapshot()
@@ -266,18 +273,45 @@ def test_an_incomplete_evaluation_fails_and_is_compared_with_nothing(known: Know
 
 
 def test_failed_queries_fail(known: Known) -> None:
-    rows = [{"query_id": f"q{n}", "retrieved_ids": [f"d{n}.md"]} for n in range(N - 4)]
-    failed = [{"query_id": f"q{n}", "error": f"timed out\x1b {n}"} for n in range(N - 4, N)]
-    known.write_rows("two.jsonl", [*rows, *failed])
-    known.configure("two", path="two.jsonl")
+    search = [
+        "def search(query, k):",
+        "    n = int(query.split()[1])",
+        f"    if n >= {N - 4}: raise OSError(f'timed out\\x1b {{n}}')",
+        "    return [f'd{n}.md']",
+    ]
+    (known.folder / "own.py").write_text("\n".join(search) + "\n")
+    known.config["retrievers"]["two"] = {"type": "python", "call": "own.py:search"}
+    known.config["retrievers"]["both"] = {"type": "rrf", "inputs": ["one", "two"]}
+    known.fail_on_some("one")
     known.evaluate()
     found = known.gate(max_drop=1.0)
     assert found.checks[0].answer == "pass"
     assert not found.passed
-    (reason,) = found.incomplete
-    assert reason.startswith("two failed on queries: q10: timed out\x1b 10; q11: timed")
+    reason, of_both = found.incomplete
+    assert reason.startswith("two failed on queries: q10: OSError: timed out\\x1b 10; q11: OSErr")
     assert reason.endswith("; and 1 more")
+    assert of_both == reason.replace("two", "both", 1), "without those of the file"
     assert "incomplete: two failed on queries" in found.markdown()
+    with pytest.raises(UsageError, match=r"is incomplete, .* with --retry-failed where a server"):
+        known.names().pin("latest")
+
+
+def test_what_a_run_file_names_as_failed_is_noted_and_leaves_the_evaluation_complete(
+    known: Known,
+) -> None:
+    known.config["retrievers"]["both"] = {"type": "rrf", "inputs": ["one", "two"]}
+    known.fail_on_some("two")
+    result = known.evaluate()
+    assert result.evaluation.complete
+    note = "two failed on queries: q0: timeout; q1: timeout; a run file says so, and no mean "
+    for found in (known.gate(), floored(known, one={"metric": "mrr@4", "at_least": 0.5})):
+        assert (found.answer, found.incomplete) == ("pass", ())
+        assert found.notes[:2] == (
+            f"{note}counts them",
+            f"{note}counts them".replace("two", "both"),
+        )
+        assert f"note: {note}" in found.markdown()
+    assert known.names().pin("latest").evaluation_id == result.evaluation.evaluation_id
 
 
 def test_a_retriever_that_came_or_went_is_told(known: Known) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -154,6 +155,8 @@ def test_chunks_without_a_text_are_counted_and_asked_again(asking: Tiny, server:
     told = f"index_texts[chunking=parts]: no answer for {facts['unanswered']} of the chunks"
     assert f"{told}; --retry-failed" in result.output
     assert f"incomplete: {lacking}" in result.output
+    page = (asking.artifacts / "report.html").read_text(encoding="utf-8")
+    assert html.escape(facts["notes"][0][:60]) in page
     assert incomplete_parts(EvaluationResult.current(asking.artifacts)) == [lacking]
     server.forget_rules()
     assert asking.run() == set()  # without a word it stays as it is
