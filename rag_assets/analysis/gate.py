@@ -32,18 +32,13 @@ from rag_assets.analysis.comparability import comparability
 from rag_assets.analysis.comparisons import needed_text
 from rag_assets.analysis.diff import changes_between
 from rag_assets.analysis.drop_causes import Causes, CorpusChange, causes_of
-from rag_assets.analysis.evaluation_pairs import (
-    Drop,
-    EstimatedSource,
-    EvaluationPair,
-    MetricSource,
-)
+from rag_assets.analysis.evaluation_pairs import Drop, EstimatedSource, EvaluationPair, MetricSource
 from rag_assets.analysis.findings import incomplete_parts
 from rag_assets.analysis.floors import FloorCheck, floor_checks, floors_sheet
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.analysis.sampled import SampledLabels, sampled_names
-from rag_assets.errors import UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.experiment.config import FloorConfig
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
@@ -133,7 +128,7 @@ class Gate(Tabular):
         notes: what else a reader should know.
         subject: what is checked: ``retriever`` or ``answerer``.
         of_sample: which queries were drawn, where not all are asked.
-        floors: one a floor and retriever, or answerer.
+        floors: one a floor that can be read and retriever, or answerer.
     """
 
     experiment: str
@@ -206,7 +201,7 @@ class Gate(Tabular):
         lead, on = f"gate {_WORDS[self.answer]}: {self.experiment}, ", f"{split}{self.of_sample}"
         if not self.against:
             missing = [f"incomplete: {text}" for text in self.incomplete]
-            return [floors_sheet(self.floors, f"{lead}floors{on}", missing)]
+            return [floors_sheet(self.floors, f"{lead}floors{on}", [*missing, *self.notes])]
         drops = self._drops(f"{lead}{self.metric}{on} against {self.against}")
         return [drops, *([floors_sheet(self.floors, "floors")] if self.floors else [])]
 
@@ -249,11 +244,12 @@ def gate(
     Arguments are as for :func:`rag_assets.gate`; ``names`` finds what is compared with.
 
     Raises:
-        UsageError: the evaluations are not comparable, a name is unknown, a floor cannot be read,
-            or there is nothing to judge by.
+        UsageError: the evaluations are not comparable, a name is unknown, there is nothing to judge
+            by, or a floor cannot be read and nothing fails.
         NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
         StoreError: the look cannot be kept.
     """
+    checked, unreadable = floor_checks(new, floors, retrievers)
     judged = Gate(
         experiment=new.evaluation.experiment,
         evaluation=new.evaluation.evaluation_id,
@@ -265,12 +261,34 @@ def gate(
         incomplete=tuple(incomplete_parts(new)),
         checks=(),
         of_sample=new.of_sample,
-        floors=tuple(floor_checks(new, floors, retrievers)),
+        notes=tuple(unreadable),
+        floors=tuple(checked),
     )
-    if against is None:
-        if not floors:
-            raise UsageError("a gate needs an evaluation to compare with, or a floor")
-        return replace(judged, split=new.split)
+    if against is None and not floors:
+        raise UsageError("a gate needs an evaluation to compare with, or a floor")
+    try:
+        if against is None:
+            judged = replace(judged, split=new.split)
+        else:
+            judged = _compared(judged, new, names, against, metric, retrievers, intersection)
+        if judged.answer == FAIL or not unreadable:
+            return judged
+    except (UsageError, NotEvaluated):
+        if not unreadable:
+            raise
+    raise UsageError("; ".join(unreadable))
+
+
+def _compared(
+    judged: Gate,
+    new: EvaluationResult,
+    names: EvaluationNames,
+    against: str,
+    metric: str | None,
+    retrievers: Collection[str],
+    intersection: bool,
+) -> Gate:
+    """Return a gate with the drops since an older evaluation."""
     source = chosen_source(new, metric, retrievers)
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
@@ -278,7 +296,7 @@ def gate(
     is_sampled = isinstance(source, SampledLabels)
     both = comparability(old, new, answers=source.is_of_answers, sampled=is_sampled)
     pair = EvaluationPair.between(old, new, source, both.chosen(intersection=intersection))
-    look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
+    look, checks = _looked(pair, _chosen(pair, retrievers), judged.rules, names)
     if not source.is_of_answers:
         checks = [_broken(pair, check) or check for check in checks]
     return replace(
@@ -288,7 +306,7 @@ def gate(
         split=pair.split,
         look=look,
         checks=tuple(checks),
-        notes=tuple(_notes(pair, retrievers, checks)),
+        notes=(*judged.notes, *_notes(pair, retrievers, checks)),
         subject=source.subject,
     )
 
@@ -360,12 +378,7 @@ def _looked(
 
 
 def _check(
-    pair: EvaluationPair,
-    name: str,
-    drop: Drop,
-    p: float | None,
-    rules: Rules,
-    corpus: CorpusChange,
+    pair: EvaluationPair, name: str, drop: Drop, p: float | None, rules: Rules, corpus: CorpusChange
 ) -> Check:
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
         return Check(name, PASS, None, drop, p)

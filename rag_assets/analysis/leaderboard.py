@@ -52,12 +52,7 @@ def measured_columns(top_k: int) -> tuple[Column, ...]:
         COST_TIME,
         CHOSEN_WEIGHTS,
         Column(
-            "n_failed",
-            "failed",
-            "d",
-            help=MEANINGS["n_failed"],
-            is_page_only=True,
-            is_sparse=True,
+            "n_failed", "failed", "d", help=MEANINGS["n_failed"], is_page_only=True, is_sparse=True
         ),
     )
 

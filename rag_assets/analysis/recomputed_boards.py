@@ -36,12 +36,7 @@ from rag_assets.evaluation.ties import BELOW, BOUNDED, tie_bounds
 from rag_assets.evaluation.units import context_column, cut
 from rag_assets.schemas import LEADERBOARD, column_values
 from rag_assets.sheets.sheet import TEXT, Column, Sheet, metric_column
-from rag_assets.store.artifacts import (
-    DEPTH_MARK,
-    OBJECTS,
-    read_intact,
-    short,
-)
+from rag_assets.store.artifacts import DEPTH_MARK, OBJECTS, read_intact, short
 
 
 def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: int) -> list[Row]:

@@ -23,11 +23,7 @@ from rag_assets.evaluation.query_facts import (
 )
 from rag_assets.pipeline.evaluations import Evaluation, read_current
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
-from rag_assets.schemas import (
-    ANSWER_COMPARISONS,
-    ANSWER_LABELS,
-    ANSWER_SUMMARY,
-)
+from rag_assets.schemas import ANSWER_COMPARISONS, ANSWER_LABELS, ANSWER_SUMMARY
 from rag_assets.statistics.comparisons import is_significant
 from rag_assets.statistics.stage import COMPARISONS_KEY
 from rag_assets.store.artifacts import OBJECTS, ArtifactKey

@@ -129,7 +129,7 @@ def upstream_as_reported(experiment: Experiment, instance: dg.DagsterInstance) -
     parents: dict[dg.AssetKey, list[dg.AssetKey]] = {}
     for record in instance.get_asset_records(keys):
         latest = record.asset_entry.last_materialization
-        tags = (latest.tags if latest is not None else None) or {}
+        tags = getattr(latest, "tags", None) or {}
         names = [tag.removeprefix(_TAG) for tag in tags if tag.startswith(_TAG)]
         parents[record.asset_entry.asset_key] = [dg.AssetKey.from_user_string(n) for n in names]
     return upstream_of(parents, experiment, instance)
