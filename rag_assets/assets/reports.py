@@ -61,7 +61,7 @@ def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Sta
     for asset in sorted(assets):
         key = asset_key(experiment.name, asset)
         records = instance.fetch_materializations(key, limit=1).records
-        pointers[asset] = records[0].storage_id if records else None
+        pointers[asset] = next((record.storage_id for record in records), None)
     return pointers
 
 
