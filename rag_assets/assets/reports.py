@@ -264,7 +264,7 @@ def check_specs(
         dg.AssetCheckSpec(
             name=check.name,
             asset=asset_key(experiment.name, stage.name),
-            description=check.meaning,
+            description=f"{check.meaning} {check.no_result}".strip(),
             partitions_def=partitions,
         )
         for check in (*checks_of(stage), *floor_check(experiment, stage.name))
