@@ -327,7 +327,7 @@ def gate(
     Raises:
         NotEvaluated: there is nothing to compare, or nothing to compare with.
         UsageError: the evaluations are not comparable, a name is unknown, or a floor cannot be
-            read.
+            read and nothing fails.
     """
     from rag_assets.analysis.gate import Rules
     from rag_assets.analysis.gate import gate as judge

@@ -61,9 +61,11 @@ def oriented(row: Mapping[str, Any], first: str) -> Row:
     lead["mark"] = REAL if is_significant(dict(row)) else ""
     if first == b:
         return {**row, **lead}
-    low, high = (None if row[name] is None else -row[name] for name in ("high", "low"))
-    change = None if row["difference"] is None else -row["difference"]
-    turned = {"difference": change, "low": low, "high": high}
+    # Not `-value`, which makes -0.0 of equal retrievers.
+    turned = {
+        name: None if row[opposite] is None else 0.0 - row[opposite]
+        for name, opposite in (("difference", "difference"), ("low", "high"), ("high", "low"))
+    }
     return {**row, **lead, **turned, "won": row["lost"], "lost": row["won"]}
 
 
@@ -125,7 +127,7 @@ def verdict(
     size = f"{abs(row['difference']):.4f}"
     if row["low"] is not None:
         rises = row["difference"] > 0
-        low, high = (row["low"], row["high"]) if rises else (-row["high"], -row["low"])
+        low, high = (row["low"], row["high"]) if rises else (0.0 - row["high"], 0.0 - row["low"])
         size += f" [{low:.4f}, {high:.4f}]"
     p = f"p = {p_text(row['p_randomisation'])}"
     if row["p_adjusted"] is not None and n_pairs > 1:

@@ -412,7 +412,7 @@ def pair_sentence(
     """
     (a, b), (low, high) = names, bounds
     better, worse = (b, a) if difference >= 0 else (a, b)
-    low, high = (low, high) if better == b else (-high, -low)
+    low, high = (low, high) if better == b else (0.0 - high, 0.0 - low)
     size = f"{abs(difference):.4f} [{low:.4f}, {high:.4f}], {rest}"
     if low > 0:
         return f"{better} {verb} {worse} by {size}{f', {on}' if on else ''}"

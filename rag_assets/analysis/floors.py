@@ -8,7 +8,7 @@ is in its slice, is an error and never a pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from rag_assets.analysis.evaluation_pairs import EvaluationPair, Mean, MetricSource, is_answerer
@@ -55,17 +55,18 @@ class FloorCheck(NamedTuple):
 
 def floor_checks(
     result: EvaluationResult, floors: Sequence[FloorConfig], names: Collection[str] = ()
-) -> Iterator[FloorCheck]:
-    """Yield each floor of each retriever, or answerer, that it is for.
+) -> tuple[list[FloorCheck], list[str]]:
+    """Return each floor of each retriever, or answerer, that it is for, and what cannot be read.
+
+    A floor that cannot be read is a sentence, so that it does not hide another one that fails.
 
     Args:
         result: the evaluation; its split counts.
         floors: what is asked for.
         names: whose floors to check, of those that name nobody; all when empty.
-
-    Raises:
-        UsageError: a floor cannot be read.
     """
+    checks: list[FloorCheck] = []
+    unreadable = []
     for floor in floors:
         try:
             source = chosen_source(result, floor.metric)
@@ -79,9 +80,11 @@ def floor_checks(
                 reasons = dict.fromkeys(mean.reason for mean in chosen.values())
                 raise UsageError("; ".join(reasons) or "nobody has a value")
         except (UsageError, NotEvaluated) as error:
-            raise UsageError(f"the floor {floor} cannot be read: {error}") from error
+            unreadable.append(f"the floor {floor} cannot be read: {error}")
+            continue
         for name, mean in chosen.items():
-            yield FloorCheck(str(floor), name, _failure(floor, mean), *mean[:-1])
+            checks.append(FloorCheck(str(floor), name, _failure(floor, mean), *mean[:-1]))
+    return checks, unreadable
 
 
 def _questions(

@@ -38,7 +38,7 @@ from rag_assets.analysis.floors import FloorCheck, floor_checks, floors_sheet
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.analysis.sampled import SampledLabels, sampled_names
-from rag_assets.errors import UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import refuse_lower_is_better
 from rag_assets.experiment.config import FloorConfig
 from rag_assets.pipeline.evaluation_names import EvaluationNames, GateLooks, Subject, state_of
@@ -128,7 +128,7 @@ class Gate(Tabular):
         notes: what else a reader should know.
         subject: what is checked: ``retriever`` or ``answerer``.
         of_sample: which queries were drawn, where not all are asked.
-        floors: one a floor and retriever, or answerer.
+        floors: one a floor that can be read and retriever, or answerer.
     """
 
     experiment: str
@@ -245,11 +245,12 @@ def gate(
     Arguments are as for :func:`rag_assets.gate`; ``names`` finds what is compared with.
 
     Raises:
-        UsageError: the evaluations are not comparable, a name is unknown, a floor cannot be read,
-            or there is nothing to judge by.
+        UsageError: the evaluations are not comparable, a name is unknown, there is nothing to judge
+            by, or a floor cannot be read and nothing fails.
         NotEvaluated: there is nothing to compare with, or the evaluation has no such metric.
         StoreError: the look cannot be kept.
     """
+    checked, unreadable = floor_checks(new, floors, retrievers)
     judged = Gate(
         experiment=new.evaluation.experiment,
         evaluation=new.evaluation.evaluation_id,
@@ -260,18 +261,41 @@ def gate(
         look=None,
         incomplete=tuple(incomplete_parts(new)),
         checks=(),
-        notes=tuple(
-            f"{failed_text(name, failures)}; a run file says so, and no mean counts them"
-            for name, failures in failed_by_file(new).items()
-            if not retrievers or name in retrievers
-        ),
         of_sample=new.of_sample,
-        floors=tuple(floor_checks(new, floors, retrievers)),
+        notes=(*unreadable, *_failures_by_file(new, retrievers)),
+        floors=tuple(checked),
     )
-    if against is None:
-        if not floors:
-            raise UsageError("a gate needs an evaluation to compare with, or a floor")
-        return replace(judged, split=new.split)
+    if against is None and not floors:
+        raise UsageError("a gate needs an evaluation to compare with, or a floor")
+    try:
+        if against is None:
+            judged = replace(judged, split=new.split)
+        else:
+            judged = _compared(judged, new, names, against, metric, retrievers, intersection)
+        if judged.answer == FAIL or not unreadable:
+            return judged
+    except (UsageError, NotEvaluated):
+        if not unreadable:
+            raise
+    raise UsageError("; ".join(unreadable))
+
+
+def _failures_by_file(result: EvaluationResult, retrievers: Collection[str]) -> Iterator[str]:
+    for name, failures in failed_by_file(result).items():
+        if not retrievers or name in retrievers:
+            yield f"{failed_text(name, failures)}; a run file says so, and no mean counts them"
+
+
+def _compared(
+    judged: Gate,
+    new: EvaluationResult,
+    names: EvaluationNames,
+    against: str,
+    metric: str | None,
+    retrievers: Collection[str],
+    intersection: bool,
+) -> Gate:
+    """Return a gate with the drops since an older evaluation."""
     source = chosen_source(new, metric, retrievers)
     refuse_lower_is_better(str(source.metric), "a gate fails where a value falls")
     source.check(new)
@@ -279,7 +303,7 @@ def gate(
     is_sampled = isinstance(source, SampledLabels)
     both = comparability(old, new, answers=source.is_of_answers, sampled=is_sampled)
     pair = EvaluationPair.between(old, new, source, both.chosen(intersection=intersection))
-    look, checks = _looked(pair, _chosen(pair, retrievers), rules, names)
+    look, checks = _looked(pair, _chosen(pair, retrievers), judged.rules, names)
     if not source.is_of_answers:
         checks = [_broken(pair, check) or check for check in checks]
     return replace(

@@ -18,12 +18,7 @@ import dagster as dg
 
 from rag_assets.assets import metadata
 from rag_assets.assets.execution import failure, freshness_policy, pool_of, retry_policy
-from rag_assets.assets.names import (
-    artifact_key,
-    asset_key,
-    partition_key,
-    plain_name,
-)
+from rag_assets.assets.names import artifact_key, asset_key, partition_key, plain_name
 from rag_assets.assets.reported_versions import ReportedVersions, read_keys
 from rag_assets.assets.reports import (
     Event,

@@ -23,6 +23,8 @@ from rag_assets.assets.evaluation_steps import (
 from rag_assets.pipeline.failed_queries import ask_revisions
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.selection import Selection
+from rag_assets.store.atomic import write_text
+from rag_assets.store.settings import StoreSettings
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -72,6 +74,7 @@ def evaluate(
     """
     started = datetime.now(UTC)
     with pipeline.evaluating():
+        _write_dagster_yaml(pipeline.settings, instance)
         ask_revisions(pipeline, selection.retrievers)
         wanted = begin(pipeline, selection)
         stages = stale_stages(pipeline, wanted)
@@ -80,6 +83,13 @@ def evaluate(
         if first is not None:
             runs = (_recorded(pipeline, chain([first], stages), trigger, instance),)
         return finish(pipeline, wanted, started=started, trigger=trigger, runs=runs)
+
+
+def _write_dagster_yaml(settings: StoreSettings, given: DagsterInstance | None) -> None:
+    """Let `dagster dev` on the store's own instance send nothing; it stores where we do anyway."""
+    file = settings.dagster_home / "dagster.yaml"
+    if given is None and not settings.has_dagster_home and not file.exists():
+        write_text(file, "telemetry: {enabled: false}\nnux: {enabled: false}\n")
 
 
 def _recorded(

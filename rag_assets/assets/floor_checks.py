@@ -1,7 +1,7 @@
 """Floors as checks of the assets whose means they are about.
 
-A floor that cannot be read does not pass, and warns. What reads means is imported where it is used:
-it is not needed to load a code location.
+A floor that cannot be read does not pass: it warns, or is named beside those that fail. What reads
+means is imported where it is used: it is not needed to load a code location.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rag_assets.checks.check import Check, CheckOutcome, Partition
-from rag_assets.errors import UsageError
 from rag_assets.experiment.config import FloorConfig
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_record import snapshot
@@ -54,9 +53,8 @@ def _floors(at: Partition) -> CheckOutcome | None:
         return None
     pipeline = at.inputs.pipeline
     result = EvaluationResult(pipeline.root, snapshot(pipeline, started=datetime.now(UTC)))
-    try:
-        checks = list(floor_checks(result, floors))
-    except UsageError as error:
-        return CheckOutcome(not_checked=str(error))
+    checks, unreadable = floor_checks(result, floors)
     failed = [check.problem for check in checks if check.problem]
-    return CheckOutcome(failed, numbers={"below_floor": len(failed)})
+    if unreadable and not failed:
+        return CheckOutcome(not_checked="; ".join(unreadable))
+    return CheckOutcome([*failed, *unreadable], numbers={"below_floor": len(failed)})

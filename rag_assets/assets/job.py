@@ -19,12 +19,7 @@ from typing import Any, TextIO
 import dagster as dg
 from pydantic import Field
 
-from rag_assets.assets.evaluation_steps import (
-    StaleStages,
-    begin,
-    finish,
-    stale_stages,
-)
+from rag_assets.assets.evaluation_steps import StaleStages, begin, finish, stale_stages
 from rag_assets.assets.execution import DATED, failure, retry_policy
 from rag_assets.assets.names import plain_name
 from rag_assets.assets.reported_versions import Upstream

@@ -61,7 +61,7 @@ def latest_pointers(instance: dg.DagsterInstance, pipeline: Pipeline, stage: Sta
     for asset in sorted(assets):
         key = asset_key(experiment.name, asset)
         records = instance.fetch_materializations(key, limit=1).records
-        pointers[asset] = records[0].storage_id if records else None
+        pointers[asset] = next((record.storage_id for record in records), None)
     return pointers
 
 
@@ -129,7 +129,7 @@ def upstream_as_reported(experiment: Experiment, instance: dg.DagsterInstance) -
     parents: dict[dg.AssetKey, list[dg.AssetKey]] = {}
     for record in instance.get_asset_records(keys):
         latest = record.asset_entry.last_materialization
-        tags = (latest.tags if latest is not None else None) or {}
+        tags = getattr(latest, "tags", None) or {}
         names = [tag.removeprefix(_TAG) for tag in tags if tag.startswith(_TAG)]
         parents[record.asset_entry.asset_key] = [dg.AssetKey.from_user_string(n) for n in names]
     return upstream_of(parents, experiment, instance)
@@ -264,7 +264,7 @@ def check_specs(
         dg.AssetCheckSpec(
             name=check.name,
             asset=asset_key(experiment.name, stage.name),
-            description=check.meaning,
+            description=f"{check.meaning} {check.no_result}".strip(),
             partitions_def=partitions,
         )
         for check in (*checks_of(stage), *floor_check(experiment, stage.name))

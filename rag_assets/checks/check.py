@@ -16,13 +16,7 @@ import pyarrow as pa
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import ERROR, WARNING
-from rag_assets.pipeline.evaluations import (
-    ANCHOR,
-    FOLDER,
-    Evaluation,
-    pointed,
-    read_evaluation,
-)
+from rag_assets.pipeline.evaluations import ANCHOR, FOLDER, Evaluation, pointed, read_evaluation
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sources.stage import QUERIES_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey
@@ -116,11 +110,13 @@ class Check(NamedTuple):
         name: unique for the asset.
         meaning: for people: what holds when it passes.
         find: checks one partition; None: the check does not apply, so it has no result.
+        no_result: for people: when it does not apply, where that may be.
     """
 
     name: str
     meaning: str
     find: Callable[[Partition], CheckOutcome | None]
+    no_result: str = ""
 
 
 @dataclass(frozen=True)

@@ -231,12 +231,13 @@ _NO_RESULT = "No result: no anchor is pinned (`rag-assets anchor PATH`)."
 
 DRIFT = Check(
     NAME,
-    "The best scores have the same distribution as in the anchor, and few queries are "
-    f"far from the corpus. {_NO_RESULT}",
+    "The best scores have the same distribution as in the anchor, and few queries are far from the "
+    "corpus.",
     _scores,
+    _NO_RESULT,
 )
 ANSWER_DRIFT = Check(
-    NAME, f"Length and refusals of the answers are as in the anchor. {_NO_RESULT}", _answers
+    NAME, "Length and refusals of the answers are as in the anchor.", _answers, _NO_RESULT
 )
 
 

@@ -276,8 +276,8 @@ GATE = Command(
     `floors` of experiment.yaml, --at-least and --at-most set limits for a metric, whatever it was
     before; a retriever that misses one fails. With them, --against is optional.
 
-    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, a floor that cannot be read, or the
-    queries or labels differ.
+    Exit codes: 0 pass, 1 fail, 4 cannot tell, 2 wrong usage, a floor that cannot be read where
+    nothing fails, or the queries or labels differ.
 
     Example: rag-assets gate data/handbook --against anchor
     """,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
-from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry
+from rag_assets.pipeline.evaluations import Evaluation, SnapshotEntry, read_current
 from rag_assets.schemas import TableSchema, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.store.artifacts import Artifact, ArtifactKey, Manifest, read_intact, read_manifest
@@ -78,16 +78,19 @@ class StoredEvaluation:
             return artifact
         if path.exists():
             raise self._damaged(path)
-        name = self.evaluation.experiment
-        problem = f"{path}: the artifact was removed after {name} was evaluated"
-        raise StoreError(f"{problem}; evaluate it again")
+        lost = f"was removed after evaluation {self.evaluation.evaluation_id}"
+        raise StoreError(f"{path}: {lost}; {self._remedy(path)}")
 
     def _damaged(self, path: Path) -> StoreError:
         written_by = f"what evaluation {self.evaluation.evaluation_id} wrote"
-        again = f"rag-assets evaluate {shlex.quote(self.evaluation.source)}"
-        return StoreError(
-            f"{path}: is damaged, it is not {written_by}; to compute it again: {again}"
-        )
+        return StoreError(f"{path}: is damaged, it is not {written_by}; {self._remedy(path)}")
+
+    def _remedy(self, path: Path) -> str:
+        """Return what to do without an artifact: only those of the current evaluation come back."""
+        current = (self.root.parent / entry.path for entry in read_current(self.root).entries)
+        if path in current:
+            return f"to compute it again: rag-assets evaluate {shlex.quote(self.evaluation.source)}"
+        return "compare with a newer evaluation, or pin one: `rag-assets anchor PATH`"
 
     def manifests_of(self, asset: str) -> Iterator[tuple[SnapshotEntry, Manifest]]:
         """Yield the partitions of an asset whose artifacts are still there."""
@@ -163,12 +166,9 @@ class StoredEvaluation:
 
     def rankings(self) -> dict[str, str]:
         """Return retriever -> fingerprint of the ranking from which its largest cell was cut."""
-        fingerprints = {}
-        for entry in sorted(self._runs, key=lambda entry: int(entry.partition["top_k"])):
-            manifest = self.manifest_of(entry)
-            if manifest is not None:
-                fingerprints[entry.partition["retriever"]] = str(manifest.facts.get("ranking"))
-        return fingerprints
+        runs = sorted(self._runs, key=lambda entry: int(entry.partition["top_k"]))
+        manifests = ((entry.partition["retriever"], self.manifest_of(entry)) for entry in runs)
+        return {name: str(m.facts.get("ranking")) for name, m in manifests if m is not None}
 
     @cached_property
     def cost_times(self) -> dict[tuple[str, int], float]:
@@ -177,12 +177,10 @@ class StoredEvaluation:
         With all that it needs, rewriting included; without the cells that were not measured.
         """
         measurements = Measurements(self.root.parent / MEASUREMENTS)
-        times = {}
-        for entry in self._runs:
-            measured = measurements.cost_time(entry.fingerprint)
-            if measured is not None:
-                times[entry.partition["retriever"], int(entry.partition["top_k"])] = measured[0]
-        return times
+        cells = (
+            (entry.partition, measurements.cost_time(entry.fingerprint)) for entry in self._runs
+        )
+        return {(c["retriever"], int(c["top_k"])): of[0] for c, of in cells if of is not None}
 
     @cached_property
     def latencies(self) -> dict[str, Measurement]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import rag_assets
-from rag_assets.analysis.comparisons import Comparison, least_shown, power_text, verdict
+from rag_assets.analysis.comparisons import Comparison, least_shown, oriented, power_text, verdict
+from rag_assets.analysis.evaluation_pairs import pair_sentence
 from rag_assets.analysis.gate import Gate, Rules, gate
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.analysis.winner import Winner, winner_of
@@ -183,6 +184,15 @@ ROW: dict[str, Any] = {
     "lost": 33,
     "detectable": 0.0305,
 }
+
+
+def test_a_pair_read_the_other_way_round_has_no_negative_zero() -> None:
+    equal = {**ROW, "difference": 0.0, "low": 0.0, "high": 0.0, "won": 0, "lost": 0}
+    turned = oriented(equal, ROW["retriever_a"])
+    assert [str(turned[name]) for name in ("difference", "low", "high")] == ["0.0"] * 3
+    behind = {**ROW, "difference": -0.1, "low": -0.2, "high": 0.0, "p_adjusted": 0.5}
+    assert "by 0.1000 [0.0000, 0.2000]" in verdict(behind, 1)
+    assert "by 0.1000 [0.0000, 0.2000]" in pair_sentence(("a", "b"), -0.1, (-0.2, 0.0), "beats", "")
 
 
 def test_a_shown_difference_says_who_is_better() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from rag_assets.answers.stage import answers_key
+from rag_assets.assets.reports import check_specs
 from rag_assets.checks.asset_checks import results_of
 from rag_assets.checks.check import NO_ANCHOR, CheckResult
+from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
 from rag_assets.checks.validation import Validation
 from rag_assets.chunking.stage import chunks_key
 from rag_assets.pipeline.evaluation_names import EvaluationNames
@@ -121,6 +123,16 @@ def test_nothing_changed(tiny: Tiny) -> None:
     found = validated(tiny)
     assert kinds(found) == set()
     assert tuple(found.skipped) == ()
+
+
+def test_a_check_that_passes_does_not_say_that_it_has_no_result(tiny: Tiny) -> None:
+    """What it says of one that has none stands where the check is described."""
+    assert drift(tiny, "bm25").summary == DRIFT.meaning
+    for check, stage in ((DRIFT, "lexical_runs"), (ANSWER_DRIFT, "answers")):
+        specs = check_specs(STAGES[stage], tiny.pipeline().experiment, None)
+        described = {spec.name: spec.description for spec in specs}
+        assert described["drift"] == f"{check.meaning} {check.no_result}"
+        assert "anchor is pinned" not in check.meaning
 
 
 def test_strange_queries_are_named(tiny: Tiny) -> None:

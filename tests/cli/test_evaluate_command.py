@@ -12,9 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+import dagster as dg
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from rag_assets.cli import main
 from rag_assets.pipeline.evaluations import read_current
 from tests.cli.conftest import Invoke, RunProcess, parsed, without_progress
 from tests.forked import Forks, Place
@@ -61,6 +63,29 @@ def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path
         spaced.symlink_to(store)
     result = invoke("evaluate", folder, "--store", spaced)
     assert f"RAG_ASSETS_STORE='{spaced}' " in result.stdout
+
+
+def test_the_dagster_of_the_ui_command_sends_nothing(
+    invoke: Invoke, evaluated: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Only the store's own folder gets the file, also where nothing is to be done; none is changed.
+
+    By it `dagster dev` stores where `evaluate` does.
+    """
+    folder, store = evaluated
+    file, words = store / "dagster" / "dagster.yaml", ("evaluate", folder, "--store", store)
+    file.unlink(missing_ok=True)
+    assert f"DAGSTER_HOME={file.parent} " in invoke(*words).stdout
+    with dg.DagsterInstance.from_config(str(file.parent)) as instance:
+        assert (instance.telemetry_enabled, instance.nux_enabled) == (False, False)
+        assert len(instance.get_runs()) == 1
+    text = "telemetry: {enabled: false}\n"
+    file.write_text(text, encoding="utf-8")
+    invoke(*words)
+    assert file.read_text(encoding="utf-8") == text
+    users = CliRunner(env={"DAGSTER_HOME": str(tmp_path)}).invoke(main, [*map(str, words)])
+    assert f"DAGSTER_HOME={tmp_path} " in users.stdout
+    assert not (tmp_path / "dagster.yaml").exists()
 
 
 @pytest.mark.parametrize(

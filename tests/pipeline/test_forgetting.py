@@ -163,6 +163,32 @@ def test_what_is_no_text_of_it_stays_and_an_evaluation_goes_on(cleaned: Tiny) ->
     assert cleaned.command("diff", ".", "anchor", "latest").exit_code == 1
 
 
+def test_an_evaluation_whose_questions_are_gone_is_not_advised_to_be_made_again(
+    cleaned: Tiny,
+) -> None:
+    """The artifact comes back where the current evaluation names it, and never else."""
+    copied = [{**QUERIES[1], "text": f"{DOCUMENTS['fares.md']} Why?"}, *QUERIES[2:]]
+    cleaned.write_rows("queries.jsonl", copied)
+    cleaned.write_rows("judgments.jsonl", JUDGMENTS[1:])
+    assert cleaned.command("evaluate", ".").exit_code == 0
+    assert cleaned.command("anchor", ".").exit_code == 0
+    (cleaned.folder / "fares.md").unlink()
+    cleaned.write_rows("queries.jsonl", QUERIES[2:])
+    cleaned.write_rows("judgments.jsonl", JUDGMENTS[2:])
+    assert cleaned.command("clean", "--document", "fares.md", "--yes").exit_code == 0
+    for now, remedy in (
+        (False, "to compute it again: rag-assets evaluate "),
+        (True, "compare with a newer evaluation, or pin one: `rag-assets anchor "),
+    ):
+        if now:
+            assert cleaned.command("evaluate", ".").exit_code == 0
+        for words in (("diff", ".", "anchor", "latest"), ("gate", ".", "--against", "anchor")):
+            refused = cleaned.command(*words)
+            assert (refused.exit_code, remedy in refused.stderr) == (3, True), refused.output
+    assert cleaned.command("anchor", ".").exit_code == 0
+    assert cleaned.command("gate", ".", "--against", "anchor").exit_code == 0
+
+
 def test_what_has_no_evaluation_or_cannot_be_read_goes_too(cleaned: Tiny) -> None:
     shutil.rmtree(cleaned.artifacts / "evaluations")
     (cleaned.artifacts / "current").unlink()

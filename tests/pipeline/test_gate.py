@@ -454,6 +454,32 @@ def test_a_floor_that_cannot_be_read_never_passes(known: Known) -> None:
         floored(known, mrr=0.0)
 
 
+def test_a_floor_that_cannot_be_read_hides_no_failure(known: Known) -> None:
+    """Neither a floor that is not reached, nor a drop, nor another floor that cannot be read."""
+    known.evaluate()
+    known.rank("one", [2] * N)
+    known.evaluate()
+    unreadable = [{"metric": "recall@9", "at_least": 0}, {"metric": "ndcg", "at_least": 0}]
+    failing = {"metric": "mrr", "at_least": 0.9, "of": ["one"]}
+    lines = [f"the floor {floor['metric']} >= 0 cannot be read: " for floor in unreadable]
+
+    found = floored(known, one=unreadable[0], failing=failing, two=unreadable[1])
+    assert [floor.problem for floor in found.floors] == ["one: mrr >= 0.9: 0.5000 is below 0.9"]
+    assert [note[: len(line)] for note, line in zip(found.notes, lines, strict=True)] == lines
+    shown = known.command("gate", ".", columns=200)
+    assert shown.exit_code == 1
+    assert "failed: one: mrr >= 0.9: 0.5000 is below 0.9" in shown.stdout
+    assert all(line in shown.stdout for line in lines)
+
+    dropped = floored(known, "previous", one=unreadable[0])
+    assert (dropped.answer, dropped.checks[0].answer, dropped.floors) == ("fail", "fail", ())
+    assert f"note: {lines[0]}" in dropped.markdown().replace("\\", "")
+    reached = {**failing, "at_least": 0.5}
+    with pytest.raises(UsageError) as refused:
+        floored(known, one=unreadable[0], reached=reached, two=unreadable[1])
+    assert all(line in str(refused.value) for line in lines)
+
+
 def test_floors_change_no_fingerprint_and_are_checks_in_dagster(known: Known) -> None:
     known.rank("two", [2] * 10 + [1] * 4)
     known.evaluate()
@@ -462,6 +488,7 @@ def test_floors_change_no_fingerprint_and_are_checks_in_dagster(known: Known) ->
             ({"mrr": 0.6}, True, "Every floor of experiment.yaml is reached: mrr >= 0.6."),
             ({"mrr": 0.7}, False, "two: mrr >= 0.7: 0.6429 is below 0.7"),
             ({"ndcg": 0.7}, False, "Not checked: the floor ndcg >= 0.7 cannot be read: "),
+            ({"ndcg": 0.7, "mrr": 0.7}, False, "- two: mrr >= 0.7: 0.6429 is below 0.7\n- the "),
         ):
             known.config["floors"] = floors
             known.write_config()
@@ -474,7 +501,7 @@ def test_floors_change_no_fingerprint_and_are_checks_in_dagster(known: Known) ->
             told = record.event.get_dagster_event().asset_check_evaluation_data
             assert (told.passed, (told.description or "").startswith(text)) == (passed, True)
             severity = (
-                dg.AssetCheckSeverity.WARN if "ndcg" in floors else dg.AssetCheckSeverity.ERROR
+                dg.AssetCheckSeverity.WARN if [*floors] == ["ndcg"] else dg.AssetCheckSeverity.ERROR
             )
             assert told.severity is severity or passed
         before = len(instance.get_runs())
