@@ -52,10 +52,7 @@ def pair_sheets(rows: Sequence[Row]) -> list[Sheet]:
         name = f"{row['retriever_a']}, {row['retriever_b']}{mark}"
         pairs.setdefault(name, {"pair": name})[f"@{row['top_k']}"] = row["overlap"]
     cutoffs = sorted({row["top_k"] for row in rows})
-    columns = (
-        Column("pair", "retrievers", TEXT),
-        *(Column(f"@{k}", f"@{k}") for k in cutoffs),
-    )
+    columns = (Column("pair", "retrievers", TEXT), *(Column(f"@{k}", f"@{k}") for k in cutoffs))
     title = "share of common units by top_k"
     return [Sheet(title, columns, [*pairs.values()], notes=notes, name="overlaps")] if rows else []
 

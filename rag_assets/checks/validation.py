@@ -43,6 +43,7 @@ from rag_assets.labels.findings import (
     unmatched_filters,
     unreachable_evidence,
 )
+from rag_assets.labels.logs import PERSON, read_judgments, source_counts
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -174,7 +175,10 @@ class Validation:
             self.skipped.append("labels: the questions are not generated yet")
             return
         if not experiment.has_qrels:
-            self.skipped.append("labels: there are none yet")
+            log = experiment.label_sample_files.get("log")
+            n = source_counts(read_judgments(log)).get(PERSON, 0) if log else 0
+            some = f"there are grades of a sample ({n}), not yet of all of it"
+            self.skipped.append(f"labels: {some if n else 'there are none yet'}")
             return
         if self._problems["documents"] or self._problems.get("queries"):
             self.skipped.append("labels: the documents or the queries have errors")

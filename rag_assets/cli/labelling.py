@@ -257,7 +257,7 @@ def label(
 def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -> None:
     """Print what the labels so far say; nothing is asked."""
     depth = depth or sampled_depth(pipeline.experiment)
-    sampled = sampled_pool(pipeline, depth, seed)
+    sampled = sampled_pool(pipeline, depth, seed, is_asked=False)
     lines = sampled.lines()
     sample = sampled.sample(lines)
     status = label_status(pipeline.experiment, sample, lines, depth, sampled.clusters)

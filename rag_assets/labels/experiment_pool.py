@@ -88,11 +88,15 @@ def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) 
     return Pipeline(then, settings, progress)
 
 
-def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
-    """Return the sample of an experiment; its design is written, or extended by new systems.
+def sampled_pool(
+    pipeline: Pipeline, depth: int, seed: int = 0, *, is_asked: bool = True
+) -> SampledPool:
+    """Return the sample of an experiment, extended by new systems.
 
     ``depth`` ranks of each retriever are in the pool. A sample that exists keeps its own seed.
-    Questions that people left out do not count any more, also before the next evaluation.
+    Questions that people left out do not count any more, also before the next evaluation. The
+    design is written only where people ``is_asked``: with new passages in it labels that were
+    complete are a sample again.
 
     Raises:
         UsageError: no run is as deep.
@@ -121,7 +125,7 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         design = new_design(pool.items, weights, seed)
     else:
         design = stored.extended(pool.items, weights, drawn_items(read_judgments(log)))
-    if design is not stored:
+    if is_asked and design is not stored:
         write_design(design, file)
     clusters = clusters_of(experiment, pipeline.artifact, ids)
     return SampledPool(pool, design, log, tuple(earlier_labels(passages)), clusters)

@@ -230,23 +230,15 @@ def sample_table(sample: LabelSample) -> pa.Table:
         [CERTAIN, JUDGED, CANNOT_TELL, SKIPPED],
         OPEN,
     )
-    rows: list[dict[str, object]] = [
-        {
-            **item._asdict(),
-            "state": state,
-            "grade": int(grade) if state in (CERTAIN, JUDGED) else None,
-            "hazard": min(hazard, _MAX_HAZARD),
-        }
-        for item, state, grade, hazard in zip(
-            sample.pool.items,
-            *(column.tolist() for column in (states, sample.grades, hazards)),
-            strict=True,
-        )
-    ]
-    for number, row in enumerate(rows):
+    columns = (column.tolist() for column in (states, sample.grades, hazards))
+    rows: list[dict[str, object]] = []
+    for number, (item, *cells) in enumerate(zip(sample.pool.items, *columns, strict=True)):
+        state, grade, hazard = cells
         pairs = ((source, values[number]) for source, values in sample.verdicts.items())
-        grades = {source: int(value) for source, value in pairs if value >= 0}
-        row["verdicts"] = canonical_json(grades) if grades else None
+        verdicts = {source: int(value) for source, value in pairs if value >= 0}
+        row = {"state": state, "hazard": min(hazard, _MAX_HAZARD), **item._asdict()}
+        row["grade"] = int(grade) if state in (CERTAIN, JUDGED) else None
+        rows.append({**row, "verdicts": canonical_json(verdicts) if verdicts else None})
     return SAMPLED_LABELS.from_rows(rows)
 
 

@@ -191,10 +191,7 @@ def passages_of(table: pa.Table, retrievers: Iterable[str]) -> dict[str, pa.Tabl
 
 
 def sampled_passages(
-    experiment: Experiment,
-    artifact: Artifacts,
-    depth: int,
-    retrievers: Iterable[str] | None = None,
+    experiment: Experiment, artifact: Artifacts, depth: int, retrievers: Iterable[str] | None = None
 ) -> dict[str, pa.Table]:
     """Return retriever -> its passages, a table of :data:`rag_assets.schemas.SAMPLED_PASSAGES`.
 
