@@ -141,7 +141,8 @@ def _notes(view: EvaluationResult) -> Iterator[str]:
     yield from view.evaluation.remarks
     if (authors := authors_note(view.queries)) is not None:
         yield authors
-    for asset in ("documents", "generated_questions", "queries", "qrels", "query_facts"):
+    of_people = ("qrels", "query_facts", "sampled_labels")
+    for asset in ("documents", "generated_questions", "queries", *of_people):
         for _, manifest in view.manifests_of(asset):
             yield from manifest.facts.get("notes", [])
     for entry, manifest in view.manifests_of("embedding_index"):
