@@ -57,7 +57,7 @@ def made_session(n_documents: int, n_retrievers: int, n_questions: int, log: Pat
         passages[f"r{retriever}"] = pa.table(columns)
     pool = label_pool(passages, question_ids, DEPTH)
     design = new_design(pool.items, pool.weights(Metric("dcg", DEPTH)))
-    sampled = SampledPool(pool, design, log)
+    sampled = SampledPool(pool, design, log, documents)
     return LabelSession(sampled, Passages(documents, queries), Metric("dcg", DEPTH))
 
 

@@ -32,7 +32,7 @@ import numpy as np
 
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.pool import Flags, Floats, LabelPool, label_pool
-from rag_assets.labels.sampling.confidence_sequence import contrasts_of, decisions, looks
+from rag_assets.labels.sampling.confidence_sequence import contrasts_of, course_of, decisions
 from rag_assets.labels.sampling.design import Design, disagreement, new_design
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample
@@ -67,6 +67,12 @@ class Known(NamedTuple):
     def values(self, metric: Metric = DCG) -> Floats:
         """Return the metric of each system with all labels."""
         return np.asarray(self.pool.weights(metric) @ self.labels / self.n_questions)
+
+
+def looks(sample: LabelSample, metric: Metric, contrasts: Floats) -> tuple[Floats, Floats]:
+    """Return the bounds of 95 % after each judgment, shape (contrasts, judgments)."""
+    course = course_of(sample, metric, contrasts, 0.05)
+    return course.lows[:, 1:], course.highs[:, 1:]
 
 
 def known(pipeline: Pipeline) -> Known:

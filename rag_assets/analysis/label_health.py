@@ -140,7 +140,8 @@ def _notes(view: EvaluationResult) -> Iterator[str]:
     if (authors := authors_note(view.queries)) is not None:
         yield authors
     asked = ("generated_questions", "index_texts")
-    for asset in ("documents", *asked, "queries", "qrels", "query_facts"):
+    of_people = ("qrels", "query_facts", "sampled_labels")
+    for asset in ("documents", *asked, "queries", *of_people):
         for _, manifest in view.manifests_of(asset):
             yield from manifest.facts.get("notes", [])
     for entry, manifest in view.manifests_of("embedding_index"):

@@ -95,14 +95,19 @@ class EvaluationResult(StoredEvaluation):
         return bool(self.evaluation.entries_of("leaderboard"))
 
     def check_labels(self) -> None:
-        """Do nothing where there were labels.
+        """Do nothing where there were complete labels.
 
         Raises:
-            NotEvaluated: there were none, so no metric exists.
+            NotEvaluated: there were none, or of a part of a sample, so no metric exists.
         """
         if not self.has_metrics:
-            problem = f"{self.evaluation.experiment} had no labels when it was evaluated"
-            raise NotEvaluated(f"{problem}; `rag-assets pool` helps to judge")
+            counts = [manifest.facts for _, manifest in self.manifests_of("sampled_labels")]
+            had, then = "no labels", "`rag-assets pool` helps to judge"
+            if counts and (n := counts[0]["n_judged"]):
+                had = f"grades of only {n} of the {counts[0]['n_items']} passages of its sample"
+                then = "`rag-assets label` asks for the rest"
+            when = f"{self.evaluation.experiment} had {had} when it was evaluated"
+            raise NotEvaluated(f"{when}; {then}")
 
     @cached_property
     def leaderboard(self) -> pa.Table:

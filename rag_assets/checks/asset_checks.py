@@ -10,13 +10,7 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
-from rag_assets.checks.check import (
-    Check,
-    CheckInputs,
-    CheckOutcome,
-    CheckResult,
-    Partition,
-)
+from rag_assets.checks.check import Check, CheckInputs, CheckOutcome, CheckResult, Partition
 from rag_assets.checks.drift import ANSWER_DRIFT, DRIFT
 from rag_assets.engine.recipe import SERVED_MODELS
 from rag_assets.engine.stage import Stage

@@ -25,12 +25,7 @@ from rag_assets.checks.check import (
     Partition,
     of_evaluation,
 )
-from rag_assets.checks.score_drift import (
-    FEWEST,
-    BestScores,
-    ScoreDrift,
-    stability,
-)
+from rag_assets.checks.score_drift import FEWEST, BestScores, ScoreDrift, stability
 from rag_assets.errors import StoreError
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.findings import WARNING, Finding

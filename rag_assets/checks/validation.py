@@ -35,6 +35,7 @@ from rag_assets.labels.duplicates import (
 from rag_assets.labels.findings import (
     ERROR,
     FINDINGS,
+    TEXT_CHANGED,
     WARNING,
     Finding,
     dangling_ids,
@@ -43,6 +44,8 @@ from rag_assets.labels.findings import (
     unmatched_filters,
     unreachable_evidence,
 )
+from rag_assets.labels.logs import PERSON, read_judgments, source_counts
+from rag_assets.labels.sampling.label_sample import lost_notes, valid_judgments
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
@@ -173,8 +176,14 @@ class Validation:
         if experiment.questions is not None and not queries.num_rows:
             self.skipped.append("labels: the questions are not generated yet")
             return
+        log = experiment.label_sample_files.get("log")
+        if log and not self._problems["documents"]:
+            _, lost = valid_judgments(log, documents)
+            self._rows += [Finding(WARNING, TEXT_CHANGED, line) for line in lost_notes(lost, log)]
         if not experiment.has_qrels:
-            self.skipped.append("labels: there are none yet")
+            n = source_counts(read_judgments(log)).get(PERSON, 0) if log else 0
+            some = f"there are grades of a sample ({n}), not yet of all of it"
+            self.skipped.append(f"labels: {some if n else 'there are none yet'}")
             return
         if self._problems["documents"] or self._problems.get("queries"):
             self.skipped.append("labels: the documents or the queries have errors")

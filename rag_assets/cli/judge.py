@@ -35,12 +35,7 @@ from rag_assets.judges.calibration_stage import (
     clusters_by_split,
     probabilities,
 )
-from rag_assets.judges.check import (
-    Rules,
-    check_judge,
-    export_verdicts,
-    judges_to_check,
-)
+from rag_assets.judges.check import Rules, check_judge, export_verdicts, judges_to_check
 from rag_assets.labels.experiment_pool import read_sheet as read_passage_sheet
 from rag_assets.labels.experiment_pool import sheet_text as passage_sheet_text
 from rag_assets.labels.logs import HIGHEST_GRADE, LoggedJudgment, append_lines, read_judgments

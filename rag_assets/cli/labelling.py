@@ -33,7 +33,7 @@ from rag_assets.labels.experiment_pool import (
     sheet_text,
 )
 from rag_assets.labels.label_import import Added, add_judgments, read_feedback, takes_judgments
-from rag_assets.labels.logs import JUDGED, append_lines, design_file, lock_file, read_judgments
+from rag_assets.labels.logs import JUDGED, append_lines, design_file, lock_file
 from rag_assets.labels.pool import (
     PooledUnit,
     in_blind_order,
@@ -50,6 +50,7 @@ from rag_assets.labels.questions import (
 )
 from rag_assets.labels.questions_stage import needed_requests
 from rag_assets.labels.sampling.design import read_design
+from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.labels.sampling.sample_stage import sampled_depth
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.sheets.formats import as_json
@@ -201,7 +202,8 @@ def _import_sample(experiment: Experiment, sheet: Path, by: str | None) -> None:
     with locked(lock_file(log)):
         design = read_design(design_file(log))
         answers, n_empty = read_sheet(sheet, documents, queries, design)
-        new = new_judgments(answers, read_judgments(log), design, by=by, at=at)
+        lines, _ = valid_judgments(log, documents)
+        new = new_judgments(answers, lines, design, by=by, at=at)
         append_lines(log, new)
     n_without = sum(label.status != JUDGED for label in new)
     print_message(
@@ -257,7 +259,7 @@ def label(
 def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -> None:
     """Print what the labels so far say; nothing is asked."""
     depth = depth or sampled_depth(pipeline.experiment)
-    sampled = sampled_pool(pipeline, depth, seed)
+    sampled = sampled_pool(pipeline, depth, seed, is_asked=False)
     lines = sampled.lines()
     sample = sampled.sample(lines)
     status = label_status(pipeline.experiment, sample, lines, depth, sampled.clusters)

@@ -197,9 +197,7 @@ def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) 
         relevant = label["document_id"]
         for row, twin, similarity in twins.get(relevant, ()):
             pair = (label["query_id"], ids[twin])
-            quote = ""
-            if label["start"] is not None:
-                quote = texts[row].as_py()[label["start"] : label["end"]]
+            quote = texts[row].as_py()[label["start"] : label["end"] or 0]  # "" without a span
             if pair in judged or pair in findings or quote not in texts[twin].as_py():
                 continue
             message = (

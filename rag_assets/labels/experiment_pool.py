@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from rag_assets.errors import DataError, MissingArtifact, NotEvaluated, UsageError
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.units import text_digest
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.logs import (
     CANNOT_TELL,
@@ -50,6 +51,7 @@ from rag_assets.labels.sampling.label_sample import (
     SampledPool,
     earlier_labels,
     not_answered,
+    valid_judgments,
 )
 from rag_assets.labels.sampling.sample_stage import clusters_of, question_ids, sampled_passages
 from rag_assets.labels.sheets import Cells, CsvSheet, cut_note, refuse, shown_span, whole_number
@@ -62,7 +64,7 @@ from rag_assets.progress import Progress
 from rag_assets.schemas import column_values
 from rag_assets.sources.fields import Place, shown
 from rag_assets.sources.row_files import read_csv
-from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.sources.tables import KnownIds
 from rag_assets.store.settings import StoreSettings
 
@@ -83,16 +85,19 @@ def labelling_pipeline(path: Path, settings: StoreSettings, progress: Progress) 
     manifest = StoredEvaluation(pipeline.root, evaluation).manifest(QUERIES_KEY)
     if manifest is None:
         return pipeline
-    marks = acted_marks(manifest.config)
-    then = replace(pipeline.experiment, marks=marks, has_qrels=had_qrels)
+    then = replace(pipeline.experiment, marks=acted_marks(manifest.config), has_qrels=had_qrels)
     return Pipeline(then, settings, progress)
 
 
-def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
-    """Return the sample of an experiment; its design is written, or extended by new systems.
+def sampled_pool(
+    pipeline: Pipeline, depth: int, seed: int = 0, *, is_asked: bool = True
+) -> SampledPool:
+    """Return the sample of an experiment, extended by new systems.
 
     ``depth`` ranks of each retriever are in the pool. A sample that exists keeps its own seed.
-    Questions that people left out do not count any more, also before the next evaluation.
+    Questions that people left out do not count any more, also before the next evaluation. The
+    design is written only where people ``is_asked``: with new passages in it labels that were
+    complete are a sample again.
 
     Raises:
         UsageError: no run is as deep.
@@ -121,10 +126,11 @@ def sampled_pool(pipeline: Pipeline, depth: int, seed: int = 0) -> SampledPool:
         design = new_design(pool.items, weights, seed)
     else:
         design = stored.extended(pool.items, weights, drawn_items(read_judgments(log)))
-    if design is not stored:
+    if is_asked and design is not stored:
         write_design(design, file)
     clusters = clusters_of(experiment, pipeline.artifact, ids)
-    return SampledPool(pool, design, log, tuple(earlier_labels(passages)), clusters)
+    documents = pipeline.artifact(DOCUMENTS_KEY).table()
+    return SampledPool(pool, design, log, documents, tuple(earlier_labels(passages)), clusters)
 
 
 def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
@@ -135,7 +141,8 @@ def run_pool(pipeline: Pipeline, depth: int) -> set[PooledUnit]:
     passages = sampled_passages(experiment, pipeline.artifact, depth, names)
     tables = [table.filter(table["label"].is_null()) for table in passages.values()]
     units = {unit for table in tables for unit in units_in(table)}
-    return not_answered(units, read_judgments(experiment.judgments_log))
+    documents = pipeline.artifact(DOCUMENTS_KEY).table()
+    return not_answered(units, valid_judgments(experiment.judgments_log, documents)[0])
 
 
 def evaluated_retrievers(pipeline: Pipeline) -> list[str]:
@@ -197,9 +204,8 @@ def sheet_text(
     texts = texts_of(documents)
     rows: list[tuple[object, ...]] = []
     for unit in units:
-        query, title = (
-            fitting(text, cut_note) for text in (questions[unit.query_id], titles[unit.document_id])
-        )
+        names = questions[unit.query_id], titles[unit.document_id]
+        query, title = (fitting(text, cut_note) for text in names)
         passage = _passage(unit, texts[unit.document_id])
         rows.append((unit.query_id, query, *unit[1:], title, passage, "", ""))
     if sample is None:
@@ -272,9 +278,9 @@ def read_sheet(
             raise place.error(f"{shown(cells['text'])} {problem}; {hint}", "text")
         evidence = _copied(cells, unit, text[start:end], grade, place)
         source = POOL if items is None else PERSON
-        is_whole = evidence == ((unit.start, unit.end),)
-        part = () if is_whole else evidence
-        return LoggedJudgment(*unit, grade, status, source=source, evidence=part)
+        part = () if evidence == ((start, end),) else evidence
+        digest = text_digest(text[start:end])
+        return LoggedJudgment(*unit, grade, status, source=source, evidence=part, digest=digest)
 
     def parts(row: LoggedJudgment) -> tuple[object, object]:
         return ((row.item, row.evidence), row.grade) if items is None else (row.item, row)
@@ -327,10 +333,8 @@ def new_judgments(
         elif SKIPPED in (line.status, answer.status):
             continue  # one that was skipped again, or answered meanwhile, says nothing new
         elif (line.grade, line.status) != (answer.grade, answer.status):
-            given, logged = (
-                "cannot tell" if grade is None else str(grade)
-                for grade in (answer.grade, line.grade)
-            )
+            grades = answer.grade, line.grade
+            given, logged = ("cannot tell" if n is None else str(n) for n in grades)
             who = f" by {shown(line.by)}" if line.by else ""
             problem = f"is {given}, but the log has {logged}{who} for this passage"
             hint = "empty the cell, or undo the grade on the page"

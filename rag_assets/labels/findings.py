@@ -73,6 +73,7 @@ def reading_problems(problems: Iterable[DataError]) -> list[Finding]:
 
 
 UNANSWERABLE = "no_relevant_document"
+TEXT_CHANGED = "text_changed"
 FILTER = "filter"
 UNREACHABLE = "unreachable_evidence"
 

@@ -12,6 +12,7 @@ several lines on one thing the last one counts, so who takes something back appe
 ``status`` is ``judged`` (with a ``grade`` from 0 to 3), ``skipped`` or ``cannot_tell`` (``grade``
 is null). ``probability`` is that of being asked by then; null or 1 says that it was not drawn: an
 earlier label. ``evidence`` may name spans of the item, [[start, end], ...]: what in it answers.
+``digest`` stands for the text that was read: a grade of it is none of another text.
 
 ``source`` may also be ``judge:<name>``, the verdict of a judge, or ``vote:<system>``, what users of
 a system said of what it showed them. Neither is a label, whoever is right: nobody drew what they
@@ -40,6 +41,7 @@ import pyarrow.compute as pc
 from msgspec import Meta
 
 from rag_assets.errors import DataError
+from rag_assets.evaluation.units import text_digest
 from rag_assets.labels.pool import Judgment, PooledUnit
 from rag_assets.schemas import QUERIES
 from rag_assets.sources.dataset import Read
@@ -123,11 +125,18 @@ class LoggedJudgment(LogLine, frozen=True):
     evidence: Annotated[
         tuple[Range, ...], Meta(description="a list of [start, end] in the item")
     ] = ()
+    digest: Text | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the JSON object; without evidence it has no such key."""
-        row = super().row()
-        return row if self.evidence else {key: row[key] for key in row if key != "evidence"}
+        """Return the JSON object; without evidence or digest it has no such key."""
+        optional = ("evidence", "digest")
+        return {key: value for key, value in super().row().items() if value or key not in optional}
+
+    def is_of(self, text: str | None) -> bool:
+        """Return whether what was read still stands in the text of its document; None: is gone."""
+        if text is None or self.digest is None:  # an earlier version did not say what was read
+            return text is not None and self.end <= len(text)
+        return self.digest == text_digest(text[self.start : self.end])
 
     @property
     def item(self) -> PooledUnit:

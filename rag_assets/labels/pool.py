@@ -276,15 +276,10 @@ def label_pool(
     new = sorted(merged(rest))
     item_of |= {span: len(earlier) + number for span, number in _matches(rest, new).items()}
     items = (*earlier, *new)
-    return LabelPool(
-        items,
-        tuple(passages),
-        tuple(question_ids),
-        np.array([number_of.get(item.query_id, len(question_ids)) for item in items], np.int64),
-        np.array([system for system, _, _ in rows], np.int64),
-        np.array([item_of[passage] for _, passage, _ in rows], np.int64),
-        np.array([rank for _, _, rank in rows], np.int64),
-    )
+    question = [number_of.get(item.query_id, len(question_ids)) for item in items]
+    places = [(system, item_of[passage], rank) for system, passage, rank in rows]
+    columns = np.array(question, np.int64), *np.array(places, np.int64).reshape(-1, 3).T
+    return LabelPool(items, tuple(passages), tuple(question_ids), *columns)
 
 
 def _matches(spans: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:

@@ -197,9 +197,7 @@ def fault(
         return COPIED
     if (answer or "").casefold().strip(". ") in _PLAIN_ANSWERS:
         return None
-    if contains_words(words, question_words(answer or "")):
-        return ANSWER_INSIDE
-    return None
+    return ANSWER_INSIDE if contains_words(words, question_words(answer or "")) else None
 
 
 def near_earlier(questions: Sequence[frozenset[str]], threshold: float) -> dict[int, int]:

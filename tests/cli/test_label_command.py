@@ -99,6 +99,43 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny, forks: Forks) -> None
     assert read_judgments(log) == lines
 
 
+def test_how_labels_stand_is_told_without_a_change(tiny: Tiny, invoke: Invoke) -> None:
+    """Complete labels stay complete, also where a retriever that joined finds more."""
+    judge(tiny, invoke, 1000)
+    design = design_file(tiny.folder / LABELLING_LOG)
+    before = design.read_bytes()
+    tiny.config["retrievers"]["whole"] = {"type": "tfidf", "chunking": "whole"}
+    tiny.write_config()
+    evaluated(tiny)
+    status = invoke("label", tiny.folder, "--status", "--store", tiny.settings.store)
+    assert status.exit_code == 0, status.output
+    assert design.read_bytes() == before
+    assert load_experiment(tiny.folder).has_graded_pool
+    sampled = sampled_pool(pipeline_of(tiny), 5)  # who asks for more takes it on
+    assert len(sampled.pool.items) == len(read_design(design).items)
+    assert design.read_bytes() != before
+
+
+def test_a_document_that_changes_after_its_passages_were_graded(tiny: Tiny, invoke: Invoke) -> None:
+    """Also where the new text has the same length; a sheet asks for the grade again."""
+    judge(tiny, invoke, 1000)
+    tiny.replace("fares.md", "10 crowns", "12 crowns")
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    told = "not used, because the text changed"
+    assert told in invoke("evaluate", tiny.folder, *store).output
+    shown = invoke("validate", tiny.folder, "--format", "json", *store)
+    assert [row["check"] for row in json.loads(shown.stdout) if told in row["message"]] == [
+        "text_changed"
+    ]
+    judge(tiny, invoke, 1000)
+    evaluated(tiny)
+    assert told not in invoke("evaluate", tiny.folder, *store).output
+    assert "text_changed" not in invoke("validate", tiny.folder, *store).output
+    board = invoke("leaderboard", tiny.folder, *store)
+    assert "mean over 6 queries" in board.stdout
+
+
 def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:
     other = tiny.folder / "other.yaml"
     other.write_text((tiny.folder / "experiment.yaml").read_text(), encoding="utf-8")

@@ -99,6 +99,12 @@ def test_status_and_evaluation_say_the_same(run: Invoke) -> None:
         assert [one[name] for name in names] == pytest.approx([other[name] for name in names])
 
 
+def test_grades_of_a_sample_are_not_said_to_be_missing(run: Invoke) -> None:
+    assert "labels: there are grades of a sample (18), not yet of all of it" in " ".join(
+        run("validate").output.split()
+    )
+
+
 def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:
     (row,) = parsed(run("compare", "--metric", "sampled_dcg@5", "--format", "json"))
     want = estimator(tiny).differences("questions", pairs=[("okapi", "bm25")])["okapi", "bm25"]
@@ -138,7 +144,7 @@ def test_floors_of_estimates(run: Invoke) -> None:
     for metric, problem in (
         ("sampled_ndcg", "judge whole questions for it"),
         ("sampled_dcg@50", "is deeper than the sample"),
-        ("dcg@5", "had no labels when it was evaluated"),
+        ("dcg@5", "had grades of only 18 of the 31 passages of its sample when it was evaluated"),
     ):
         refused = run("gate", "--at-least", f"{metric}=0")
         assert (refused.exit_code, refused.stdout) == (2, "")

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from rag_assets.errors import UsageError
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.units import text_digest
 from rag_assets.labels.logs import (
     PERSON,
     SKIPPED,
@@ -68,9 +69,14 @@ class Passages:
         return self._questions[query_id]
 
     def holds(self, item: PooledUnit) -> bool:
-        """Return whether the question and the span are still there."""
+        """Return whether the question and a part of the span are still there."""
         length = self._lengths[self._rows[item.document_id]] if item[1] in self._rows else 0
-        return item.query_id in self._questions and item.start < item.end <= length
+        return item.query_id in self._questions and item.start < min(item.end, length)
+
+    def digest(self, item: PooledUnit) -> str:
+        """Return what stands in the log for the text of an item that is there."""
+        text = self._texts[self._rows[item.document_id]].as_py()
+        return text_digest(text[item.start : item.end])
 
     def task(self, item: PooledUnit) -> dict[str, Any]:
         """Return a question, its passage, and where that stands, as a page shows them."""
@@ -183,13 +189,15 @@ class LabelSession:
 
         def write() -> None:
             number = self._number.get(line.item)
-            if number is None:
+            if number is None or not self.passages.holds(line.item):
                 raise UsageError("this passage is not in the sample")
             seconds = round(line.seconds, 1) if line.seconds is not None else None
             touched = self._sample.touched & ~self._sample.certain
             touched[number] = True  # it is the last one asked
             chance = float(self.design.drawn_probabilities(touched)[number])
-            self._write(replace(line, probability=chance, seconds=seconds, source=PERSON))
+            digest = self.passages.digest(line.item)
+            line_of_text = replace(line, digest=digest, source=PERSON)
+            self._write(replace(line_of_text, probability=chance, seconds=seconds))
 
         return self._once(line.by, line.at, write)
 
@@ -257,10 +265,8 @@ class LabelSession:
             raise UsageError("a request must name its user and time")
         with self._lock, locked(lock_file(self.log)):
             self._follow()
-            is_done = (by, at) in self._undone or any(
-                (line.by, line.at) == (by, at) for line in self._lines
-            )
-            more = None if is_done else write()
+            is_written = any((line.by, line.at) == (by, at) for line in self._lines)
+            more = None if is_written or (by, at) in self._undone else write()
             return {**self._task(), **(more or {})}
 
     def _follow(self) -> None:

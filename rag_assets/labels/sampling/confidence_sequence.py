@@ -112,34 +112,21 @@ def decisions(
     systems = sample.pool.systems
     chosen = list(combinations(systems, 2)) if pairs is None else list(pairs)
     contrasts = contrasts_of(sample, metric, chosen)
-    course = _course(sample, metric, contrasts, 1 - level)
+    course = course_of(sample, metric, contrasts, 1 - level)
     estimates = Estimator(sample, metric).differences("items", level, chosen).values()
     values, errors = np.array([estimate[:2] for estimate in estimates]).reshape(-1, 2).T
     sizes = np.abs(values) + errors, np.maximum(np.abs(values) - errors, 0.0)
     more = zip(*(_forecast(sample, contrasts, course, s, 1 - level) for s in sizes), strict=True)
     is_exact = course.is_known
-    columns = (
-        np.where(is_exact, course.exact, values),
-        np.where(is_exact, course.exact, course.lows.max(axis=1)),
-        np.where(is_exact, course.exact, course.highs.min(axis=1)),
-        is_exact,
-    )
+    estimated = values, course.lows.max(axis=1), course.highs.min(axis=1)
+    columns = (*(np.where(is_exact, course.exact, numbers) for numbers in estimated), is_exact)
     decisions = {}
-    for pair, (value, low, high, is_known), left in zip(
-        chosen, zip(*(column.tolist() for column in columns), strict=True), more, strict=True
-    ):
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for pair, (value, low, high, is_known), left in zip(chosen, rows, more, strict=True):
         # bounds that exclude everything decide nothing
         decided = is_known or (low > 0) != (high < 0)
         decisions[pair] = Decision(value, low, high, decided, *((0, 0) if decided else left))
     return decisions
-
-
-def looks(
-    sample: LabelSample, metric: Metric, contrasts: Floats, level: float = 0.95
-) -> tuple[Floats, Floats]:
-    """Return the bounds after each judgment, shape (contrasts, judgments)."""
-    course = _course(sample, metric, contrasts, 1 - level)
-    return course.lows[:, 1:], course.highs[:, 1:]
 
 
 def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str, str]]) -> Floats:
@@ -156,8 +143,8 @@ def contrasts_of(sample: LabelSample, metric: Metric, pairs: Sequence[tuple[str,
     return np.asarray(weights[firsts] - weights[seconds])
 
 
-def _course(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float) -> _Course:
-    """Walk through the items in the order in which they were asked."""
+def course_of(sample: LabelSample, metric: Metric, contrasts: Floats, alpha: float) -> _Course:
+    """Return all looks, from a walk through the items in the order in which they were asked."""
     from scipy.special import ndtri
 
     earned = gains(metric, sample.grades)
@@ -279,9 +266,8 @@ def _radius(spread: Floats, sums: Floats, rho: Floats, alpha: float) -> Floats:
     """Return half the width of the interval; infinite before the first label."""
     mixed = spread / 3 + 2 * sums / 3 + rho
     ratio = np.divide(mixed, rho * alpha**2, out=np.ones_like(mixed), where=rho > 0)
-    return np.divide(
-        np.sqrt(mixed * np.log(ratio)), sums, out=np.full_like(sums, np.inf), where=sums > 0
-    )
+    width, unbounded = np.sqrt(mixed * np.log(ratio)), np.full_like(sums, np.inf)
+    return np.divide(width, sums, out=unbounded, where=sums > 0)
 
 
 def _forecast(
@@ -302,13 +288,9 @@ def _forecast(
     per_rate = np.divide(course.variances, rates, out=np.zeros_like(rates), where=rates > 0)
     s2 = (contrasts**2) @ (per_rate[:, None] * remain) * (rates @ remain)
     steps = np.diff(n_more, prepend=0.0) / np.maximum(s2, 1e-300)
-    sums = course.sums[:, -1:] + np.cumsum(steps, axis=1)
-    ratio = np.divide(
-        course.spread[:, -1:],
-        course.sums[:, -1:],
-        out=np.ones_like(course.rho[:, None]),
-        where=course.sums[:, -1:] > 0,
-    )
+    spread, last = course.spread[:, -1:], course.sums[:, -1:]
+    sums = last + np.cumsum(steps, axis=1)
+    ratio = np.divide(spread, last, out=np.ones_like(last), where=last > 0)
     radius = _radius(ratio * sums, sums, course.rho[:, None], alpha)
     reached = radius < sizes[:, None]
     first = np.where(reached.any(axis=1), reached.argmax(axis=1), -1)

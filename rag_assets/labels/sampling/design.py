@@ -89,13 +89,10 @@ class Design:
         """Return the time at which each item is asked."""
         times = np.full(len(self.items), math.inf)
         hazard = np.zeros(len(self.items))
-        for start, length, rates in zip(
-            self.starts, [*self.durations, math.inf], self.rates, strict=True
-        ):
-            is_new = np.isinf(times)
-            wait = np.divide(
-                self.numbers - hazard, rates, out=np.full_like(times, math.inf), where=rates > 0
-            )
+        epochs = zip(self.starts, [*self.durations, math.inf], self.rates, strict=True)
+        for start, length, rates in epochs:
+            is_new, never = np.isinf(times), np.full_like(times, math.inf)
+            wait = np.divide(self.numbers - hazard, rates, out=never, where=rates > 0)
             times = np.where(is_new & (wait <= length), start + wait, times)
             if math.isfinite(length):
                 hazard = hazard + rates * length

@@ -272,21 +272,13 @@ class Estimator:
         effective = np.divide(sums**2, squares, out=np.zeros_like(sums), where=squares > 0)
         certain = (contrasts @ self.weights[:, self.sample.certain] != 0).sum(axis=1)
         value = np.clip(values, lowest, highest)
-        least, most = (
-            np.where(np.isinf(error), sign * np.inf, limit)
-            for sign, limit in ((-1, lowest), (1, highest))
-        )
-        bounds = (
-            np.minimum(np.clip(middle - radius, least, most), value),
-            np.maximum(np.clip(middle + radius, least, most), value),
-        )
+        unknown = np.isinf(error)
+        least, most = np.where(unknown, -np.inf, lowest), np.where(unknown, np.inf, highest)
+        below, above = (np.clip(middle + side, least, most) for side in (-radius, radius))
+        bounds = np.minimum(below, value), np.maximum(above, value)
         low, high = (np.clip(bound, lowest, highest) for bound in self._bounds(contrasts))
-        columns = (
-            *(value, error, *bounds, low, high),
-            read.sum(axis=1) + certain,
-            effective + certain,
-            freedom,
-        )
+        counts = read.sum(axis=1) + certain, effective + certain
+        columns = (value, error, *bounds, low, high, *counts, freedom)
         rows = zip(*(column.tolist() for column in columns), n_no_chance.tolist(), strict=True)
         return [Estimate._make((*row, target, n)) for *row, n in rows]
 
@@ -328,9 +320,8 @@ class Estimator:
         if n < 2:
             return np.full(len(values), np.inf), np.ones(len(values)), values
         of_item = np.append(unit, 0)[self.sample.pool.question]  # what counts no more weighs 0
-        sums = contrasts @ np.stack(
-            [np.bincount(of_item, row * self._filled, n) for row in self.weights]
-        )
+        by_unit = [np.bincount(of_item, row * self._filled, n) for row in self.weights]
+        sums = contrasts @ np.stack(by_unit)
         is_ratio = self.metric.measure == POOL_RECALL  # of the gains of all items
         totals = np.bincount(of_item, self._filled, n) if is_ratio else np.bincount(unit)
         middle = (n * values + lowest + highest) / (n + 2)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rag_assets.labels.label_import import by_key, key_of, without_covered
 from rag_assets.labels.logs import (
@@ -43,6 +44,7 @@ from rag_assets.labels.logs import (
     read_marks,
 )
 from rag_assets.labels.pool import (
+    PLACE,
     Flags,
     Floats,
     Integers,
@@ -56,6 +58,7 @@ from rag_assets.labels.pool import (
 )
 from rag_assets.labels.sampling.design import Design, read_design
 from rag_assets.schemas import QRELS, SAMPLED_LABELS
+from rag_assets.sources.fields import note
 from rag_assets.store.canonical import canonical_json
 
 CERTAIN, OPEN = "certain", "open"
@@ -177,6 +180,7 @@ class SampledPool(NamedTuple):
         pool: the items.
         design: of the same items.
         log: the file that answers are written to; marks of questions lie beside it.
+        documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         earlier: labels of the dataset.
         clusters: one name a question; None: each is its own.
     """
@@ -184,12 +188,13 @@ class SampledPool(NamedTuple):
     pool: LabelPool
     design: Design
     log: Path
+    documents: pa.Table
     earlier: tuple[Judgment, ...] = ()
     clusters: Sequence[str] | None = None
 
     def lines(self) -> list[LoggedJudgment]:
-        """Return what the log holds; nothing before the first judgment."""
-        return read_judgments(self.log)
+        """Return what the log holds on texts that are there; nothing before the first judgment."""
+        return valid_judgments(self.log, self.documents)[0]
 
     def sample(self, lines: Iterable[LoggedJudgment]) -> LabelSample:
         """Return the pool with the labels of some lines."""
@@ -230,23 +235,15 @@ def sample_table(sample: LabelSample) -> pa.Table:
         [CERTAIN, JUDGED, CANNOT_TELL, SKIPPED],
         OPEN,
     )
-    rows: list[dict[str, object]] = [
-        {
-            **item._asdict(),
-            "state": state,
-            "grade": int(grade) if state in (CERTAIN, JUDGED) else None,
-            "hazard": min(hazard, _MAX_HAZARD),
-        }
-        for item, state, grade, hazard in zip(
-            sample.pool.items,
-            *(column.tolist() for column in (states, sample.grades, hazards)),
-            strict=True,
-        )
-    ]
-    for number, row in enumerate(rows):
+    columns = (column.tolist() for column in (states, sample.grades, hazards))
+    rows: list[dict[str, object]] = []
+    for number, (item, *cells) in enumerate(zip(sample.pool.items, *columns, strict=True)):
+        state, grade, hazard = cells
         pairs = ((source, values[number]) for source, values in sample.verdicts.items())
-        grades = {source: int(value) for source, value in pairs if value >= 0}
-        row["verdicts"] = canonical_json(grades) if grades else None
+        verdicts = {source: int(value) for source, value in pairs if value >= 0}
+        row = {"state": state, "hazard": min(hazard, _MAX_HAZARD), **item._asdict()}
+        row["grade"] = int(grade) if state in (CERTAIN, JUDGED) else None
+        rows.append({**row, "verdicts": canonical_json(verdicts) if verdicts else None})
     return SAMPLED_LABELS.from_rows(rows)
 
 
@@ -295,29 +292,52 @@ def _answers(lines: Iterable[LoggedJudgment]) -> list[LoggedJudgment]:
     return [line for line in last.values() if line.status != SKIPPED]
 
 
+def valid_judgments(
+    log: Path, documents: pa.Table
+) -> tuple[list[LoggedJudgment], list[LoggedJudgment]]:
+    """Return the lines on texts that are there, and grades of others that nobody gave again."""
+    lines = read_judgments(log)
+    ids = pa.array([line.document_id for line in lines], pa.string())
+    texts = texts_of(documents.filter(pc.is_in(documents["document_id"], ids)))
+    valid = [line for line in lines if line.is_of(texts.get(line.document_id))]
+    answers = _answers(valid)
+    same = SamePassages([line.item for line in answers])
+    moved = {(line.query_id, line.digest) for line in answers if line.digest}
+    lost = [x for x in _answers(lines) if x.grade is not None and not same.numbers(x.item)]
+    return valid, [line for line in lost if (line.query_id, line.digest) not in moved]
+
+
+def lost_notes(lost: Sequence[LoggedJudgment], log: Path) -> list[str]:
+    """Return what is to be said of grades whose text changed; nothing without one."""
+    names = [f"query {line.query_id} in {line.document_id}" for line in lost]
+    why = "not used, because the text changed; `rag-assets label` asks again"
+    return note(f"grade of {log.name} is {why}", f"grades of {log.name} are {why}", names)
+
+
 def with_graded_pool(qrels: pa.Table, log: Path, documents: pa.Table, judge: str) -> pa.Table:
     """Return labels and the grades of a log; what the labels say already is not said again.
 
     Args:
         qrels: table of :data:`rag_assets.schemas.QRELS`.
-        log: of people's judgments; those of a text that is no longer there are left out.
+        log: of people's judgments; those of a text that is no longer there are left out, and all of
+            a question that loses its last relevant passage by that: it is not unanswerable.
         documents: table of :data:`rag_assets.schemas.DOCUMENTS`.
         judge: the unit that the experiment judges; whole documents unless it is ``evidence``.
     """
-    ends = {name: len(text) for name, text in texts_of(documents).items()}
-    answers = [x for x in _answers(read_judgments(log)) if x.end <= ends.get(x.document_id, -1)]
+    lines, lost = valid_judgments(log, documents)
+    answers = _answers(lines)
+    lost_all = {line.query_id for line in lost if line.grade}
+    lost_all -= {line.query_id for line in answers if line.grade}
+    answers = [line for line in answers if line.query_id not in lost_all]
     old = qrels.to_pylist()
     there = set(map(key_of, old))
     labels = by_key((label for line in answers for label in line.judgments()), judge != "evidence")
     new = [(key, label) for key, label in labels.items() if key not in there]
-    rows: list[dict[str, object]] = [
-        {
-            **dict(zip(("query_id", "document_id", "start", "end"), key, strict=True)),
-            "evidence_id": key[1] if key[2] is None else f"{key[1]}#{key[2]}-{key[3]}",
-            "grade": label.grade,
-        }
-        for key, label in without_covered(new, old)
-    ]
+    rows: list[dict[str, object]] = []
+    for key, label in without_covered(new, old):
+        evidence_id = key[1] if key[2] is None else f"{key[1]}#{key[2]}-{key[3]}"
+        place = dict(zip(PLACE, key, strict=True))
+        rows.append({**place, "evidence_id": evidence_id, "grade": label.grade})
     return pa.concat_tables([qrels, QRELS.from_rows(rows)]).combine_chunks()
 
 

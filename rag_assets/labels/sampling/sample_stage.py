@@ -38,8 +38,10 @@ from rag_assets.labels.sampling.label_sample import (
     LabelSample,
     earlier_labels,
     label_sample,
+    lost_notes,
     sample_table,
     stored_sample,
+    valid_judgments,
 )
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.units import chunks_of
@@ -103,6 +105,9 @@ class SampledLabels(_Sampled):
     schema = SAMPLED_LABELS
     row = "A passage of the pool: whether it was shown to people, their label, and its probability."
 
+    def inputs(self, experiment: Experiment, key: ArtifactKey) -> list[Input]:
+        return [*super().inputs(experiment, key), Input("documents", DOCUMENTS_KEY, "text")]
+
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         return {"depth": sampled_depth(context.experiment)}
 
@@ -118,9 +123,12 @@ class SampledLabels(_Sampled):
         design, lines = read_design(files["design"]), read_judgments(files["log"])
         pool = label_pool(passages, question_ids(context.artifact), depth, design.items)
         now = design.extended(pool.items, pool.weights(Metric("dcg", depth)), drawn_items(lines))
-        sample = label_sample(pool, now, lines, earlier_labels(passages))
+        valid, lost = valid_judgments(files["log"], context.artifact(DOCUMENTS_KEY).table())
+        sample = label_sample(pool, now, valid, earlier_labels(passages))
         facts = {"n_judged": int(sample.judged.sum()), "n_items": len(pool.items)}
-        return TableProduct(sample_table(sample), facts)
+        return TableProduct(
+            sample_table(sample), {**facts, "notes": lost_notes(lost, files["log"])}
+        )
 
 
 class SampledEstimates(_Sampled):
@@ -191,10 +199,7 @@ def passages_of(table: pa.Table, retrievers: Iterable[str]) -> dict[str, pa.Tabl
 
 
 def sampled_passages(
-    experiment: Experiment,
-    artifact: Artifacts,
-    depth: int,
-    retrievers: Iterable[str] | None = None,
+    experiment: Experiment, artifact: Artifacts, depth: int, retrievers: Iterable[str] | None = None
 ) -> dict[str, pa.Table]:
     """Return retriever -> its passages, a table of :data:`rag_assets.schemas.SAMPLED_PASSAGES`.
 
@@ -211,19 +216,13 @@ def sampled_passages(
             if row["unit_id"] is not None and row["grade"] is not None:
                 pair = (row["query_id"], row["unit_id"])
                 labels[pair] = max(row["grade"], labels.get(pair, row["grade"]))
-        tables[name] = SAMPLED_PASSAGES.from_rows(
-            [
-                {
-                    "retriever": name,
-                    "query_id": query_id,
-                    "rank": rank,
-                    **dict(zip(("document_id", "start", "end"), spans[unit_id], strict=True)),
-                    "label": labels.get((query_id, unit_id)),
-                }
-                for query_id, unit_id, rank in column_values(top, "query_id", "unit_id", "rank")
-                if unit_id in spans
-            ]
-        )
+        rows: list[dict[str, object]] = []
+        for query_id, unit_id, rank in column_values(top, "query_id", "unit_id", "rank"):
+            if unit_id in spans:
+                row = {"retriever": name, "query_id": query_id, "rank": rank}
+                row |= dict(zip(("document_id", "start", "end"), spans[unit_id], strict=True))
+                rows.append({**row, "label": labels.get((query_id, unit_id))})
+        tables[name] = SAMPLED_PASSAGES.from_rows(rows)
     return tables
 
 

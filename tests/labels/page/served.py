@@ -19,7 +19,7 @@ from rag_assets.labels.page.session import LabelSession, Passages
 from rag_assets.labels.pool import Judgment, LabelPool
 from rag_assets.labels.sampling.design import new_design
 from rag_assets.labels.sampling.label_sample import SampledPool
-from tests.labels.health.tables import documents, queries
+from tests.labels.health import tables as made
 from tests.labels.sampling.made_pool import whole
 from tests.running_server import running
 
@@ -35,7 +35,7 @@ QUESTIONS = {"q1": "what does a ticket cost", "q2": "how is a fire fought"}
 def tables(
     texts: Mapping[str, str] = TEXTS, questions: Mapping[str, str] = QUESTIONS
 ) -> tuple[pa.Table, pa.Table]:
-    return documents(texts, title=None), queries(questions)
+    return made.documents(texts, title=None), made.queries(questions)
 
 
 def pool_of(texts: Mapping[str, str], questions: Mapping[str, str], depth: int = 4) -> LabelPool:
@@ -53,9 +53,9 @@ def session_of(
 ) -> LabelSession:
     pool = pool_of(texts, questions)
     design = new_design(pool.items, pool.weights(Metric("dcg", 4)))
-    passages = Passages(*tables(texts, questions))
-    sampled = SampledPool(pool, design, log, earlier)
-    return LabelSession(sampled, passages, Metric("dcg", 4))
+    documents, queries = tables(texts, questions)
+    sampled = SampledPool(pool, design, log, documents, earlier)
+    return LabelSession(sampled, Passages(documents, queries), Metric("dcg", 4))
 
 
 @dataclass

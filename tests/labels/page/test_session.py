@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -137,12 +138,30 @@ def test_labels_of_the_dataset_are_not_asked(tmp_path: Path) -> None:
 
 
 def test_texts_that_are_gone_are_not_shown(tmp_path: Path) -> None:
-    session = session_of(tmp_path / "log.jsonl")
-    passages = Passages(*tables({**TEXTS, "crew": "short"}))
-    changed = LabelSession(session.sampled, passages, Metric("dcg", 4))
+    changed = with_texts(session_of(tmp_path / "log.jsonl"), {**TEXTS, "crew": ""})
     items = {give(changed, "ada", number).document_id for number in range(6)}
     assert items == TEXTS.keys() - {"crew"}
     assert changed.next_task()["progress"]["gone"] == 2
+
+
+def with_texts(session: LabelSession, texts: Mapping[str, str]) -> LabelSession:
+    documents, questions = tables(texts)
+    sampled = session.sampled._replace(documents=documents)
+    return LabelSession(sampled, Passages(documents, questions), Metric("dcg", 4))
+
+
+@pytest.mark.parametrize("text", ["A crew of four sails each ferry.", "A crew of five."])
+def test_a_text_that_changed_is_asked_again(tmp_path: Path, text: str) -> None:
+    """Also where it became shorter, so that the passage is what is left of it."""
+    session = session_of(tmp_path / "log.jsonl")
+    for number in range(8):
+        give(session, "ada", number)
+    changed = with_texts(session, {**TEXTS, "crew": text})
+    assert {give(changed, "bob", number).document_id for number in (10, 11)} == {"crew"}
+    assert changed.next_task()["task"] is None
+    again = with_texts(session, {**TEXTS, "crew": text})
+    assert again.next_task()["progress"] == changed.next_task()["progress"]
+    assert session_of(session.log).next_task()["task"] is None  # the old text has its old grade
 
 
 def test_marks_of_questions(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import LoggedJudgment
 from rag_assets.labels.pool import Flags, Floats, LabelPool, PooledUnit, label_pool
+from rag_assets.labels.sampling.confidence_sequence import course_of
 from rag_assets.labels.sampling.design import Design, new_design
 from rag_assets.labels.sampling.label_sample import LabelSample
 
@@ -99,3 +100,11 @@ def asked(
 
 def item(query: str, document: str, start: int = 0, end: int = LENGTH) -> PooledUnit:
     return PooledUnit(query, document, start, end)
+
+
+def looks(
+    sample: LabelSample, metric: Metric, contrasts: Floats, level: float = 0.95
+) -> tuple[Floats, Floats]:
+    """Return the bounds after each judgment, shape (contrasts, judgments)."""
+    course = course_of(sample, metric, contrasts, 1 - level)
+    return course.lows[:, 1:], course.highs[:, 1:]

@@ -12,12 +12,7 @@ from rag_assets.errors import DataError, NotEstimable
 from rag_assets.evaluation.metric_names import Metric
 from rag_assets.labels.logs import LoggedJudgment
 from rag_assets.labels.pool import Floats, LabelPool
-from rag_assets.labels.sampling.confidence_sequence import (
-    Decision,
-    contrasts_of,
-    decisions,
-    looks,
-)
+from rag_assets.labels.sampling.confidence_sequence import Decision, contrasts_of, decisions
 from rag_assets.labels.sampling.design import (
     FLOOR,
     Design,
@@ -29,7 +24,7 @@ from rag_assets.labels.sampling.design import (
 )
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.sample_stage import minutes
-from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of, item
+from tests.labels.sampling.made_pool import DCG, asked, chosen, collection, design_of, item, looks
 
 POOL, LABELS = collection()
 N = len(POOL.question_ids)

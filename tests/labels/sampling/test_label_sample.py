@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log2
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,22 @@ import pytest
 from rag_assets.analysis.sampled import sampled_notes
 from rag_assets.errors import NotEstimable, UsageError
 from rag_assets.evaluation.metric_names import Metric
+from rag_assets.evaluation.units import text_digest
+from rag_assets.labels.logs import LoggedJudgment, append_lines
 from rag_assets.labels.pool import estimable_metric, gains, label_pool
-from rag_assets.labels.sampling.confidence_sequence import contrasts_of, looks
+from rag_assets.labels.sampling.confidence_sequence import contrasts_of
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
-from rag_assets.labels.sampling.label_sample import LabelSample, sample_table, stored_sample
+from rag_assets.labels.sampling.label_sample import (
+    LabelSample,
+    lost_notes,
+    sample_table,
+    stored_sample,
+    valid_judgments,
+    with_graded_pool,
+)
 from rag_assets.labels.sampling.sample_stage import estimate_rows, sample_status
-from rag_assets.schemas import SAMPLED_PASSAGES
+from rag_assets.schemas import QRELS, SAMPLED_PASSAGES
+from tests.labels.health.tables import documents
 from tests.labels.sampling.made_pool import (
     DCG,
     PRECISION,
@@ -26,6 +37,7 @@ from tests.labels.sampling.made_pool import (
     collection,
     design_of,
     item,
+    looks,
     passages,
     run,
 )
@@ -257,3 +269,51 @@ def test_looks_hold_the_difference_of_the_others() -> None:
         assert lows.shape[1] == (sample.judged & LEFT_POOL.counted).sum()
         excluded += bool(((lows > true) | (highs < true)).any())
     assert excluded <= 0.1 * n
+
+
+DOG = "A dog pays ten crowns."
+
+
+def graded(text: str, span: tuple[int, int], grade: int, query: str = "q") -> LoggedJudgment:
+    digest = text_digest(text[slice(*span)])
+    return LoggedJudgment(*item(query, "d", *span), grade, probability=0.5, digest=digest)
+
+
+@pytest.mark.parametrize(
+    ("text", "again"),
+    [
+        (DOG.replace("ten", "six"), (0, 22)),
+        (f"Welcome. {DOG}", (9, 31)),
+        ("A dog pays.", (0, 22)),
+    ],
+    ids=["another word", "moved", "shorter"],
+)
+def test_a_grade_of_a_text_that_changed_is_told_until_it_is_given_again(
+    tmp_path: Path, text: str, again: tuple[int, int]
+) -> None:
+    log, now = tmp_path / "log.jsonl", documents({"d": text})
+    line = graded(DOG, (0, 22), 2)
+    append_lines(log, [line])
+    assert valid_judgments(log, documents({"d": DOG})) == ([line], [])
+    assert valid_judgments(log, now) == ([], [line])
+    assert valid_judgments(log, documents({"e": DOG})) == ([], [line])
+    assert lost_notes([line], log) == [
+        "1 grade of log.jsonl is not used, because the text changed; `rag-assets label` asks "
+        "again: query q in d"
+    ]
+    new = graded(text, again, 1)
+    append_lines(log, [new])
+    assert valid_judgments(log, now) == ([new], [])
+
+
+def test_a_question_is_not_unanswerable_because_its_passage_changed(tmp_path: Path) -> None:
+    """Its grades of 0 are not used either; what an earlier version wrote is used where it fits."""
+    log, text = tmp_path / "log.jsonl", f"{DOG} Cats are free."
+    lines = [graded(text, (0, 22), 2), graded(text, (23, 38), 0), graded(text, (23, 38), 3, "r")]
+    append_lines(log, lines)
+    now = documents({"d": text.replace("ten", "six")})
+    labels = with_graded_pool(QRELS.empty(), log, now, "evidence").to_pylist()
+    assert [(row["query_id"], row["grade"]) for row in labels] == [("r", 3)]
+    append_lines(log, [LoggedJudgment(*item("s", "d", 0, end), 1) for end in (22, 99)])
+    labels = with_graded_pool(QRELS.empty(), log, now, "evidence").to_pylist()
+    assert [row["evidence_id"] for row in labels] == ["d#23-38", "d#0-22"]
