@@ -255,8 +255,9 @@ def compare(
     if isinstance(path, EvaluationTable):
         return Comparison.of(path, retrievers, metric, split)
     experiment, names = open_evaluations(path, store)
-    check_cell_names(experiment, retrievers)
-    return Comparison.of(EvaluationTable.current(names.root), retrievers, metric, split)
+    result = EvaluationTable.current(names.root)
+    check_cell_names(experiment, [n for n in retrievers if n not in result.run_retrievers])
+    return Comparison.of(result, retrievers, metric, split)
 
 
 def history(

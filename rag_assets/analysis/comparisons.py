@@ -19,6 +19,7 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
 from rag_assets.errors import NotEvaluated, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import highest_value, is_gain
+from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.stored_evaluation import pairs_of, rows_of_queries
 from rag_assets.query_sets.query_set import PERTURB
 from rag_assets.query_sets.stage import query_set_key
@@ -218,7 +219,8 @@ class Comparison(Tabular, EvaluationPair):
         )
         compared.check_names()
         if not compared.rows and names:
-            raise NotEvaluated(f"no query of split {compared.split} is answerable")
+            where = "" if compared.split == ALL else f" of split {compared.split}"
+            raise NotEvaluated(f"no query{where} is answerable")
         if not compared.rows:
             subject = compared.source.subject
             raise result.lacks(f"has fewer than two {subject}s with a cell of {compared.metric}")

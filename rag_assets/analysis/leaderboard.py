@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rag_assets.analysis.findings import chosen_analyzers
 from rag_assets.analysis.overlaps import similarity_sheet
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.evaluation.query_facts import ALL, TEST
@@ -127,9 +128,8 @@ def _title(result: EvaluationResult, rows: Sequence[Row]) -> str:
     fullest = max(rows, key=lambda row: int(row["n_queries"]))
     n_queries, left_out = fullest["n_queries"], not_averaged(fullest)
     where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
-    means = "mean" if fullest["weight"] == n_queries else "weighted mean"
     name = result.evaluation.experiment
-    title = f"{name}: {where}top_k {fullest['top_k']}, {means} over {n_queries} queries"
+    title = f"{name}: {where}top_k {fullest['top_k']}, {result.mean} over {n_queries} queries"
     title = f"{title} ({left_out} left out)" if left_out else title
     return title + result.of_sample
 
@@ -179,6 +179,9 @@ def interval_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet | Non
     return Sheet("", (Column("retriever", "retriever", TEXT), mean), lines)
 
 
+MIN_EMPTY_SHARE = 0.1
+"""Of so many queries without a hit the analyzer is named."""
+
 MIN_TIED_SHARE = 0.05
 """Ties are spoken of from this share of the averaged queries on."""
 
@@ -224,6 +227,7 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
     entries = result.evaluation.entries_of("external_hits")
     searches = {entry.partition["retriever"]: result.manifest_of(entry) for entry in entries}
     own_chunks = {name for name, hits in searches.items() if hits and "own" not in hits.config}
+    analyzers = chosen_analyzers(result)
     for row in rows:
         name = row["retriever"]
         if CHOSEN_WEIGHTS.name in row:
@@ -239,9 +243,11 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
                 "count in no mean"
             )
         if row["n_empty"]:
+            is_part = row["n_empty"] >= MIN_EMPTY_SHARE * row["n_attempted"]
+            by = f" (analyzer {analyzers[name]})" if is_part and name in analyzers else ""
             yield (
-                f"{name}: nothing retrieved for {row['n_empty']} of {row['n_attempted']} queries; "
-                "those with a relevant document count as 0"
+                f"{name}: nothing retrieved for {row['n_empty']} of {row['n_attempted']} "
+                f"queries{by}; those with a relevant document count as 0"
             )
         if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]:
             yield (

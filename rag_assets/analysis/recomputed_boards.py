@@ -121,7 +121,7 @@ def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     split = "" if first["split"] == ALL else f"{first['split']}, "
     title = (
         f"{result.evaluation.experiment}: {split}at most {first['budget']} tokens a query, "
-        f"mean over {first['n_queries']} queries"
+        f"{result.mean} over {first['n_queries']} queries"
     )
     columns = (
         Column("position", "#", "d"),

@@ -84,6 +84,12 @@ class EvaluationResult(StoredEvaluation):
             return ""
         return f", a sample of {n} queries (seed {sample['seed']})"
 
+    @cached_property
+    def mean(self) -> str:
+        """What a mean is called: ``mean``, or ``weighted mean`` where queries count differently."""
+        is_weighted = any(weight != 1 for weight in self.weights(self.split).values())
+        return "weighted mean" if is_weighted else "mean"
+
     @property
     def primary(self) -> Metric:
         """The metric that ranks the leaderboard."""

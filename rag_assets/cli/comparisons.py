@@ -61,8 +61,8 @@ def print_comparison(
         return
     check_pair(retrievers)
     experiment, names = open_evaluations(path, store)
-    check_cell_names(experiment, retrievers)
     result = EvaluationResult.current(names.root, split)
+    check_cell_names(experiment, [n for n in retrievers if n not in result.run_retrievers])
     chosen = chosen_source(result, metric, retrievers)
     if isinstance(chosen, EstimatedSource):
         rows = chosen.differences(result, retrievers)

@@ -118,6 +118,8 @@ def _board(result: EvaluationResult, selection: Selection) -> Table:
     from rag_assets.report.page.page import sheets_below
 
     result.check_labels()
+    new = [name for name in selection.retrievers if name not in result.run_retrievers]
+    print_note(f"not in the last evaluation: {', '.join(new)}" if new else None)
     rows = selected_rows(result, selection)
     if not rows:
         raise result.lacks("has none of these cells")

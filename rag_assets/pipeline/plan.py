@@ -50,6 +50,7 @@ from rag_assets.retrieval.external.base import AnsweredRetriever
 from rag_assets.retrieval.external.stage import ExternalRankings
 from rag_assets.retrieval.reranking.stage import RERANKED_RUNS
 from rag_assets.retrieval.runs_stage import RunsStage, has_one_ranking
+from rag_assets.retrieval.search_steps_stage import own_steps
 from rag_assets.store.artifacts import Artifact, ArtifactKey, ArtifactStore
 from rag_assets.store.file_stamps import modified
 
@@ -375,7 +376,12 @@ class _Planner:
 
         ``fingerprint`` is of what is known of its recipe; empty: it stands for itself.
         """
-        inputs = {(item.role, self._objects.get(item.key, item.key)) for item in pending}
+        # Filters and ages are one artifact for all retrievers, of which each reads a part.
+        parts = own_steps(self._experiment, dict(key.partition).get("retriever", ""))
+        inputs = {
+            (item.role, parts.get(item.role), self._objects.get(item.key, item.key))
+            for item in pending
+        }
         name: Hashable = (key.asset, fingerprint, frozenset(inputs)) if fingerprint else key
         first = self._first.setdefault(name, key)
         self._objects[key] = self._objects.get(first, len(self._objects))

@@ -137,7 +137,7 @@ def _fail(experiment: Experiment) -> Fail:
 
 def filter_set(experiment: Experiment, retriever: str) -> str | None:
     """Return the query set whose filters a retriever obeys, or ``BY_HAND``; None: it obeys none."""
-    config = experiment.retrievers[retriever]
+    config = experiment.retrievers.get(retriever)
     if not isinstance(config, BaseRetriever) or not config.filters:
         return None
     name = experiment.query_set_of(retriever)
@@ -215,7 +215,7 @@ def _no_dates(dates: Dates, recency: Recency, experiment: Experiment, retriever:
 
 
 def _recency_of(experiment: Experiment, retriever: str) -> Recency | None:
-    config = experiment.retrievers[retriever]
+    config = experiment.retrievers.get(retriever)
     return config.recency if isinstance(config, BaseRetriever | FusedRetriever) else None
 
 
@@ -255,13 +255,20 @@ def step_inputs(experiment: Experiment, family: str) -> list[Input]:
 def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Recipe:
     """Return a recipe with the filters and the factors of this retriever, if it has any."""
     inputs = dict(recipe.inputs)
-    recency = _recency_of(context.experiment, retriever)
-    for role, key, name in (
-        (FILTERS_ROLE, QUERY_FILTERS_KEY, filter_set(context.experiment, retriever)),
-        (RECENCY_ROLE, RECENCY_FACTORS_KEY, None if recency is None else _text(recency)),
-    ):
+    keys = {FILTERS_ROLE: QUERY_FILTERS_KEY, RECENCY_ROLE: RECENCY_FACTORS_KEY}
+    for role, name in own_steps(context.experiment, retriever).items():
         if name is not None:
-            inputs[role] = context.artifact(key).manifest.facts[_DIGESTS][name]
+            inputs[role] = context.artifact(keys[role]).manifest.facts[_DIGESTS][name]
         else:
             inputs.pop(role, None)
     return replace(recipe, inputs=inputs)
+
+
+def own_steps(experiment: Experiment, retriever: str) -> dict[str, str | None]:
+    """Return role -> which filters, or ages, a retriever itself uses; None: it uses none.
+
+    A name that is no retriever's uses none either.
+    """
+    recency = _recency_of(experiment, retriever)
+    text = None if recency is None else _text(recency)
+    return {FILTERS_ROLE: filter_set(experiment, retriever), RECENCY_ROLE: text}

@@ -46,7 +46,9 @@ def test_by_tag_and_a_cell_that_was_not_evaluated(
     for form in ("table", "json"):
         shown = invoke("leaderboard", *where, "--retriever", "b", "--format", form)
         assert (shown.exit_code, shown.stdout) == (1, "")
-        assert shown.stderr == "error: the last evaluation of two has none of these cells\n"
+        note, error = shown.stderr.splitlines()
+        assert note == "note: not in the last evaluation: b"
+        assert error == "error: the last evaluation of two has none of these cells"
     base = ("leaderboard", *where, "--by", "tag")
     slices = invoke(*base, "--retriever", "b")
     assert slices.stderr == "error: the last evaluation of two has no cell of ndcg@3\n"

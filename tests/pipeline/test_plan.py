@@ -21,6 +21,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.store.artifacts import ArtifactKey, Manifest
 from tests.tiny_experiment import (
     DOCUMENTS,
+    QUERIES,
     Tiny,
     by_action,
     is_done,
@@ -83,6 +84,24 @@ def test_an_empty_store(fresh: Tiny) -> None:
     assert {step.reasons for step in found.steps} == {(Reason("nothing stored yet"),)}
     assert found.retrievers == ("bm25", "bm25-whole", "okapi", "hybrid", "shallow")
     assert not fresh.artifacts.exists()
+
+
+def test_equal_retrievers_of_which_one_obeys_filters_are_two(fresh: Tiny) -> None:
+    """What of the filters each reads is not known before they are there."""
+    queries = [{**query, "filter": {"document_id": "fares.md"}} for query in QUERIES]
+    fresh.write_rows("queries.jsonl", queries)
+    alike = fresh.config["retrievers"]["bm25"]
+    recent = {"field": "date", "half_life": "1d", "now": "2026-01-31"}
+    fresh.config["retrievers"] |= {
+        "twin": alike,
+        "filtered": {**alike, "filters": True},
+        "aged": {**alike, "recency": recent},
+        "older": {**alike, "recency": {**recent, "half_life": "2d"}},
+    }
+    fresh.write_config()
+    steps = [step for step in planned(fresh).steps if step.key.asset == "lexical_runs"]
+    same = {short(step.key): short(step.same_as) for step in steps if step.same_as}
+    assert same == {f"lexical_runs/twin/{k}": f"lexical_runs/bm25/{k}" for k in TOP_K}
 
 
 def test_without_an_evaluation_it_is_not_known_which_object_was_whose(tiny: Tiny) -> None:

@@ -65,7 +65,7 @@ def headline(result: EvaluationResult) -> Row:
     ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
     mean, and why), ``weighted``.
     """
-    weighted = any(row["weight"] != row["n_queries"] for row in result.rows)
+    weighted = result.mean != "mean"
     answer = winner_of(result)
     if answer is None:
         return {"winner": None, "weighted": weighted}
