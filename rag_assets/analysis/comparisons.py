@@ -211,9 +211,8 @@ class Comparison(Tabular, EvaluationPair):
         check_pair(names)
         if split is not None:
             result = EvaluationResult(result.root, result.evaluation, split)
-        compared = replace(
-            cls.within(result, chosen_source(result, metric, names)), names=tuple(names)
-        )
+        source = chosen_source(result, metric, names)
+        compared = replace(cls.within(result, source), names=tuple(names))
         compared.check_names()
         if not compared.rows and names:
             raise NotEvaluated(f"no query of split {compared.split} is answerable")
@@ -288,10 +287,8 @@ class Comparison(Tabular, EvaluationPair):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        helps = self.caveat is None
-        return [
-            verdict(row, len(self.family), self.caveat, more_would_help=helps) for row in self.rows
-        ]
+        n, helps = len(self.family), self.caveat is None
+        return [verdict(row, n, self.caveat, more_would_help=helps) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""

@@ -56,10 +56,7 @@ def failed_text(name: str, failures: Mapping[str, str]) -> str:
 
 
 def failed_by_file(result: EvaluationResult) -> dict[str, dict[str, str]]:
-    """Return retriever -> failed query -> the reason in the run file that it is, or reads.
-
-    They are a finding, which no other evaluation changes.
-    """
+    """Return retriever -> query -> why it failed, says the run file that it is, or reads."""
     imported = {
         entry.partition["retriever"]: manifest.failures
         for entry, manifest in result.manifests_of("external_rankings")
