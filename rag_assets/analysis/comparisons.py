@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
+from rag_assets.analysis.findings import read_by
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
@@ -346,7 +347,7 @@ def robustness_rows(result: EvaluationResult) -> list[Row]:
     originals, sets = pairs_of(result.queries, "query_id", "text"), result.configured("query_sets")
     blocks = result.configured("retrievers")
     for name, original in result.perturbed.items():
-        read = dict.fromkeys(blocks[n].get("query_set", ORIGINAL) for n in result.read_by(name))
+        read = dict.fromkeys(blocks[n].get("query_set", ORIGINAL) for n in read_by(result, name))
         searched = [of for of in read if sets.get(of, {}).get("strategy") == PERTURB]
         row: Row = {"original": original, "retriever": name}
         for key in ("kinds", "rate"):
