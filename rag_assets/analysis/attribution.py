@@ -35,9 +35,8 @@ def attribution_rows(
     weights = {name: result.attributed_weights(name) for name in tables}
     groups: list[tuple[Row, Collection[str] | None]] = [({}, None)]
     if by is not None:
-        groups = [
-            ({by: value}, ids) for value, ids in sorted(members_by(by, result.table_of).items())
-        ]
+        members = sorted(members_by(by, result.table_of).items())
+        groups = [({by: value}, ids) for value, ids in members]
     return [
         {
             **{**lead, "retriever": name, "split": result.split},

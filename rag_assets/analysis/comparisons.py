@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
+from rag_assets.analysis.findings import read_by
 from rag_assets.analysis.metric_sources import chosen_source
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.summary_stage import ANSWER_COMPARISONS_KEY
@@ -214,9 +215,8 @@ class Comparison(Tabular, EvaluationPair):
         check_pair(names)
         if split is not None:
             result = EvaluationResult(result.root, result.evaluation, split)
-        compared = replace(
-            cls.within(result, chosen_source(result, metric, names)), names=tuple(names)
-        )
+        source = chosen_source(result, metric, names)
+        compared = replace(cls.within(result, source), names=tuple(names))
         compared.check_names()
         if not compared.rows and names:
             where = "" if compared.split == ALL else f" of split {compared.split}"
@@ -292,10 +292,8 @@ class Comparison(Tabular, EvaluationPair):
     @property
     def verdicts(self) -> list[str]:
         """A sentence a pair, which claims no more than was shown."""
-        helps = self.caveat is None
-        return [
-            verdict(row, len(self.family), self.caveat, more_would_help=helps) for row in self.rows
-        ]
+        n, helps = len(self.family), self.caveat is None
+        return [verdict(row, n, self.caveat, more_would_help=helps) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
         """Return a table of COMPARISONS or ANSWER_COMPARISONS of :mod:`rag_assets.schemas`."""
@@ -353,7 +351,7 @@ def robustness_rows(result: EvaluationResult) -> list[Row]:
     originals, sets = pairs_of(result.queries, "query_id", "text"), result.configured("query_sets")
     blocks = result.configured("retrievers")
     for name, original in result.perturbed.items():
-        read = dict.fromkeys(blocks[n].get("query_set", ORIGINAL) for n in result.read_by(name))
+        read = dict.fromkeys(blocks[n].get("query_set", ORIGINAL) for n in read_by(result, name))
         searched = [of for of in read if sets.get(of, {}).get("strategy") == PERTURB]
         row: Row = {"original": original, "retriever": name}
         for key in ("kinds", "rate"):

@@ -56,20 +56,24 @@ def failed_text(name: str, failures: Mapping[str, str]) -> str:
 
 
 def failed_by_file(result: EvaluationResult) -> dict[str, dict[str, str]]:
-    """Return retriever -> failed query -> the reason in the run file that it is, or reads.
-
-    They are a finding, which no other evaluation changes.
-    """
+    """Return retriever -> query -> why it failed, says the run file that it is, or reads."""
     imported = {
         entry.partition["retriever"]: manifest.failures
         for entry, manifest in result.manifests_of("external_rankings")
         if UNANSWERED not in manifest.facts
     }
     failures = {
-        name: {q: why for n in result.read_by(name) for q, why in imported.get(n, {}).items()}
+        name: {q: why for n in read_by(result, name) for q, why in imported.get(n, {}).items()}
         for name in result.run_retrievers
     }
     return {name: of_file for name, of_file in failures.items() if of_file}
+
+
+def read_by(result: EvaluationResult, retriever: str) -> list[str]:
+    """Return a retriever, and all that it fuses or reranks, as it was configured."""
+    block = result.configured("retrievers").get(retriever, {})
+    inputs = (*([block["input"]] if "input" in block else ()), *block.get("inputs", ()))
+    return [retriever, *(name for source in inputs for name in read_by(result, source))]
 
 
 def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:

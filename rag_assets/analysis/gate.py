@@ -161,9 +161,7 @@ class Gate(Tabular):
     def to_arrow(self) -> pa.Table:
         """Return a row a retriever or answerer, and a row a floor where there is one."""
         rows = self.rows()
-        return pa.Table.from_pylist(
-            [{name: row.get(name) for name in columns_of(rows)} for row in rows]
-        )
+        return pa.Table.from_pylist([{n: row.get(n) for n in columns_of(rows)} for row in rows])
 
     def _sheets(self) -> list[Sheet]:
         return self.sheets()

@@ -66,11 +66,9 @@ def judged_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return a sheet for each judge and metric; none where nobody labelled."""
     by_judge = grouped(judged_rows(result, result.split), "by")
     return [
-        _sheet(
-            f"{metric} by {_who(result, judge, metric)}, {of_metric[0]['n']} questions", of_metric
-        )
+        _sheet(f"{metric} by {_who(result, judge, metric)}, {rows[0]['n']} questions", rows)
         for judge in judge_names(result)
-        for metric, of_metric in grouped(by_judge.get(judge, ()), "metric").items()
+        for metric, rows in grouped(by_judge.get(judge, ()), "metric").items()
     ]
 
 
@@ -241,13 +239,11 @@ def kept_checks(result: EvaluationResult) -> list[Row]:
         for entry, manifest in result.manifests_of(asset):
             used = fingerprints.setdefault(entry.partition["judge"], set())
             used.add(judge_fingerprint(manifest))
-    checks = (
-        (stored_check(result.root, name), used_now) for name, used_now in fingerprints.items()
-    )
+    checks = ((stored_check(result.root, name), used) for name, used in fingerprints.items())
     return [
         check
-        for check, used_now in checks
-        if check is not None and used_now == {kind["fingerprint"] for kind in check["kinds"]}
+        for check, used in checks
+        if check is not None and used == {kind["fingerprint"] for kind in check["kinds"]}
     ]
 
 

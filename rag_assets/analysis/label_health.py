@@ -126,9 +126,7 @@ def labels(view: EvaluationResult) -> Row:
 def _failures(view: EvaluationResult) -> Iterator[Row]:
     runs = {name: view.run_keys(name) for name in view.retrievers or view.run_retrievers}
     keys = {name: cells[max(cells)] for name, cells in runs.items() if cells}
-    keys |= {
-        entry.partition["answerer"]: entry.key for entry in view.evaluation.entries_of("answers")
-    }
+    keys |= {cell.partition["answerer"]: cell.key for cell in view.evaluation.entries_of("answers")}
     for name, key in keys.items():
         if reasons := sorted(view.failures(key).items()):
             yield {"name": name, "n": len(reasons), "queries": reasons[:MAX_FAILED]}

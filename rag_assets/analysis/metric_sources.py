@@ -312,10 +312,8 @@ class JudgedAnswers(EstimatedSource):
         a, b = names
         if sample is None or a not in cells or b not in cells:
             return []
-        levels = [
-            one.config["confidence"] for _, one in result.manifests_of("calibrated_differences")
-        ]
-        level = levels[0] if levels else 0.95
+        stored = result.manifests_of("calibrated_differences")
+        level = next((manifest.config["confidence"] for _, manifest in stored), 0.95)
         row = difference_row((a, b), JUDGED_CORRECT, (cells[a], cells[b]), sample, level)
         return [{"by": self.judge, **calibrated_row(row)}]
 

@@ -33,14 +33,13 @@ def pair_sheets(compared: Comparison, changed: tuple[Sequence[Row], Sequence[Row
     lines = dict(_numbers(row, compared.resampling.confidence, len(compared.family)))
     width = max(map(len, lines))
     notes = ["", *(f"{name:<{width}}  {text}" for name, text in lines.items())]
+    headings = f"most won by {b}", f"most lost by {b}"
     return [
         Sheet(compared.title(f"{b} against {a} on"), columns, means, notes=notes),
         Sheet(compared.verdicts[0], (), ()),
         *(
             Sheet(heading, (), (), notes=[line for row in rows for line in _changed(row, a, b)])
-            for heading, rows in zip(
-                (f"most won by {b}", f"most lost by {b}"), changed, strict=True
-            )
+            for heading, rows in zip(headings, changed, strict=True)
             if rows
         ),
     ]

@@ -326,12 +326,6 @@ class EvaluationResult(StoredEvaluation):
             if entry.partition["retriever"] == retriever
         }
 
-    def read_by(self, retriever: str) -> list[str]:
-        """Return a retriever, and all that it fuses or reranks, as it was configured."""
-        block = self.configured("retrievers").get(retriever, {})
-        inputs = (*([block["input"]] if "input" in block else ()), *block.get("inputs", ()))
-        return [retriever, *(name for source in inputs for name in self.read_by(source))]
-
     def attributed_weights(self, retriever: str) -> dict[str, float]:
         """Return the weights of the split's queries on which the retriever did not fail."""
         failed = self.failures(self.run_keys(retriever)[self.cutoff])

@@ -7,12 +7,14 @@ columns are of complete labels. Everything speaks of *questions like these*, unl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache, partial
 from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 
 from rag_assets.analysis.evaluation_pairs import (
+    NO_VALUES,
     Cells,
     Drop,
     Drops,
@@ -63,8 +65,11 @@ def sampled_sheets(result: EvaluationResult) -> list[Sheet]:
     """
     rows = [] if is_wholly_graded(result) else result.rows_of(SAMPLED_ESTIMATES_KEY.asset)
     title = "{} estimated from a sample of labels, {} questions"
+    left_out = "which count 0 here; `rag-assets compare` leaves them out"
+    failed = {name: len(ids) for name, ids in _failed(result).items() if ids}
+    notes = [f"{name} failed on {n} questions, {left_out}" for name, n in failed.items()]
     return [
-        estimates_sheet(title.format(metric, of_metric[0]["n"]), of_metric)
+        estimates_sheet(title.format(metric, of_metric[0]["n"]), of_metric, notes)
         for metric, of_metric in grouped(rows, "metric").items()
     ]
 
@@ -74,7 +79,7 @@ def decisive_sheets(result: EvaluationResult) -> list[Sheet]:
     return sampled_sheets(result)[:1]
 
 
-def estimates_sheet(title: str, rows: Sequence[Row]) -> Sheet:
+def estimates_sheet(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> Sheet:
     """Return a row a retriever, with both intervals; rows have the ``confidence`` of these."""
     columns = (
         Column("retriever", "retriever", TEXT),
@@ -83,7 +88,7 @@ def estimates_sheet(title: str, rows: Sequence[Row]) -> Sheet:
         Column("n_labels", "labels", "d"),
         Column("effective_labels", "effective", ".1f", help="equally good plain random sample"),
     )
-    return Sheet(title, columns, rows, notes=sampled_notes(rows))
+    return Sheet(title, columns, rows, notes=[*sampled_notes(rows), *notes])
 
 
 def _intervals(rows: Sequence[Row]) -> Iterator[Column]:
@@ -96,12 +101,10 @@ def _intervals(rows: Sequence[Row]) -> Iterator[Column]:
 
 def sampled_notes(rows: Sequence[Row]) -> list[str]:
     """Return what the numbers do not say."""
-    notes = []
-    # Rows of an older evaluation do not say how many.
-    notes += [
+    notes = [
         f"{row['retriever']} has no interval: {no_interval_text(row['n_no_chance'])}"
         for row in rows
-        if row.get("n_no_chance")
+        if row.get("n_no_chance")  # rows of an older evaluation do not say how many
     ]
     if any(row["lowest"] != row["highest"] for row in rows):
         notes.append("passages marked 'cannot tell' are treated as missing at random")
@@ -137,22 +140,31 @@ class SampledLabels(EstimatedSource):
 
     def drops(self, pair: EvaluationPair, chosen: Sequence[str], alpha: float) -> Drops:
         """Compare what both returned by the sample of the newer one, on questions like these."""
-        estimator = self._estimator(pair.new, pair.queries, pair.old, chosen)
-        drops = [_drop(estimator, name, len(pair.queries), alpha) for name in chosen]
+        estimator_of = cache(partial(self._estimator, pair.new, older=pair.old, names=chosen))
+        failed = _failed(pair.old), _failed(pair.new)
+        drops: list[Drop | str] = []
+        for name in chosen:
+            asked = frozenset(pair.queries).difference(*(queries[name] for queries in failed))
+            drops.append(
+                _drop(estimator_of(asked), name, len(asked), alpha) if asked else NO_VALUES
+            )
         adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
         return list(zip(drops, adjusted, strict=True))
 
     def means(self, pair: EvaluationPair) -> dict[str, Mean]:
         """Return the estimates, with the intervals that speak of questions like these."""
-        estimator, n = self._estimator(pair.new, pair.queries), len(pair.queries)
-        of_questions = estimator.estimates("questions", pair.confidence).items()
-        return {
-            name: Mean(one.value, finite(one.low), finite(one.high), n)
-            for name, one in of_questions
-        }
+        estimator_of, failed = cache(partial(self._estimator, pair.new)), _failed(pair.new)
+        means = dict.fromkeys(failed, Mean(None))
+        for name, queries in failed.items():
+            if asked := frozenset(pair.queries) - queries:
+                of = estimator_of(asked).estimates("questions", pair.confidence)[name]
+                means[name] = Mean(of.value, finite(of.low), finite(of.high), len(asked))
+        return means
 
     def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return a row a pair of retrievers, read as "the second minus the first".
+
+        It is of the questions on which neither failed; a pair without any has no row.
 
         Returns:
             ``name_a``, ``name_b``, ``metric``, ``difference``; ``questions_low``,
@@ -170,18 +182,19 @@ class SampledLabels(EstimatedSource):
             if name not in sampled:
                 raise UsageError(f"unknown retriever {allowed_names(name, sampled)}")
         ids = frozenset(result.queries["query_id"].to_pylist())
-        estimator = self._estimator(result, ids)
+        estimator_of, failed = cache(partial(self._estimator, result)), _failed(result)
         manifest = result.manifest(SAMPLED_ESTIMATES_KEY)
         level = float(manifest.config["confidence"]) if manifest is not None else 0.95
         pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
-        turned = [(second, first) for first, second in pairs]
-        questions = estimator.differences("questions", level, turned)
-        items = estimator.differences("items", level, turned)
         rows: list[Row] = []
-        for (first, second), key in zip(pairs, turned, strict=True):
-            one, item = questions[key], items[key]
+        for first, second in pairs:
+            if not (asked := ids - failed[first] - failed[second]):
+                continue
+            turned, estimator = [(second, first)], estimator_of(asked)
+            (one,) = estimator.differences("questions", level, turned).values()
+            (item,) = estimator.differences("items", level, turned).values()
             row: Row = {"name_a": first, "name_b": second, "metric": str(self.metric)}
-            row |= {"difference": one.value, "n": len(ids), "confidence": level}
+            row |= {"difference": one.value, "n": len(asked), "confidence": level}
             row |= {"questions_low": finite(one.low), "questions_high": finite(one.high)}
             row |= {"items_low": finite(item.low), "items_high": finite(item.high)}
             row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
@@ -276,6 +289,12 @@ def sampled_names(result: EvaluationResult) -> list[str]:
     """Return the retrievers whose passages are sampled, in the order of the experiment."""
     manifest = result.manifest(SAMPLED_PASSAGES_KEY)
     return list(manifest.config["retrievers"]) if manifest is not None else []
+
+
+def _failed(result: EvaluationResult) -> dict[str, set[str]]:
+    """Return retriever -> the questions on which it failed, which say nothing of it."""
+    runs = {name: result.run_keys(name).values() for name in sampled_names(result)}
+    return {name: {q for key in keys for q in result.failures(key)} for name, keys in runs.items()}
 
 
 MAX_PAIRS = 12

@@ -39,9 +39,7 @@ def studies_of(result: EvaluationResult, measure: str | None = None) -> dict[str
     column, configuration = measure or result.primary.column, result.evaluation.origin.configuration
     bounds = bounds_at(result, column, result.cutoff)
     blocks = result.configured("retrievers")
-    options = {
-        name: dict(_flat("", blocks.get(name, {}), configuration)) for name in result.retrievers
-    }
+    options = {n: dict(_flat("", blocks.get(n, {}), configuration)) for n in result.retrievers}
     studies: dict[str, list[Row]] = {}
     for parameter in sorted({option for each in options.values() for option in each}):
         for label, value, name in _points(parameter, options):

@@ -153,9 +153,8 @@ def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
     counted = next(iter(counted_by_split(pair.counting, pair.new_cells.values())), None)
     if counted is None or best not in pair.new_cells:
         return []
-    values = {
-        name: counted.values(table, pair.metric.column) for name, table in pair.new_cells.items()
-    }
+    cells, measure = pair.new_cells, pair.metric.column
+    values = {name: counted.values(table, measure) for name, table in cells.items()}
     tags = _large(members, counted)
     cases = [(tag, name) for tag in tags for name in values if name != best]
     if not cases:

@@ -264,6 +264,43 @@ def test_the_gate_of_a_sample_fails_once_the_sample_shows_it(
     assert "mine: broken: it returns nothing for 39 questions that had hits" in told("anchor", 1)
 
 
+def test_a_failed_query_is_in_no_compared_estimate(tmp_path: Path, invoke: Invoke) -> None:
+    """Of two equal searches one fails on half of the questions: it is no worse on the others."""
+    tiny = Tiny(tmp_path / "tiny")
+    for n in range(40):
+        tiny.write_document(f"p{n}.md", f"Page {n}.\n")
+    queries = [{"query_id": f"q{n}", "text": f"What of {n}"} for n in range(40)]
+    tiny.write_rows("queries.jsonl", queries)
+    hits = [{"query_id": f"q{n}", "retrieved_ids": [f"p{n}.md"]} for n in range(40)]
+    failed = [{"query_id": f"q{n}", "error": "timeout"} for n in range(20)]
+    tiny.write_rows("whole.jsonl", hits)
+    tiny.write_rows("half.jsonl", [*failed, *hits[20:]])
+    tiny.config = {
+        "name": "tiny",
+        "dataset": {"format": "markdown", "judge": "document"},
+        "retrievers": {n: {"type": "run_file", "path": f"{n}.jsonl"} for n in ("whole", "half")},
+        "top_k": [1],
+        "metrics": ["precision"],
+        "primary": "precision@1",
+    }
+    tiny.write_config()
+    evaluated(tiny)
+    judge(tiny, invoke, 30, {(f"q{n}", f"p{n}.md") for n in range(40)})
+    evaluated(tiny)
+    store = ("--store", tiny.settings.store)
+    compared = ("compare", tiny.folder, *store, "--metric", "sampled_precision@1")
+    (row,) = parsed(invoke(*compared, "--format", "json"))
+    bounds = (row["questions_low"], row["questions_high"])
+    assert (row["difference"], *bounds, row["n"]) == (0.0, 0.0, 0.0, 20)
+    shown = " ".join(invoke("leaderboard", tiny.folder, *store).stdout.split())
+    assert "half failed on 20 questions, which count 0 here; `rag-assets compare" in shown
+    floor = ("--at-least", "sampled_precision@1=0.5", "--format", "json")
+    floors = parsed(invoke("gate", tiny.folder, *store, *floor))["floors"]
+    assert {one["name"]: one["value"] > 0.8 for one in floors} == {"whole": True, "half": True}
+    gated = invoke("gate", tiny.folder, *store, "--against", "latest", "--format", "json")
+    assert [check["answer"] for check in parsed(gated)["checks"]] == ["pass", "pass"]
+
+
 def test_the_history_has_each_estimate(tiny: Tiny, run: Invoke) -> None:
     rows = parsed(run("history", "--metric", "sampled_dcg@5", "--format", "json"))
     by_id: dict[str, dict[str, float]] = {}
