@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, Field
 
 from rag_assets.assets.execution import sensor_seconds
 from rag_assets.assets.experiment_definitions import definitions_of
+from rag_assets.assets.names import plain_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.plain_text import markdown
@@ -120,15 +120,18 @@ class RetrievalExperiment(dg.Component, dg.Model, dg.Resolvable):
             settings = self._settings(context)
         except RagAssetsError as error:
             raise dg.DagsterInvalidDefinitionError(str(error)) from None
-        load = partial(open_experiment, context.path / self.path, settings)
+
+        def load() -> dg.Definitions:
+            experiment = open_experiment(context.path / self.path, settings)
+            return definitions_of(experiment, settings, self.deps, self.ray)
+
         try:
-            experiment = load()
+            return load()
         except RagAssetsError as error:
             if self.strict:
                 raise dg.DagsterInvalidDefinitionError(str(error)) from None
             _logger.warning("experiment left out: %s", error)
             return unloadable([*_place(context), "experiment"], load, str(error))
-        return definitions_of(experiment, settings, self.deps, self.ray)
 
     def _settings(self, context: dg.ComponentLoadContext) -> StoreSettings:
         if self.store is None:
@@ -159,8 +162,9 @@ def unloadable(key: Sequence[str], load: Callable[[], object], problem: str) -> 
         load: raises what is wrong with the experiment when the check runs.
         problem: what was wrong when the code location was loaded: one line.
     """
-    spec = dg.AssetSpec(key, description=f"Cannot be loaded: {markdown(problem)}")
-    name = re.sub(r"\W", "_", "__".join(key), flags=re.ASCII)
+    plain = [re.sub(r"[^\w.-]", "_", part, flags=re.ASCII) for part in key]
+    spec = dg.AssetSpec(plain, description=f"Cannot be loaded: {markdown(problem)}")
+    name = plain_name("__".join(plain))
 
     @dg.asset_check(asset=spec.key, name=CHECK, description="The experiment can be loaded.")
     def check() -> dg.AssetCheckResult:

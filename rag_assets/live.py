@@ -141,16 +141,14 @@ def _evaluated(
     given = {name: _retriever(name, retriever) for name, retriever in retrievers.items()}
     experiment = experiment_in_code(source, settings, given).with_functions(functions)
     started = datetime.now(UTC)
-    pipeline = opened(experiment, place)
-    selection = Selection.of(experiment)
+    pipeline, selection = opened(experiment, place), Selection.of(experiment)
     try:
         with records.errors(), pipeline.evaluating():
             ask_revisions(pipeline, selection.retrievers)
             for asset, keys in required_partitions(experiment, selection).items():
                 pipeline.materialize(asset, keys)
-            evaluation = record(
-                pipeline, started=started, trigger="Python", computed=pipeline.n_computed
-            )
+            computed = pipeline.n_computed
+            evaluation = record(pipeline, started=started, trigger="Python", computed=computed)
     finally:
         release_workers()
     return EvaluationTable(pipeline.root, evaluation)
@@ -225,11 +223,8 @@ class Records(NamedTuple):
         Raises:
             UsageError: something is of no known form; says what it is, and what is expected.
         """
-        return cls(
-            _texts(DOCUMENTS, documents, "doc_id"),
-            _queries(queries),
-            None if judgments is None else _judgments(judgments),
-        )
+        texts = _texts(DOCUMENTS, documents, "doc_id"), _queries(queries)
+        return cls(*texts, None if judgments is None else _judgments(judgments))
 
     def write(self, folder: Path) -> None:
         """Write them into a folder that is there; a file whose content is the same is left."""
@@ -277,9 +272,7 @@ def _queries(given: object) -> list[Placed]:
 
 def _texts(name: str, given: object, key: str) -> list[Placed]:
     if isinstance(given, Mapping):
-        items = [
-            (f"{name}[{text_id!r}]", {key: text_id}, value) for text_id, value in given.items()
-        ]
+        items = [(f"{name}[{each!r}]", {key: each}, value) for each, value in given.items()]
     else:
         items = [
             (place, {key: number} if isinstance(value, str) else {}, value)
@@ -316,8 +309,7 @@ def _judged(query_id: object, own: object) -> Iterator[Placed]:
 
 def _judgment(place: str, value: object) -> Placed:
     if isinstance(value, tuple) and len(value) in {2, 3}:
-        keys = ("query_id", "doc_id", "relevance")
-        return Placed(place, dict(zip(keys, value, strict=False)))
+        return Placed(place, dict(zip(("query_id", "doc_id", "relevance"), value, strict=False)))
     if not isinstance(value, Mapping):
         raise _refused(place, value, _EXPECTED[JUDGMENTS])
     row = _row(value)

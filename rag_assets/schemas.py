@@ -419,9 +419,7 @@ METRICS_SUMMARY = OpenTableSchema(
     n_unjudged=Column(COUNT, "retrieved units without a judgment; count as not relevant"),
     judged=Column(FLOAT, "share of retrieved units that have a judgment", True),
     n_tied=Column(
-        COUNT,
-        "averaged queries with tied units on both sides of the cut; null: not known",
-        True,
+        COUNT, "averaged queries with tied units on both sides of the cut; null: not known", True
     ),
     tokens=Column(FLOAT, "weighted mean of the tokens of the retrieved texts", True),
 )

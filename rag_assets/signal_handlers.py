@@ -44,14 +44,10 @@ def interrupt_handlers() -> Iterator[None]:
     Schedulers and containers send SIGTERM. What is ignored stays so, as in the background of a
     shell script, and so does a handler of somebody else.
     """
-    usual: dict[int, _Handler] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-    }
+    usual: dict[int, _Handler] = {signal.SIGINT: signal.default_int_handler}
+    usual[signal.SIGTERM] = signal.SIG_DFL
     is_main = threading.current_thread() is threading.main_thread()
-    replaced = [
-        number for number, was in usual.items() if is_main and signal.getsignal(number) is was
-    ]
+    replaced = [n for n, was in usual.items() if is_main and signal.getsignal(n) is was]
     for number in replaced:
         signal.signal(number, _interrupt)
     try:

@@ -15,7 +15,7 @@ import yaml
 
 import rag_assets
 from rag_assets.checks.asset_checks import checks_of
-from rag_assets.component import RetrievalExperiment
+from rag_assets.component import RetrievalExperiment, unloadable
 from rag_assets.errors import ConfigError
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.stages import STAGES
@@ -143,6 +143,20 @@ def test_a_broken_experiment_is_one_failed_check(tmp_path: Path) -> None:
         (found,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
     assert not found.passed
     assert problem in str(found.description).replace("\\", "")
+
+
+def test_no_name_of_a_folder_and_no_cron_expression_takes_the_project_down(tmp_path: Path) -> None:
+    shown = unloadable(["my shop (old)", "a-b.c", "experiment"], lambda: None, "a problem")
+    dg.Definitions.validate_loadable(shown)
+    assert [*shown.resolve_asset_graph().get_all_asset_keys()] == [
+        dg.AssetKey(["my_shop__old_", "a-b.c", "experiment"])
+    ]
+    tiny = Tiny(tmp_path)
+    tiny.config["schedule"] = {"cron": "0 25 * * *"}
+    tiny.write()
+    component = RetrievalExperiment(path=str(tiny.folder), store=str(tmp_path / "store"))
+    graph = dg.build_defs_for_component(component).resolve_asset_graph()
+    assert {key.name for key in graph.asset_check_keys} == {"can_be_loaded"}
 
 
 def test_what_dg_tells_of_the_type() -> None:

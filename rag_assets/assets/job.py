@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 import dagster as dg
@@ -69,7 +70,8 @@ def job_name(experiment: str) -> str:
 
 
 def one_step_job(
-    experiment: Experiment,
+    name: str,
+    source: Path,
     body: Body,
     retry_policy: dg.RetryPolicy | None = None,
     ray: str | None = None,
@@ -78,10 +80,10 @@ def one_step_job(
 
     ``ray`` is the key of a resource that it needs.
     """
-    source = markdown(str(experiment.source))
+    command = f"rag-assets evaluate {markdown(str(source))}"
 
     @dg.op(
-        name=f"evaluate_{plain_name(experiment.name)}",
+        name=f"evaluate_{plain_name(name)}",
         description="Compute what is out of date, in this process.",
         out=dg.Out(dg.Nothing),
         retry_policy=retry_policy,
@@ -93,8 +95,8 @@ def one_step_job(
         yield from body(context, config)
 
     @dg.job(
-        name=job_name(experiment.name),
-        description=f"Compute what is out of date:\nas `rag-assets evaluate {source}`.",
+        name=job_name(name),
+        description=f"Compute what is out of date:\nas `{command}`.",
         executor_def=dg.in_process_executor,
     )
     def job() -> None:
@@ -110,9 +112,10 @@ def evaluation_job(
 
     It evaluates the experiment as its files are then, not as they were when it was loaded.
     """
-    body = partial(_evaluate, experiment=experiment, settings=settings)
+    body = partial(evaluate_source, source=experiment.source, settings=settings)
     stages = (stage for stage in STAGES.values() if stage.keys(experiment))
-    return one_step_job(experiment, body, retry_policy(stages, experiment), ray)
+    policy = retry_policy(stages, experiment)
+    return one_step_job(experiment.name, experiment.source, body, policy, ray)
 
 
 def stages_brought_up_to_date(
@@ -130,12 +133,10 @@ def stages_brought_up_to_date(
         context.log.info(f"{asset}: {computed} computed, {len(keys) - computed} reused")
 
 
-def _evaluate(
-    context: dg.OpExecutionContext,
-    config: EvaluateConfig,
-    experiment: Experiment,
-    settings: StoreSettings,
+def evaluate_source(
+    context: dg.OpExecutionContext, config: EvaluateConfig, source: Path, settings: StoreSettings
 ) -> Iterator[JobEvent]:
+    """Evaluate the experiment at a path as it is now; yield what is to be told."""
     # Not needed to load a code location.
     from rag_assets.analysis.result import EvaluationResult
     from rag_assets.report.html import write_report
@@ -143,7 +144,7 @@ def _evaluate(
     started = datetime.now(UTC)
     trigger = next((trigger for tag, trigger in TRIGGERS.items() if tag in context.run.tags), "ui")
     try:
-        pipeline = Pipeline(open_experiment(experiment.source, settings), settings)
+        pipeline = Pipeline(open_experiment(source, settings), settings)
         upstream = upstream_in_job(context, pipeline.experiment)
         with pipeline.evaluating():
             selection = Selection.of(pipeline.experiment, config.retrievers, config.top_k)
@@ -192,7 +193,8 @@ def record_run(
         yield dg.Output(None)
 
     with _quiet(), sigterm_guard(), _interruptible() as unless_interrupted:
-        result = one_step_job(pipeline.experiment, body).execute_in_process(
+        job = one_step_job(pipeline.experiment.name, pipeline.experiment.source, body)
+        result = job.execute_in_process(
             instance=instance, tags={TRIGGER_TAG: trigger}, run_config=_QUIET
         )
     return result.run_id

@@ -23,7 +23,7 @@ def plain_name(experiment: str) -> str:
 
     They allow letters, digits and underscores only, so two experiments may have one plain name.
     """
-    return re.sub("[.-]", "_", experiment)
+    return re.sub(r"\W", "_", experiment, flags=re.ASCII)
 
 
 def partition_key(key: ArtifactKey) -> str | None:

@@ -13,6 +13,7 @@ from rag_assets.assets.execution import SERVER_POOL, pool_of
 from rag_assets.assets.names import artifact_key, asset_key, partition_key, plain_name
 from rag_assets.definitions import defs
 from rag_assets.engine.recipe import Input
+from rag_assets.experiment import load_experiment
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.evaluation_names import register
 from rag_assets.pipeline.stages import STAGES
@@ -270,15 +271,41 @@ def test_all_below_data_and_what_was_evaluated_elsewhere_is_found(
         ("a: [", "is not valid YAML"),
         ("top_k: [0]", "top_k"),
         ("dataset: {path: nowhere}", "nowhere"),
+        ("schedule: {cron: 0 25 * * *}", "0 25 * * *"),
     ],
 )
 def test_one_that_is_invalid_does_not_take_the_others_down(
     place: Path, caplog: pytest.LogCaptureFixture, content: str, problem: str
 ) -> None:
+    """It is one asset with a failed check; its job says why, or evaluates it where that can be."""
     (place / "data" / "one" / "experiment.yaml").write_text(content)
-    assert experiments_shown() == {"two"}
+    assert experiments_shown() == {"one", "two"}
     assert "experiment left out" in caplog.text
     assert problem in caplog.text
+    found = defs()
+    assert isinstance(found, dg.Definitions)
+    check = found.resolve_asset_graph().get(dg.AssetKey(["one", "experiment"])).check_keys
+    assert [key.name for key in check] == ["can_be_loaded"]
+    job = found.resolve_job_def("one_evaluate")
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = job.execute_in_process(instance=instance, raise_on_error=False)
+    failures = [event.step_failure_data for event in run.all_events if event.is_step_failure]
+    told = [problem in str(failure.user_failure_data) for failure in failures]
+    assert told == ([] if "cron" in content else [True])
+
+
+def test_one_that_is_invalid_has_the_name_that_is_listed_and_is_shown_once(place: Path) -> None:
+    """Where none is listed, it has the one that the folder gives."""
+    replace(place, "one", "name: one", "name: first-try")
+    register(load_experiment(place / "data" / "one"), StoreSettings.resolve())
+    replace(place, "one", "top_k", "top_kk")
+    (place / "data" / "two").rename(place / "data" / "no. 2 (old)")
+    replace(place, "no. 2 (old)", "top_k", "top_kk")
+    assert experiments_shown() == {"first-try", "no.-2-old"}
+    found = defs()
+    assert isinstance(found, dg.Definitions)
+    names = {job.name for job in found.get_repository_def().get_all_jobs()}
+    assert names >= {"first_try_evaluate", "no__2_old_evaluate"}
 
 
 def test_of_two_with_one_name_or_names_that_differ_in_a_dash_the_first_is_shown(
