@@ -13,9 +13,7 @@ from rag_assets.sheets.sheet import TEXT, Column, Sheet, of_split
 
 
 def attribution_rows(
-    result: EvaluationResult,
-    retrievers: Collection[str],
-    by: str | None = None,
+    result: EvaluationResult, retrievers: Collection[str], by: str | None = None
 ) -> list[Row]:
     """Return one mapping a retriever, or with ``by`` one a slice of the queries and retriever.
 
