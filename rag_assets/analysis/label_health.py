@@ -34,6 +34,7 @@ from rag_assets.labels.sampling.sample_stage import (
     PRICE,
     QUESTIONS,
     estimate_rows,
+    part_notes,
     sample_status,
 )
 from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
@@ -193,6 +194,7 @@ def label_status(
     first, *rest = sampled_metrics(experiment.primary, depth)
     now = sample_status(sample, first, lines, clusters, level)
     notes = [*_status_notes(experiment, clusters), *_outside(now["differences"])]
+    notes += part_notes(sample.pool, lines)
     estimates = list(now["estimates"])
     if estimates:
         estimates += [row for name in rest for row in estimate_rows(sample, name, clusters, level)]
@@ -269,7 +271,7 @@ def _differences_sheet(status: Row) -> Sheet:
         {
             **row,
             "state": "yes" if row["decided"] else "no",
-            **({} if row["decided"] else {name: _range(row, name) for name in ranges}),
+            **{name: _range(row, name) for name in ranges if row["more_judgments_high"]},
         }
         for row in status["differences"]
     ]
@@ -282,7 +284,7 @@ def _differences_sheet(status: Row) -> Sheet:
     )
     n_decided = sum(bool(row["decided"]) for row in rows)
     note = f"{n_decided} of {len(rows)} differences are decided"
-    if n_decided < len(rows):
+    if n_decided < len(rows) and status["more_judgments_high"]:
         time = _range(status, "more_minutes")
         pace = "" if time is None else f" ({time} minutes at the pace so far)"
         more = _range(status, "more_judgments") or "-"

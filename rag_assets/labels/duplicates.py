@@ -50,11 +50,7 @@ def near_duplicates(texts: pa.ChunkedArray, threshold: float = THRESHOLD) -> lis
     """Return the pairs of texts at least as similar as ``threshold``, sorted by their rows.
 
     Equal texts are pairs of similarity 1. In a group of more than 50 alike texts each is paired
-    with some of the others, not with all.
-
-    Args:
-        texts: one text a document.
-        threshold: above 0, at most 1.
+    with some of the others, not with all. ``threshold`` is above 0, at most 1.
     """
     sets = {row: hashes for row, hashes in enumerate(shingles(texts)) if len(hashes)}
     pairs = {pair for bucket in _buckets(sets, threshold) for pair in _pairs(bucket)}
@@ -200,10 +196,8 @@ def unjudged_twins(qrels: pa.Table, documents: pa.Table, pairs: Sequence[Pair]) 
             quote = texts[row].as_py()[label["start"] : label["end"] or 0]  # "" without a span
             if pair in judged or pair in findings or quote not in texts[twin].as_py():
                 continue
-            message = (
-                f"is not judged, but {similarity:.0%} like {shown(relevant)}, which is relevant; "
-                "it counts as not relevant"
-            )
+            like = f"is not judged, but {similarity:.0%} like {shown(relevant)}, which is relevant"
+            message = f"{like}; it counts as not relevant"
             findings[pair] = Finding(WARNING, UNJUDGED, message, *pair, label["evidence_id"])
     return list(findings.values())
 

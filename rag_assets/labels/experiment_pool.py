@@ -157,11 +157,10 @@ def evaluated_retrievers(pipeline: Pipeline) -> list[str]:
 
 
 def _check_depth(experiment: Experiment, depth: int) -> None:
-    if depth > max(experiment.top_k):
-        raise UsageError(
-            f"depth {depth} is deeper than the runs of {experiment.name}; allowed: at most "
-            f"{max(experiment.top_k)}, the largest top_k"
-        )
+    deepest = max(experiment.top_k)
+    if depth > deepest:
+        problem = f"depth {depth} is deeper than the runs of {experiment.name}"
+        raise UsageError(f"{problem}; allowed: at most {deepest}, the largest top_k")
 
 
 EVIDENCE, GRADE, PROBABILITY, SOURCE = "evidence", "grade", "probability", "source"
@@ -183,8 +182,7 @@ _ANSWERS: dict[str, tuple[int | None, Status]] = {
 def next_units(sample: LabelSample, n: int, documents: pa.Table) -> list[PooledUnit]:
     """Return the next ``n`` items of a sample whose text is there, and whose question counts."""
     ends = {name: len(text) for name, text in texts_of(documents).items()}
-    counted = (number for number in sample.next_items() if sample.pool.counted[number])
-    items = (sample.pool.items[number] for number in counted)
+    items = (sample.pool.items[i] for i in sample.next_items() if sample.pool.counted[i])
     return [item for item in items if item.end <= ends.get(item.document_id, -1)][:n]
 
 

@@ -315,14 +315,10 @@ def _label_folder(dataset: Dataset) -> LabelledFolder:
         UsageError: they cannot be added to this format.
     """
     if not isinstance(dataset, LabelledFolder):
-        raise UsageError(
-            f"judgments cannot be added to a dataset of format {dataset.format}; allowed: "
-            "markdown, jsonl, csv, parquet; `rag-assets convert PATH --to jsonl --out FOLDER` "
-            "converts it"
-        )
+        problem = f"judgments cannot be added to a dataset of format {dataset.format}"
+        how = "`rag-assets convert PATH --to jsonl --out FOLDER` converts it"
+        raise UsageError(f"{problem}; allowed: markdown, jsonl, csv, parquet; {how}")
     if dataset.has_qrels and dataset.qrels_files()[0].suffix != ".jsonl":
-        raise UsageError(
-            f"{dataset.qrels_files()[0]}: judgments are added to judgments.jsonl only; "
-            "convert the file first"
-        )
+        problem = f"{dataset.qrels_files()[0]}: judgments are added to judgments.jsonl only"
+        raise UsageError(f"{problem}; convert the file first")
     return dataset

@@ -175,7 +175,7 @@ class LabelPool:
         question_ids: all questions that count, also those for which nothing was retrieved.
         question: shape (items,): the number of each item's question; ``len(question_ids)`` for an
             item of a question that counts no more.
-        system, item, rank: one entry for each passage in the first ranks of a system.
+        system, item, rank, span: one entry for each passage in the first ranks of a system.
     """
 
     items: tuple[PooledUnit, ...]
@@ -185,6 +185,7 @@ class LabelPool:
     system: Integers
     item: Integers
     rank: Integers
+    span: tuple[PooledUnit, ...]
 
     @property
     def counted(self) -> Flags:
@@ -235,11 +236,9 @@ def refuse_ratios(metric: Metric) -> None:
             MAP do, or has no cut-off.
     """
     if metric.measure not in LINEAR:
-        raise NotEstimable(
-            f"{metric} is not estimated from a sample of labels: it is not a sum over judged "
-            "items, and filling in labels is biased; judge whole questions for it, or take dcg@k, "
-            f"precision@k or {POOL_RECALL}@k"
-        )
+        why = "it is not a sum over judged items, and filling in labels is biased"
+        how = f"judge whole questions for it, or take dcg@k, precision@k or {POOL_RECALL}@k"
+        raise NotEstimable(f"{metric} is not estimated from a sample of labels: {why}; {how}")
     if metric.cutoff is None:
         raise NotEstimable(f"{metric} needs a cut-off to be estimated, as {metric}@10")
 
@@ -278,8 +277,10 @@ def label_pool(
     items = (*earlier, *new)
     question = [number_of.get(item.query_id, len(question_ids)) for item in items]
     places = [(system, item_of[passage], rank) for system, passage, rank in rows]
-    columns = np.array(question, np.int64), *np.array(places, np.int64).reshape(-1, 3).T
-    return LabelPool(items, tuple(passages), tuple(question_ids), *columns)
+    system, item, rank = np.array(places, np.int64).reshape(-1, 3).T
+    names = tuple(passages), tuple(question_ids)
+    span = tuple(passage for _, passage, _ in rows)
+    return LabelPool(items, *names, np.array(question, np.int64), system, item, rank, span)
 
 
 def _matches(spans: set[PooledUnit], items: Sequence[PooledUnit]) -> dict[PooledUnit, int]:

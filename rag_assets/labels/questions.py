@@ -88,11 +88,9 @@ def authors_note(queries: pa.Table) -> str | None:
         return None
     named = [f"{shortened(model)} ({n})" for model, n in authors.most_common(_NAMED)]
     models = ", ".join([*named, *(["others"] if len(authors) > _NAMED else [])])
-    n = authors.total()
-    return (
-        f"{n} of {queries.num_rows} questions and their labels were written by a model, not by "
-        f"people: {models}; such questions are easier than questions from people"
-    )
+    of = f"{authors.total()} of {queries.num_rows} questions and their labels"
+    easier = "such questions are easier than questions from people"
+    return f"{of} were written by a model, not by people: {models}; {easier}"
 
 
 _CHUNK = ("document_id", "start", "end", "chunk_id")

@@ -203,11 +203,8 @@ def fault(
 def near_earlier(questions: Sequence[frozenset[str]], threshold: float) -> dict[int, int]:
     """Return for each question that is to be dropped the earlier one that it is like.
 
-    A question is compared with those before it that are kept themselves.
-
-    Args:
-        questions: the words of each; one without words is like none.
-        threshold: lowest similarity of a near duplicate, above 0, at most 1.
+    A question, given as its words, is compared with those before it that are kept themselves; one
+    without words is like none. ``threshold`` is the lowest similarity, above 0, at most 1.
     """
     distinct: list[int] = []
     dropped: dict[int, int] = {}

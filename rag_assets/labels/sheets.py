@@ -120,11 +120,9 @@ def shown_span(cells: Cells, key: str, text: str, place: Place) -> tuple[int, in
     """
     start, end = whole_number(cells, "start", place), whole_number(cells, "end", place)
     if start > end or end > len(text) or not is_shown_as(cells[key], text[start:end]):
-        problem = (
-            f"{shown(cells[key])} is not the text at characters {start}-{end} of "
-            f"{shown(cells['document_id'])}; the document changed, or the sheet was edited"
-        )
-        raise place.error(problem, key)
+        where = f"characters {start}-{end} of {shown(cells['document_id'])}"
+        why = "the document changed, or the sheet was edited"
+        raise place.error(f"{shown(cells[key])} is not the text at {where}; {why}", key)
     return start, end
 
 

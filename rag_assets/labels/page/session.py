@@ -37,7 +37,13 @@ from rag_assets.labels.logs import (
 )
 from rag_assets.labels.pool import Flags, PooledUnit
 from rag_assets.labels.sampling.label_sample import LabelSample, SampledPool
-from rag_assets.labels.sampling.sample_stage import ITEMS, PRICE, QUESTIONS, sample_status
+from rag_assets.labels.sampling.sample_stage import (
+    ITEMS,
+    PRICE,
+    QUESTIONS,
+    part_notes,
+    sample_status,
+)
 from rag_assets.schemas import column_values
 from rag_assets.sources.fields import Position, Text, shown
 from rag_assets.store.locks import locked
@@ -195,9 +201,8 @@ class LabelSession:
             touched = self._sample.touched & ~self._sample.certain
             touched[number] = True  # it is the last one asked
             chance = float(self.design.drawn_probabilities(touched)[number])
-            digest = self.passages.digest(line.item)
-            line_of_text = replace(line, digest=digest, source=PERSON)
-            self._write(replace(line_of_text, probability=chance, seconds=seconds))
+            read = replace(line, source=PERSON, digest=self.passages.digest(line.item))
+            self._write(replace(read, probability=chance, seconds=seconds))
 
         return self._once(line.by, line.at, write)
 
@@ -250,7 +255,7 @@ class LabelSession:
             "level": self._level,
             "n_labels": int((sample.judged | (sample.certain & sample.pool.counted)).sum()),
             "targets": {"items": ITEMS, "questions": QUESTIONS},
-            "price": PRICE,
+            "price": "; ".join([*part_notes(self.pool, lines), PRICE]),
         }
 
     def _once(self, by: str | None, at: str | None, write: Callable[[], Reply | None]) -> Reply:

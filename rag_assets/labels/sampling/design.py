@@ -143,12 +143,9 @@ class Design:
 
 
 def new_design(items: Sequence[PooledUnit], weights: Floats, seed: int = 0) -> Design:
-    """Return the design of a pool at its beginning.
+    """Return the design of a pool at its beginning; another seed asks other items.
 
-    Args:
-        items: the items of the pool.
-        weights: the discounts of the systems, shape (systems, items).
-        seed: another one asks other items.
+    ``weights`` are the discounts of the systems, shape (systems, items).
     """
     numbers = permanent_numbers(items, seed)
     return Design(tuple(items), numbers, disagreement(weights)[None, :], (), seed)

@@ -160,18 +160,12 @@ class Estimate(NamedTuple):
 
 
 def no_interval_text(n: int) -> str:
-    """Return why an estimate has no interval, and what gives one.
-
-    Args:
-        n: how many passages that it reads had no chance to be asked yet.
-    """
+    """Return why an estimate that reads ``n`` passages without a chance yet has no interval."""
     if n == 0:
         return "one question or cluster has no spread; at least two are needed"
-    had = "1 passage" if n == 1 else f"{n} passages"
-    return (
-        f"{had} could not be drawn yet, because a retriever was added after the "
-        f"sample was drawn; `rag-assets label` asks for {'it' if n == 1 else 'them'}"
-    )
+    had, them = ("1 passage", "it") if n == 1 else (f"{n} passages", "them")
+    why = "a retriever was added after the sample was drawn"
+    return f"{had} could not be drawn yet, because {why}; `rag-assets label` asks for {them}"
 
 
 @dataclass

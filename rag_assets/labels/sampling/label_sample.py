@@ -314,6 +314,16 @@ def lost_notes(lost: Sequence[LoggedJudgment], log: Path) -> list[str]:
     return note(f"grade of {log.name} is {why}", f"grades of {log.name} are {why}", names)
 
 
+def whole_readers(pool: LabelPool, lines: Iterable[LoggedJudgment]) -> list[str]:
+    """Return systems with a passage that lacks what has the grade: estimates count items whole."""
+    last = {line.item: line for line in lines if not line.is_hint}
+    parts = {item: [x.unit for x in line.judgments() if x.grade] for item, line in last.items()}
+    places = zip(pool.system.tolist(), pool.item.tolist(), pool.span, strict=True)
+    graded = ((system, span, parts.get(pool.items[number])) for system, number, span in places)
+    lacking = {n for n, span, units in graded if units and not any(map(span.shares_half, units))}
+    return [pool.systems[number] for number in sorted(lacking)]
+
+
 def with_graded_pool(qrels: pa.Table, log: Path, documents: pa.Table, judge: str) -> pa.Table:
     """Return labels and the grades of a log; what the labels say already is not said again.
 

@@ -30,7 +30,7 @@ from rag_assets.evaluation.relevant_units_stage import relevant_units_key
 from rag_assets.evaluation.units import unit_spans
 from rag_assets.experiment.experiment import Experiment
 from rag_assets.labels.logs import JUDGED, LoggedJudgment, drawn_items, read_judgments
-from rag_assets.labels.pool import Spans, label_pool, sampled_metrics, spans_of, texts_of
+from rag_assets.labels.pool import LabelPool, Spans, label_pool, sampled_metrics, spans_of, texts_of
 from rag_assets.labels.sampling.confidence_sequence import decisions
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.estimates import Estimator
@@ -42,6 +42,7 @@ from rag_assets.labels.sampling.label_sample import (
     sample_table,
     stored_sample,
     valid_judgments,
+    whole_readers,
 )
 from rag_assets.package_versions import version
 from rag_assets.retrieval.external.units import chunks_of
@@ -126,9 +127,9 @@ class SampledLabels(_Sampled):
         valid, lost = valid_judgments(files["log"], context.artifact(DOCUMENTS_KEY).table())
         sample = label_sample(pool, now, valid, earlier_labels(passages))
         facts = {"n_judged": int(sample.judged.sum()), "n_items": len(pool.items)}
-        return TableProduct(
-            sample_table(sample), {**facts, "notes": lost_notes(lost, files["log"])}
-        )
+        has_board = context.experiment.has_graded_pool
+        notes = lost_notes(lost, files["log"]) + ([] if has_board else part_notes(pool, valid))
+        return TableProduct(sample_table(sample), {**facts, "notes": notes})
 
 
 class SampledEstimates(_Sampled):
@@ -262,6 +263,14 @@ PRICE = (
 Row = dict[str, Any]
 
 
+def part_notes(pool: LabelPool, lines: Iterable[LoggedJudgment]) -> list[str]:
+    """Return what is to be said of grades of parts of passages; nothing without one."""
+    names = ", ".join(whole_readers(pool, lines))
+    what = "count a whole passage where they may miss the part that has the grade"
+    so = "so no difference with them is decided; a leaderboard, when all is graded, counts it"
+    return [f"estimates of {names} {what}, {so}"] if names else []
+
+
 def sample_status(
     sample: LabelSample,
     metric: Metric,
@@ -278,7 +287,8 @@ def sample_status(
         ``estimates``: one row a retriever, the best first, see :func:`estimate_rows`.
         ``differences``: one row a pair, the one that is ahead minus the other: ``retriever_a``,
         ``retriever_b``, ``value``; ``low``, ``high``, ``decided``, ``outside`` of
-        :class:`.confidence_sequence.Decision`; how much more decides it, as below.
+        :class:`.confidence_sequence.Decision`, undecided where one is of
+        :func:`.label_sample.whole_readers`; how much more decides it, as below.
         ``more_judgments_low``, ``more_judgments_high``: that decide all pairs; None without a
         label. ``more_minutes_low``, ``more_minutes_high``: at the pace so far; None without one.
     """
@@ -287,6 +297,7 @@ def sample_status(
     estimates = estimate_rows(sample, metric, clusters, level)
     order = [str(row["retriever"]) for row in estimates]
     pairs = decisions(sample, metric, level=level, pairs=list(combinations(order, 2)))
+    unsure = set(whole_readers(sample.pool, lines))
     differences = [
         {
             "metric": str(metric),
@@ -295,7 +306,7 @@ def sample_status(
             "value": decision.value,
             "low": finite(decision.low),
             "high": finite(decision.high),
-            "decided": decision.decided,
+            "decided": decision.decided and unsure.isdisjoint((first, second)),
             "outside": decision.is_outside,
             **_more(lines, decision.more_low, decision.more_high),
         }

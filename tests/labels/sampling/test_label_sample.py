@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace as replace_line
 
 from rag_assets.analysis.sampled import sampled_notes
 from rag_assets.errors import NotEstimable, UsageError
@@ -20,13 +21,15 @@ from rag_assets.labels.sampling.confidence_sequence import contrasts_of
 from rag_assets.labels.sampling.estimates import Estimate, Estimator
 from rag_assets.labels.sampling.label_sample import (
     LabelSample,
+    label_sample,
     lost_notes,
     sample_table,
     stored_sample,
     valid_judgments,
+    whole_readers,
     with_graded_pool,
 )
-from rag_assets.labels.sampling.sample_stage import estimate_rows, sample_status
+from rag_assets.labels.sampling.sample_stage import estimate_rows, part_notes, sample_status
 from rag_assets.schemas import QRELS, SAMPLED_PASSAGES
 from tests.labels.health.tables import documents
 from tests.labels.sampling.made_pool import (
@@ -317,3 +320,37 @@ def test_a_question_is_not_unanswerable_because_its_passage_changed(tmp_path: Pa
     append_lines(log, [LoggedJudgment(*item("s", "d", 0, end), 1) for end in (22, 99)])
     labels = with_graded_pool(QRELS.empty(), log, now, "evidence").to_pylist()
     assert [row["evidence_id"] for row in labels] == ["d#23-38", "d#0-22"]
+
+
+def test_a_difference_is_not_decided_where_a_passage_lacks_the_part_that_has_the_grade() -> None:
+    """An estimate counts the whole item, also for who found the other part of it."""
+    spans = {
+        "long": {"L": ("d", 0, 100)},
+        "first": {"F": ("d", 0, 50)},
+        "last": {"S": ("d", 50, 100)},
+    }
+    runs = {name: run({"q": list(units)}) for name, units in spans.items()}
+    pool = label_pool(passages(runs, spans), ["q"], 10)
+    assert pool.items == (item("q", "d", 0, 100),)
+    line = LoggedJudgment(*pool.items[0], 2, probability=0.5, evidence=((60, 90),))
+    for one, lacking in (
+        (line, ["first"]),
+        (replace_line(line, evidence=((0, 10), (60, 90))), []),
+        (replace_line(line, evidence=()), []),
+        (replace_line(line, grade=0), []),
+        (replace_line(line, source="judge:a", probability=None), []),
+    ):
+        assert whole_readers(pool, [one]) == lacking
+    sample = label_sample(pool, design_of(pool), [line])
+    now = sample_status(sample, DCG, [line])
+    decided = {
+        frozenset((row["retriever_a"], row["retriever_b"])): row["decided"]
+        for row in now["differences"]
+    }
+    assert decided == {
+        frozenset(("long", "last")): True,
+        frozenset(("long", "first")): False,
+        frozenset(("first", "last")): False,
+    }
+    (note,) = part_notes(pool, [line])
+    assert note.startswith("estimates of first count a whole passage where they may miss the part")

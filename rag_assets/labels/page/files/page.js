@@ -239,12 +239,12 @@ async function standing() {
     $("price").textContent = `${now.price}.`;
     const pairs = now.differences, open = pairs.filter((one) => !one.decided).length;
     $("standing-text").textContent = now.estimates.length === 0 ? "There is no judgment of the sample yet." :
-      `${now.n_labels} labels. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open ?
+      `${now.n_labels} labels. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open && now.more_judgments_high ?
       `The rest need about ${range(now, "more_judgments")} more judgments${now.more_minutes_low === null ? "" : ` (${range(now, "more_minutes")} min at the pace so far)`}. ` : "") +
       `Decisions are about ${now.targets.items}; intervals hold with ${100 * now.level} %.`;
     rows("systems", now.estimates.map((one) => [one.retriever, number(one.value), interval(one.items_low, one.items_high), interval(one.questions_low, one.questions_high)]));
     rows("pairs", pairs.map((one) => [`${one.retriever_a} − ${one.retriever_b}`, number(one.value) + (one.outside ? " (outside)" : ""),
-      interval(one.low, one.high), one.decided ? "yes" : `${range(one, "more_judgments")} more`]));
+      interval(one.low, one.high), one.decided ? "yes" : one.more_judgments_high ? `${range(one, "more_judgments")} more` : "no"]));
     $("standing").showModal();
   } catch (error) { failed = null; trouble(error.message); }
 }
