@@ -9,12 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from rag_assets.code_versions.normal_form import (
-    Function,
-    counted,
-    counted_children,
-    text,
-)
+from rag_assets.code_versions.normal_form import Function, counted, counted_children, text
 
 _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 

@@ -33,11 +33,7 @@ BUDGET_SECONDS = 1.0
 
 
 def measure_latency(
-    context: StageContext,
-    ranker: Ranker,
-    need: Need,
-    fingerprint: str,
-    served: Part | None = None,
+    context: StageContext, ranker: Ranker, need: Need, fingerprint: str, served: Part | None = None
 ) -> None:
     """Time a sample of queries one at a time, and keep what is found for a ranking.
 

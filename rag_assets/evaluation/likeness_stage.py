@@ -116,9 +116,7 @@ def pairs(chunkings: Mapping[str, Sequence[str]]) -> list[Pair]:
 
 
 def overlaps(
-    runs: Mapping[str, pa.Table],
-    pairs: Sequence[Pair],
-    failed: Mapping[str, Collection[str]] = {},
+    runs: Mapping[str, pa.Table], pairs: Sequence[Pair], failed: Mapping[str, Collection[str]] = {}
 ) -> pa.Table:
     """Compare runs that are cut at the same top_k, a row a pair.
 

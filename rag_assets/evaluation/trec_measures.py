@@ -110,12 +110,7 @@ class NdcgAtLevels(RankingMeasure):
         return fsum(values) / len(values)
 
 
-TREC_MEASURES = (
-    InterpolatedPrecision,
-    ElevenPoints,
-    NdcgAtRelevant,
-    NdcgAtLevels,
-)
+TREC_MEASURES = (InterpolatedPrecision, ElevenPoints, NdcgAtRelevant, NdcgAtLevels)
 
 
 def _inferred_precision(ranked: Sequence[int | None], r: int) -> float:

@@ -100,11 +100,7 @@ class OpenAIEmbeddings(ModelClient):
     """An embedding model behind a server."""
 
     def __init__(
-        self,
-        options: ServedModelOptions,
-        *,
-        dimensions: int | None = None,
-        batch_size: int = 64,
+        self, options: ServedModelOptions, *, dimensions: int | None = None, batch_size: int = 64
     ) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 

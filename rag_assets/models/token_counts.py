@@ -53,10 +53,7 @@ def in_batches(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
 
 
 def batch_lengths(
-    texts: Sequence[str],
-    files: ModelFiles,
-    batch_size: int,
-    prompt: str = "",
+    texts: Sequence[str], files: ModelFiles, batch_size: int, prompt: str = ""
 ) -> Lengths:
     """Return by what texts are sorted before they are cut into batches.
 

@@ -18,13 +18,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from rag_assets.errors import UsageError
-from rag_assets.llm.client import (
-    Answer,
-    ChatRequest,
-    Completion,
-    Template,
-    packaged_template,
-)
+from rag_assets.llm.client import Answer, ChatRequest, Completion, Template, packaged_template
 from rag_assets.llm.completions import Completions
 from rag_assets.options import FileOptions, Number
 from rag_assets.plugins import Kind, members

@@ -265,10 +265,9 @@ def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Rec
 
 
 def own_steps(experiment: Experiment, retriever: str) -> dict[str, str | None]:
-    """Return role -> which filters, or ages, a retriever itself uses; None: it uses none.
-
-    A name that is no retriever's uses none either.
-    """
+    """Return role -> which filters, or ages, a retriever itself uses; None: none, or it is none."""
     recency = _recency_of(experiment, retriever)
-    text = None if recency is None else _text(recency)
-    return {FILTERS_ROLE: filter_set(experiment, retriever), RECENCY_ROLE: text}
+    return {
+        FILTERS_ROLE: filter_set(experiment, retriever),
+        RECENCY_ROLE: recency and _text(recency),
+    }

@@ -174,12 +174,7 @@ def token_count(value: object) -> int | None:
 class ModelClient:
     """Asks a model on a server: what chat models, embeddings and rerankers have in common."""
 
-    def __init__(
-        self,
-        options: ServedModelOptions,
-        *,
-        max_mebibytes: int = 16,
-    ) -> None:
+    def __init__(self, options: ServedModelOptions, *, max_mebibytes: int = 16) -> None:
         """Read the key from its environment variable; nothing is sent yet.
 
         Args:

@@ -123,10 +123,7 @@ def _rows(counted: Counted, cells: Mapping[int, pa.Table], level: float) -> list
     highest = [largest_value(column) for column in values.T]
     low, high = bounded_intervals(units, level, 0.0, highest)
     lone = units.sums.shape[0] == len(counted.query_ids)
-    shared = {
-        "confidence": level,
-        "method": f"{METHOD} over {'queries' if lone else 'clusters'}",
-    }
+    shared = {"confidence": level, "method": f"{METHOD} over {'queries' if lone else 'clusters'}"}
     return [
         {
             "split": counted.split,

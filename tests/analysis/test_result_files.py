@@ -116,7 +116,7 @@ def test_the_paired_difference(tmp_path: Path) -> None:
     mistakes = [
         written(tmp_path / f"{n}.json", {"q1": {"fp@5": n}, "q2": {"fp@5": 1}}) for n in (0, 2)
     ]
-    row, sheet = compare_files(*mistakes)
+    row, _ = compare_files(mistakes[0], mistakes[1])
     assert (row["difference"], row["won"], row["lost"]) == (1, 0, 1)  # fewer of them are better
     same, _ = compare_files(a, a.with_name("a.json"))
     assert same["difference"] == 0
