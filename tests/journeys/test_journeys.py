@@ -218,7 +218,13 @@ def test_floors(travel: Travel) -> None:
     for form in ("table", "json", "markdown", "csv"):
         assert journey.run("gate", LAB, "--against", "previous", "--format", form).code == 1
     assert journey.run("gate", LAB, "--format", "json").code == 1
-    refused = journey.run("gate", LAB, "--at-least", "ndcg@77=0.1", fails=True)
+    unreadable = ("--at-least", "ndcg@77=0.1")
+    failed = journey.run("gate", LAB, *unreadable)
+    assert (failed.code, "failed: read@3: abstained >= 0.9" in failed.stdout) == (1, True)
+    assert "the floor ndcg@77 >= 0.1 cannot be read" in failed.stdout
+    folder.config["floors"] = []
+    folder.write_config()
+    refused = journey.run("gate", LAB, *unreadable, fails=True)
     assert "the floor ndcg@77 >= 0.1 cannot be read" in refused.stderr
 
 
