@@ -236,8 +236,7 @@ def compare(
 
     Args:
         path: as for :func:`load_experiment`; or what :func:`evaluate` returned.
-        retrievers: two names: the second is compared with the first; none for all pairs. An
-            answerer is named with its cut-off, as ``plain@5``.
+        retrievers: two, the second against the first; all pairs without. Of answerers ``plain@5``.
         store: as for :func:`evaluate`.
         metric: such as ``recall@10`` or ``answer_f1``; the primary metric when absent, of
             answerers F1 where there are right answers.

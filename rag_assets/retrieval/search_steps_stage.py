@@ -50,6 +50,8 @@ RECENCY_FACTORS_KEY = ArtifactKey.of("recency_factors")
 FILTERS_ROLE, RECENCY_ROLE = "filters", "recency"
 """The roles of filters and ages among the inputs of a ranking."""
 
+_STEPS = {FILTERS_ROLE: QUERY_FILTERS_KEY, RECENCY_ROLE: RECENCY_FACTORS_KEY}
+
 BY_HAND = ""
 """In place of a query set: the filters that queries have in their file."""
 
@@ -171,8 +173,7 @@ class RecencyFactors(Stage):
 
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         documents = context.artifact(DOCUMENTS_KEY).table()
-        tables: dict[str, pa.Table] = {}
-        notes: dict[str, None] = {}
+        tables, notes = dict[str, pa.Table](), dict[str, None]()
         for text, (name, recency) in sorted(_recencies(context.experiment).items()):
             dates = dates_of(documents, recency.field)
             if not dates.known:
@@ -245,29 +246,22 @@ def factors_of(context: StageContext, retriever: str) -> dict[str, float] | None
 
 def step_inputs(experiment: Experiment, family: str) -> list[Input]:
     """Return filters and ages where a retriever of the family uses them."""
-    names = experiment.of_family(family)
-    is_filtered = any(filter_set(experiment, name) is not None for name in names)
-    is_aged = any(_recency_of(experiment, name) for name in names)
-    filters = [Input(FILTERS_ROLE, QUERY_FILTERS_KEY)] if is_filtered else []
-    return [*filters, *([Input(RECENCY_ROLE, RECENCY_FACTORS_KEY)] if is_aged else [])]
+    steps = [own_steps(experiment, name) for name in experiment.of_family(family)]
+    used = {role for of in steps for role, name in of.items() if name is not None}
+    return [Input(role, key) for role, key in _STEPS.items() if role in used]
 
 
 def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Recipe:
     """Return a recipe with the filters and the factors of this retriever, if it has any."""
     inputs = dict(recipe.inputs)
-    keys = {FILTERS_ROLE: QUERY_FILTERS_KEY, RECENCY_ROLE: RECENCY_FACTORS_KEY}
     for role, name in own_steps(context.experiment, retriever).items():
+        inputs.pop(role, None)
         if name is not None:
-            inputs[role] = context.artifact(keys[role]).manifest.facts[_DIGESTS][name]
-        else:
-            inputs.pop(role, None)
+            inputs[role] = context.artifact(_STEPS[role]).manifest.facts[_DIGESTS][name]
     return replace(recipe, inputs=inputs)
 
 
 def own_steps(experiment: Experiment, retriever: str) -> dict[str, str | None]:
     """Return role -> which filters, or ages, a retriever itself uses; None: none, or it is none."""
-    recency = _recency_of(experiment, retriever)
-    return {
-        FILTERS_ROLE: filter_set(experiment, retriever),
-        RECENCY_ROLE: recency and _text(recency),
-    }
+    ages = _recency_of(experiment, retriever)
+    return {FILTERS_ROLE: filter_set(experiment, retriever), RECENCY_ROLE: ages and _text(ages)}
