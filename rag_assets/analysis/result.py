@@ -87,8 +87,8 @@ class EvaluationResult(StoredEvaluation):
     @cached_property
     def mean(self) -> str:
         """What a mean is called: ``mean``, or ``weighted mean`` where queries count differently."""
-        is_weighted = any(weight != 1 for weight in self.weights(self.split).values())
-        return "weighted mean" if is_weighted else "mean"
+        weights = self.weights(self.split).values() if self.has_metrics else ()
+        return "weighted mean" if any(weight != 1 for weight in weights) else "mean"
 
     @property
     def primary(self) -> Metric:
