@@ -76,6 +76,12 @@ def read_by(result: EvaluationResult, retriever: str) -> list[str]:
     return [retriever, *(name for source in inputs for name in read_by(result, source))]
 
 
+def mean_name(result: EvaluationResult) -> str:
+    """Return ``mean``, or ``weighted mean`` where queries count differently."""
+    weights = result.weights(result.split).values() if result.has_metrics else ()
+    return "weighted mean" if any(weight != 1 for weight in weights) else "mean"
+
+
 def chosen_analyzers(result: EvaluationResult) -> dict[str, str]:
     """Return the analyzer of each lexical retriever: ``german``, or ``auto: german``."""
     chosen = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rag_assets.analysis.findings import chosen_analyzers
+from rag_assets.analysis.findings import chosen_analyzers, mean_name
 from rag_assets.analysis.overlaps import similarity_sheet
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.evaluation.query_facts import ALL, TEST
@@ -129,7 +129,7 @@ def _title(result: EvaluationResult, rows: Sequence[Row]) -> str:
     n_queries, left_out = fullest["n_queries"], not_averaged(fullest)
     where = f"{fullest['split']}, " if fullest["split"] != ALL else ""
     name = result.evaluation.experiment
-    title = f"{name}: {where}top_k {fullest['top_k']}, {result.mean} over {n_queries} queries"
+    title = f"{name}: {where}top_k {fullest['top_k']}, {mean_name(result)} over {n_queries} queries"
     title = f"{title} ({left_out} left out)" if left_out else title
     return title + result.of_sample
 

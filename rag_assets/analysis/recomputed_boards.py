@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 
+from rag_assets.analysis.findings import mean_name
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.engine.rankings import ASSET
 from rag_assets.errors import DataError
@@ -121,7 +122,7 @@ def budget_sheet(result: EvaluationResult, rows: Sequence[Row]) -> Sheet:
     split = "" if first["split"] == ALL else f"{first['split']}, "
     title = (
         f"{result.evaluation.experiment}: {split}at most {first['budget']} tokens a query, "
-        f"{result.mean} over {first['n_queries']} queries"
+        f"{mean_name(result)} over {first['n_queries']} queries"
     )
     columns = (
         Column("position", "#", "d"),

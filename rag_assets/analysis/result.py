@@ -84,12 +84,6 @@ class EvaluationResult(StoredEvaluation):
             return ""
         return f", a sample of {n} queries (seed {sample['seed']})"
 
-    @cached_property
-    def mean(self) -> str:
-        """What a mean is called: ``mean``, or ``weighted mean`` where queries count differently."""
-        weights = self.weights(self.split).values() if self.has_metrics else ()
-        return "weighted mean" if any(weight != 1 for weight in weights) else "mean"
-
     @property
     def primary(self) -> Metric:
         """The metric that ranks the leaderboard."""

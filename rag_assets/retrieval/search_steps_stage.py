@@ -48,9 +48,8 @@ QUERY_FILTERS_KEY = ArtifactKey.of("query_filters")
 RECENCY_FACTORS_KEY = ArtifactKey.of("recency_factors")
 
 FILTERS_ROLE, RECENCY_ROLE = "filters", "recency"
-"""The roles of filters and ages among the inputs of a ranking."""
-
 _STEPS = {FILTERS_ROLE: QUERY_FILTERS_KEY, RECENCY_ROLE: RECENCY_FACTORS_KEY}
+"""Role among the inputs of a ranking -> the artifact of filters, or of ages."""
 
 BY_HAND = ""
 """In place of a query set: the filters that queries have in their file."""
@@ -263,5 +262,6 @@ def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Rec
 
 def own_steps(experiment: Experiment, retriever: str) -> dict[str, str | None]:
     """Return role -> which filters, or ages, a retriever itself uses; None: none, or it is none."""
-    ages = _recency_of(experiment, retriever)
-    return {FILTERS_ROLE: filter_set(experiment, retriever), RECENCY_ROLE: ages and _text(ages)}
+    recency = _recency_of(experiment, retriever)
+    text = None if recency is None else _text(recency)
+    return {FILTERS_ROLE: filter_set(experiment, retriever), RECENCY_ROLE: text}

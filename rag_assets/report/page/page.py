@@ -17,7 +17,7 @@ from rag_assets.analysis.answers import answer_sheets, answers, threshold_sheets
 from rag_assets.analysis.attribution import stages
 from rag_assets.analysis.charts import charts
 from rag_assets.analysis.comparisons import robustness_sheets, significance, stored_verdict
-from rag_assets.analysis.findings import chosen_analyzers
+from rag_assets.analysis.findings import chosen_analyzers, mean_name
 from rag_assets.analysis.history import history
 from rag_assets.analysis.judged import headline_sheets, judged
 from rag_assets.analysis.label_health import labels
@@ -65,7 +65,7 @@ def headline(result: EvaluationResult) -> Row:
     ``facts`` (label and value of the best's numbers), ``not_averaged`` (how many queries are in no
     mean, and why), ``weighted``.
     """
-    weighted = result.mean != "mean"
+    weighted = mean_name(result) != "mean"
     answer = winner_of(result)
     if answer is None:
         return {"winner": None, "weighted": weighted}
