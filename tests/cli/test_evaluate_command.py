@@ -213,7 +213,8 @@ def test_empty_results_are_named_and_the_report_says_what_auto_chose(
     tiny.write_rows("queries.jsonl", marked)
     evaluated = tiny.command("evaluate", ".")
     assert evaluated.exit_code == 0, evaluated.output
-    empty = "exact: nothing retrieved for 6 of 6 queries; those with a relevant document count as 0"
+    empty = "exact: nothing retrieved for 6 of 6 queries (analyzer whitespace); those with a "
+    empty += "relevant document count as 0"
     assert empty in " ".join(evaluated.output.split())
     report = (tiny.artifacts / "report.html").read_text(encoding="utf-8")
     assert "plain <code>auto: english</code>, exact <code>whitespace</code>" in report
