@@ -108,13 +108,7 @@ def context_table(tokens: Mapping[str, int]) -> pa.Table:
     """Contexts of a retriever: units of so many characters; each is a document of its own."""
     return RETRIEVER_CONTEXTS.from_rows(
         [
-            {
-                "context_id": unit,
-                "document_id": unit,
-                "start": 0,
-                "end": count,
-                "text_digest": "",
-            }
+            {"context_id": unit, "document_id": unit, "start": 0, "end": count, "text_digest": ""}
             for unit, count in tokens.items()
         ]
     )

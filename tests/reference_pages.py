@@ -331,10 +331,7 @@ def glossary_page() -> str:
     parts.append(
         "Look up here what a word means. The report shows those of metrics when you hover.\n"
     )
-    for title, words in (
-        ("Metrics", glossary.METRICS),
-        ("Words", WORDS),
-    ):
+    for title, words in (("Metrics", glossary.METRICS), ("Words", WORDS)):
         parts.append(f"\n## {title}\n\n| word | meaning |\n|---|---|\n")
         parts += (f"| `{name}` | {_cell(words[name])} |\n" for name in sorted(words, key=str.lower))
     return "".join(parts)

@@ -33,10 +33,7 @@ def test_import_is_light(tmp_path: Path) -> None:
 
 
 def test_evaluate(
-    folder: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = tmp_path / "store"
     for show in (rag_assets.leaderboard, rag_assets.history):

@@ -212,13 +212,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report*",),
     ("analysis*",),
     ("sheets*",),
-    (
-        "checks*",
-        "judges.check",
-        "labels.experiment_pool",
-        "labels.page*",
-        "retrieval.ask",
-    ),
+    ("checks*", "judges.check", "labels.experiment_pool", "labels.page*", "retrieval.ask"),
     ("pipeline*",),
     ("*stage",),  # wherever it lies: beside its algorithm and its options
     ("engine*",),

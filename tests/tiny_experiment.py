@@ -118,12 +118,7 @@ CONFIG: dict[str, Any] = {
     "retrievers": {
         "bm25": {"type": "bm25", "chunking": "parts", "analyzer": "english", "k1": 1.2},
         "bm25-whole": {"type": "bm25", "chunking": "whole", "analyzer": "english"},
-        "okapi": {
-            "type": "bm25",
-            "chunking": "parts",
-            "analyzer": "standard",
-            "variant": "okapi",
-        },
+        "okapi": {"type": "bm25", "chunking": "parts", "analyzer": "standard", "variant": "okapi"},
         "hybrid": {"type": "rrf", "inputs": ["bm25", "bm25-whole"], "candidates": 100},
         "shallow": {"type": "rrf", "inputs": ["bm25", "okapi"], "candidates": "top_k"},
     },

@@ -13,12 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rag_assets.analysis import history as history_rows_module
-from rag_assets.analysis.history import (
-    evaluation_changes,
-    flat_history_rows,
-    history,
-    history_rows,
-)
+from rag_assets.analysis.history import evaluation_changes, flat_history_rows, history, history_rows
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.pipeline.evaluations import HISTORY_DIR
 from rag_assets.pipeline.history_files import HistoryFiles
@@ -98,11 +93,7 @@ def test_a_block_in_the_place_of_null_is_said_by_what_it_holds() -> None:
 
 
 def test_a_change_is_to_the_evaluation_before() -> None:
-    values = [
-        value(FIRST, "bm25", 0.5),
-        value(SECOND, "bm25", 0.75),
-        value(SECOND, "other", 0.25),
-    ]
+    values = [value(FIRST, "bm25", 0.5), value(SECOND, "bm25", 0.75), value(SECOND, "other", 0.25)]
     rows = history_rows([FIRST, SECOND, THIRD], values, None)
     assert [(row["retriever"], row["value"], row["change"]) for row in rows] == [
         ("bm25", 0.5, None),

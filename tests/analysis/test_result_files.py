@@ -125,10 +125,7 @@ def test_the_paired_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            {"results": {"gsm8k": {"em,none": 0.5}}, "configs": {}},
-            "holds means, no values",
-        ),
+        ({"results": {"gsm8k": {"em,none": 0.5}}, "configs": {}}, "holds means, no values"),
         ({"task_name": "x", "scores": {"test": [{"ndcg_at_10": 0.7}]}}, "holds means, no values"),
         ([{"name": "x", "score": 1}], "`[0]`: row with name, score; must be of: an Inspect log"),
         ({"samples": [{"id": 1, "scores": {"match": 3}}]}, "`[0]`: is no row of an Inspect log"),

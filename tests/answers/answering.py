@@ -16,13 +16,7 @@ GOLDS = {
     "q6": ["after 500 hours"],
 }
 
-PREDICTIONS = {
-    "q1": "10 crowns",
-    "q2": "in the wind",
-    "q3": "",
-    "q4": "Foam!",
-    "q6": "500 hours",
-}
+PREDICTIONS = {"q1": "10 crowns", "q2": "in the wind", "q3": "", "q4": "Foam!", "q6": "500 hours"}
 """Right, wrong, refused, right, missing, nearly right."""
 
 UNANSWERABLE = {"query_id": "q7", "text": "who is the captain", "tags": ["unanswerable"]}

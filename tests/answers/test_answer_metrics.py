@@ -33,13 +33,7 @@ from rag_assets.answers.summary_stage import answer_summary
 from rag_assets.evaluation.leaderboard import mean
 from rag_assets.evaluation.query_facts import facts_table
 from rag_assets.schemas import QRELS
-from tests.answers.made_answers import (
-    Place,
-    answer_table,
-    context_table,
-    gold_table,
-    one_question,
-)
+from tests.answers.made_answers import Place, answer_table, context_table, gold_table, one_question
 
 
 @pytest.mark.parametrize(
@@ -187,9 +181,7 @@ def labels(*rows: tuple[str, str, str, int | None, int | None, int]) -> pa.Table
 
 
 QRELS_OF_A = labels(
-    ("a", "e1", "d#5-9", 2, 4, 1),
-    ("a", "e2", "gone", None, None, 2),
-    ("a", "e3", "d", 0, 4, 0),
+    ("a", "e1", "d#5-9", 2, 4, 1), ("a", "e2", "gone", None, None, 2), ("a", "e3", "d", 0, 4, 0)
 )
 
 

@@ -107,10 +107,7 @@ VERDICT = {"query_id": "q1", "nugget_id": "n1", "judged": "10 crowns", "support"
         ([{**NUGGET, "evidence_id": "e9"}], "1: `evidence_id`: no label of this question has 'e9'"),
         ([NUGGET, NUGGET], "2: `nugget_id`: 'n1' is on a line above too"),
         ([VERDICT], "1: `nugget_id`: 'n1' is on no line above"),
-        (
-            [NUGGET, {**VERDICT, "support": "half"}],
-            "2: `support`: is 'half'; must be full",
-        ),
+        ([NUGGET, {**VERDICT, "support": "half"}], "2: `support`: is 'half'; must be full"),
         ([{"query_id": "q1", "nugget_id": "n1", "vital": True}], "1: `text`: is missing"),
     ],
 )

@@ -86,9 +86,7 @@ CHANGES: dict[str, Told] = {
     "new code": Told(upgrade_fusion, ("fused_runs/*",)),
     # The ranking comes back with the first run that is made of it.
     "runs and rankings that are gone": Told(
-        lose_runs,
-        ("lexical_runs/bm25-whole/*", "lexical_runs/bm25/1"),
-        ("lexical_runs/bm25/3",),
+        lose_runs, ("lexical_runs/bm25-whole/*", "lexical_runs/bm25/1"), ("lexical_runs/bm25/3",)
     ),
     "a tag": Told(
         lambda tiny: tiny.replace("queries.jsonl", '"wind"', '"storm"'),

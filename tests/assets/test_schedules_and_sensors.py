@@ -20,11 +20,7 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.loader import LoadingContextForTest
 
 from rag_assets.assets.execution import SENSOR_VARIABLE
-from rag_assets.assets.experiment_definitions import (
-    definitions_of,
-    source_digest,
-    sources_sensor,
-)
+from rag_assets.assets.experiment_definitions import definitions_of, source_digest, sources_sensor
 from rag_assets.assets.instance import open_instance
 from rag_assets.assets.job import evaluation_job
 from rag_assets.errors import ConfigError, UsageError
@@ -232,8 +228,7 @@ def sensor(fresh: Tiny) -> Iterator[Sensor]:
 def test_the_first_look_starts_the_job_the_next_says_what_it_saw(sensor: Sensor) -> None:
     assert len(sensor.tick()) == 1
     assert re.fullmatch(
-        r"nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC",
-        str(sensor.tick()),
+        r"nothing changed since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", str(sensor.tick())
     )
 
 

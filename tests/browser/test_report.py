@@ -92,9 +92,7 @@ def test_a_heading_sorts_with_the_keyboard(desktop: Opened) -> None:
 def test_filters_leave_the_queries_that_they_name(desktop: Opened, tiny_report: Report) -> None:
     page = desktop.page
     values = {
-        name: dict(
-            zip(table["query_id"].to_pylist(), table["ndcg"].to_pylist(), strict=True),
-        )
+        name: dict(zip(table["query_id"].to_pylist(), table["ndcg"].to_pylist(), strict=True))
         for name, table in tiny_report[0].query_metrics(5).items()
     }
     left, right = "bm25-whole", "bm25"

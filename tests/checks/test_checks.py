@@ -142,11 +142,7 @@ def test_all_is_well(computed: Tiny) -> None:
     ],
 )
 def test_damage_is_found(
-    tiny: Tiny,
-    key: ArtifactKey,
-    change: Callable[[pa.Table], pa.Table],
-    check: str,
-    summary: str,
+    tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table], check: str, summary: str
 ) -> None:
     damage(tiny, key, change)
     result = results(tiny, key)[check]
@@ -181,11 +177,7 @@ def no_value(name: str) -> Callable[[pa.Table], pa.Table]:
     ],
 )
 def test_a_check_that_could_look_at_nothing_does_not_pass(
-    tiny: Tiny,
-    key: ArtifactKey,
-    change: Callable[[pa.Table], pa.Table],
-    check: str,
-    reason: str,
+    tiny: Tiny, key: ArtifactKey, change: Callable[[pa.Table], pa.Table], check: str, reason: str
 ) -> None:
     damage(tiny, key, change)
     result = results(tiny, key)[check]

@@ -279,13 +279,7 @@ def test_an_argument(
         assert not made
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("plan", "{fifo}"),
-        ("plan", b"\xff"),
-    ],
-)
+@pytest.mark.parametrize("words", [("plan", "{fifo}"), ("plan", b"\xff")])
 def test_a_real_process(
     run_process: Callable[..., subprocess.CompletedProcess[str]],
     places: dict[str, str],

@@ -83,10 +83,7 @@ def test_the_group_names_every_command(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("page", list(pages_of_help()))
 def test_the_example_of_a_command_runs(
-    invoke: Invoke,
-    page: tuple[str, ...],
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke, page: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = invoke(*page, "--help")
     assert result.exit_code == 0

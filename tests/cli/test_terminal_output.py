@@ -10,11 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rag_assets.cli import main
-from rag_assets.cli.progress_bars import (
-    progress_bar,
-    rate_text,
-    work_board,
-)
+from rag_assets.cli.progress_bars import progress_bar, rate_text, work_board
 from tests.beir_folder import write_beir
 from tests.cli.conftest import Invoke, RunProcess
 from tests.forked import Forks

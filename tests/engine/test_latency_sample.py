@@ -21,11 +21,7 @@ from rag_assets.engine.latency_sample import (
     time_each,
     timed_queries,
 )
-from rag_assets.engine.measurements import (
-    MEASUREMENTS,
-    Measurement,
-    Measurements,
-)
+from rag_assets.engine.measurements import MEASUREMENTS, Measurement, Measurements
 from rag_assets.engine.stage_context import Need, Part, StageContext
 from rag_assets.errors import ModelUnavailable
 from rag_assets.models.model_files import forget_models

@@ -221,10 +221,7 @@ NOT_YAML: dict[str, tuple[str | bytes, str]] = {
         _aliases("[", "]", "x"),
         ":6: holds more than 50,000 values or 50 levels, aliases written out",
     ),
-    "a number without end": (
-        f"top_k: [{'1' * 5000}]\n",
-        ":1: holds a number of 5,000 digits",
-    ),
+    "a number without end": (f"top_k: [{'1' * 5000}]\n", ":1: holds a number of 5,000 digits"),
     "a number beyond 64 bits": (
         f"chunking: {{a: {{strategy: recursive, max_characters: {10**22}}}}}\n",
         ":1: holds a number of 23 digits",

@@ -18,13 +18,7 @@ from rag_assets.answers.predictions import read_answers
 from rag_assets.evaluation.dialects.squad_v2_official import official_scores, read_golds
 from rag_assets.experiment.hosts import judge_and_question_warnings
 from rag_assets.judges.answer_labels import CLAIMS, read_claim_labels
-from rag_assets.judges.base import (
-    ANSWER_RELEVANCE,
-    GROUNDEDNESS,
-    UNPARSED,
-    ClaimItem,
-    ClaimKind,
-)
+from rag_assets.judges.base import ANSWER_RELEVANCE, GROUNDEDNESS, UNPARSED, ClaimItem, ClaimKind
 from rag_assets.judges.calibration import Sample, estimated_row, judged_claims
 from rag_assets.judges.registry import LlmJudge, WordsJudge
 from rag_assets.judges.verdicts_stage import verdicts_key

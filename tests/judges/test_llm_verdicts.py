@@ -29,10 +29,7 @@ from rag_assets.judges.base import (
     parse,
 )
 from rag_assets.judges.registry import LlmJudge
-from rag_assets.judges.verdicts_stage import (
-    judge_fingerprint,
-    verdicts_key,
-)
+from rag_assets.judges.verdicts_stage import judge_fingerprint, verdicts_key
 from rag_assets.pipeline.evaluation_record import snapshot
 from rag_assets.sources.stage import QUERIES_KEY
 from tests.answers.answering import GOLDS, write_predictions

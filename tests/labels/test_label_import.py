@@ -128,15 +128,7 @@ def test_formats_that_cannot_be_added_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("up", "down", "grade"),
-    [
-        (1, 0, 1),
-        (3, 0, 2),
-        (3, 2, 1),
-        (9, 3, 2),
-        (8, 3, 1),
-        (2, 2, None),
-        (1, 2, 0),
-    ],
+    [(1, 0, 1), (3, 0, 2), (3, 2, 1), (9, 3, 2), (8, 3, 1), (2, 2, None), (1, 2, 0)],
 )
 def test_grades_of_votes(up: int, down: int, grade: int | None) -> None:
     assert grade_of(up, down) == grade

@@ -11,12 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rag_assets.errors import DataError, StoreError
-from rag_assets.labels.logs import (
-    LoggedJudgment,
-    append_lines,
-    read_judgments,
-    source_counts,
-)
+from rag_assets.labels.logs import LoggedJudgment, append_lines, read_judgments, source_counts
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.labels.sampling.label_sample import LabelSample, label_sample
 from tests.labels.page.served import moment, session_of

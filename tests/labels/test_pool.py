@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from rag_assets.errors import DataError
 from rag_assets.labels.experiment_pool import EVIDENCE, SHEET, read_sheet, sheet_text
-from rag_assets.labels.pool import (
-    MAX_UNION_CHARACTERS,
-    PooledUnit,
-    in_blind_order,
-    merged,
-)
+from rag_assets.labels.pool import MAX_UNION_CHARACTERS, PooledUnit, in_blind_order, merged
 from rag_assets.plain_text import CELL_LIMIT
 from tests.labels.health import tables
 from tests.labels.health.tables import queries

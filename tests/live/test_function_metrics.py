@@ -149,10 +149,7 @@ def recall(grades: list[int | None], r: int) -> float:
 @pytest.mark.parametrize(
     ("metrics", "problem"),
     [
-        (
-            [lambda grades, r: 1.0],
-            "metrics has '<lambda>'; expected functions by `def`",
-        ),
+        ([lambda grades, r: 1.0], "metrics has '<lambda>'; expected functions by `def`"),
         ([recall], "metrics has 'recall'; expected functions by `def`"),
         ([second, second], "two metrics have the name 'second'"),
         (

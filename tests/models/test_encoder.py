@@ -15,10 +15,7 @@ import pytest
 from rag_assets.errors import DataError, ModelUnavailable
 from rag_assets.models.encoder import Encoder, SparseTextEncoder, TokenEncoder
 from rag_assets.models.known_prompts import known_model, prompts_of, served_prompts
-from rag_assets.models.model_files import (
-    forget_models,
-    load_model,
-)
+from rag_assets.models.model_files import forget_models, load_model
 from rag_assets.models.model_names import DEFAULT_MODEL, resolve_model
 from rag_assets.models.token_counts import batch_lengths
 from rag_assets.retrieval.dense.embedding import BiEncoder
@@ -271,9 +268,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[set[str]]]:
 @pytest.mark.usefixtures("by_two")
 @pytest.mark.parametrize("kind", [dense, sparse, tokens, trained_tokens])
 def test_texts_of_as_many_tokens_are_one_batch(
-    models: Path,
-    kind: Callable[[Path], tuple[Any, Encode]],
-    seen: Callable[[Any], list[set[str]]],
+    models: Path, kind: Callable[[Path], tuple[Any, Encode]], seen: Callable[[Any], list[set[str]]]
 ) -> None:
     model, encode = kind(models)
     texts = [MANY, FEW, MOST, SOME]

@@ -58,12 +58,7 @@ _DENSE = {
     "static euclidean": {"similarity": "euclidean"},
     "static hnsw": {"index": "hnsw"},
 }
-_FUSED = {
-    "rrf": {},
-    "convex": {},
-    "comb_sum": {"normalisation": "z_score"},
-    "borda": {},
-}
+_FUSED = {"rrf": {}, "convex": {}, "comb_sum": {"normalisation": "z_score"}, "borda": {}}
 _RERANKED = {"mmr": {}, "keep": {"max_similarity": 0.9}}
 
 

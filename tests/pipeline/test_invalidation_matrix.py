@@ -281,9 +281,7 @@ OF_RETRIEVERS: dict[str, Cost] = {
         {"lexical_runs/bm25/5": "nothing stored yet"},
     ),
     "one top_k less": Cost(
-        to.setting("top_k", [3]),
-        SUMMARIES,
-        {"metrics_summary/bm25": "top k 1 is no longer read"},
+        to.setting("top_k", [3]), SUMMARIES, {"metrics_summary/bm25": "top k 1 is no longer read"}
     ),
 }
 

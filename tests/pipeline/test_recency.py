@@ -136,7 +136,7 @@ def test_documents_without_a_date_count_as_the_oldest_and_are_named(dated: Tiny)
     dated.run()
     assert dated.facts(RECENCY_FACTORS_KEY)["notes"] == [
         "2 documents have no date of ISO 8601 under `date` and count as the oldest document: "
-        "crew.md, lost.md ('31.1.2026')",
+        "crew.md, lost.md ('31.1.2026')"
     ]
     rows = {row["document_id"]: row for row in dated.rows(RECENCY_FACTORS_KEY)}
     assert rows["fares.md"]["date"] == f"{day('fares.md')}T00:00:00+00:00"

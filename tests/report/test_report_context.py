@@ -18,11 +18,7 @@ from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.report.html import identity, is_at, render, write_report
 from rag_assets.report.page import explorer as module
 from rag_assets.report.page.explorer import TEXT_CHARACTERS, Unit, excerpts, explorer
-from rag_assets.report.page.page import (
-    SECTIONS,
-    headline,
-    milliseconds,
-)
+from rag_assets.report.page.page import SECTIONS, headline, milliseconds
 from rag_assets.sheets.environment import _code as code
 from rag_assets.sheets.environment import escaped_json
 from tests.tiny_experiment import Tiny

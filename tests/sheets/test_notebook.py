@@ -12,12 +12,7 @@ from rag_assets.analysis.history import MetricHistory
 from rag_assets.errors import NotEvaluated, UsageError
 from rag_assets.pipeline.history import History
 from rag_assets.report.evaluation_table import EvaluationTable
-from rag_assets.sheets.notebook import (
-    MAX_ROWS,
-    Tabular,
-    table_html,
-    table_text,
-)
+from rag_assets.sheets.notebook import MAX_ROWS, Tabular, table_html, table_text
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from tests.report.test_html_report import Page
 from tests.tiny_experiment import Tiny

@@ -41,42 +41,17 @@ FOLDER = {
 }
 EXPECTED = [
     (2, "unknown_id", "q9", "query_id: unknown query 'q9'"),
-    (
-        3,
-        "id_level",
-        "q1",
-        "doc_id: unknown document 'fares.md#0-20': it is the id of a chunk",
-    ),
-    (
-        4,
-        "unknown_id",
-        "q1",
-        "doc_id: unknown document 'quays' (did you mean 'guides/quays.md'?)",
-    ),
+    (3, "id_level", "q1", "doc_id: unknown document 'fares.md#0-20': it is the id of a chunk"),
+    (4, "unknown_id", "q1", "doc_id: unknown document 'quays' (did you mean 'guides/quays.md'?)"),
     (5, "unknown_id", "q1", "doc_id: unknown document 'prices.md' (did you mean 'fares.md'?)"),
     (6, "format", None, "malformed JSON at byte 2 (object keys must be strings)"),
     (7, "quote_moved", "q1", "quote: 'A dog  costs 10 crowns.' is not in 'fares.md' as written"),
-    (
-        8,
-        "quote_moved",
-        "q1",
-        "quote: 'The north quay opens at six.' is not in 'fares.md'; it is",
-    ),
+    (8, "quote_moved", "q1", "quote: 'The north quay opens at six.' is not in 'fares.md'; it is"),
     (9, "quote_vanished", "q1", "quote: 'A horse' is not in 'fares.md'"),
-    (
-        10,
-        "quote_twice",
-        "q1",
-        "quote: 'A cat costs' occurs more than once in 'fares.md'",
-    ),
+    (10, "quote_twice", "q1", "quote: 'A cat costs' occurs more than once in 'fares.md'"),
     (11, "duplicate_judgment", "q1", "query 'q1' and document 'fares.md', characters 0-22"),
     (12, "format", "q2", "relevance: is 'high'; must be a grade: an integer that fits 32 bits"),
-    (
-        14,
-        "quote_twice",
-        "q2",
-        "quote: 'A cat costs' occurs more than once in 'fares.md'",
-    ),
+    (14, "quote_twice", "q2", "quote: 'A cat costs' occurs more than once in 'fares.md'"),
 ]
 """Line, check, query, and how the message begins."""
 

@@ -37,11 +37,7 @@ def shown(session: LabelSession) -> PooledUnit:
 
 
 def body(
-    item: PooledUnit,
-    by: str,
-    number: int,
-    grade: int | None = 1,
-    status: Status = "judged",
+    item: PooledUnit, by: str, number: int, grade: int | None = 1, status: Status = "judged"
 ) -> LoggedJudgment:
     return LoggedJudgment(*item, grade, status, by=by, at=moment(number), seconds=2.0)
 

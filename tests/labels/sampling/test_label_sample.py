@@ -284,11 +284,7 @@ def graded(text: str, span: tuple[int, int], grade: int, query: str = "q") -> Lo
 
 @pytest.mark.parametrize(
     ("text", "again"),
-    [
-        (DOG.replace("ten", "six"), (0, 22)),
-        (f"Welcome. {DOG}", (9, 31)),
-        ("A dog pays.", (0, 22)),
-    ],
+    [(DOG.replace("ten", "six"), (0, 22)), (f"Welcome. {DOG}", (9, 31)), ("A dog pays.", (0, 22))],
     ids=["another word", "moved", "shorter"],
 )
 def test_a_grade_of_a_text_that_changed_is_told_until_it_is_given_again(

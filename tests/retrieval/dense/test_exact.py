@@ -248,11 +248,7 @@ def ranked(index: VectorIndex, queries: np.ndarray, k: int) -> list[tuple[list[s
 @pytest.mark.parametrize(("n", "distinct"), [(9, 3), (40, 4), (300, 9), (300, 290), (900, 2)])
 @pytest.mark.usefixtures("small_segments")
 def test_segments_give_the_bits_of_one(
-    tmp_path: Path,
-    n: int,
-    distinct: int,
-    similarity: Similarity,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, n: int, distinct: int, similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = drawn(n, n, distinct)
     saved(tmp_path / "index", vectors)

@@ -263,7 +263,7 @@ FAILED: Mapping[str, list[tuple[object, str]]] = {
                 "errors": [{"message": "vector lengths don't match: 384 vs 768"}],
             },
             "the server says: vector lengths don't match: 384 vs 768",
-        ),
+        )
     ],
     "Vespa": [
         (
@@ -300,11 +300,7 @@ FAILED = {**FAILED, "OpenSearch": FAILED["Elasticsearch"]}
     [(heading, *one) for heading, several in FAILED.items() for one in several],
 )
 def test_what_an_engine_says_is_wrong_is_a_failed_query(
-    heading: str,
-    body: object,
-    reason: str,
-    static_model: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    heading: str, body: object, reason: str, static_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in VARIABLES.items():
         monkeypatch.setenv(variable, value)

@@ -16,13 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_assets.retrieval.fusion.methods import (
-    RRF,
-    Borda,
-    CombMnz,
-    CombSum,
-    SumFusion,
-)
+from rag_assets.retrieval.fusion.methods import RRF, Borda, CombMnz, CombSum, SumFusion
 from rag_assets.schemas import RUNS
 from tests.made_tables import ranked, run_table, scored_table
 

@@ -86,9 +86,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> AnalysedTexts:
 @settings(max_examples=40)
 @given(CHANGES)
 def test_known_blocks_change_no_byte(
-    tmp_path_factory: pytest.TempPathFactory,
-    stored: AnalysedTexts,
-    changes: list[tuple[str, int]],
+    tmp_path_factory: pytest.TempPathFactory, stored: AnalysedTexts, changes: list[tuple[str, int]]
 ) -> None:
     folder, known, now = tmp_path_factory.mktemp("counts"), stored, changed(texts_of(0), changes)
     again, cold = analysed(now, known), digest(folder / "cold", analysed(now))

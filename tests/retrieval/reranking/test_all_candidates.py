@@ -17,11 +17,7 @@ from rag_assets.evaluation.units import unit_ids
 from rag_assets.models.encoder import TokenEncoder
 from rag_assets.pipeline.plan import plan
 from rag_assets.pipeline.selection import Selection
-from rag_assets.retrieval.reranking.candidates import (
-    candidate_lists,
-    complete_ranking,
-    reordered,
-)
+from rag_assets.retrieval.reranking.candidates import candidate_lists, complete_ranking, reordered
 from rag_assets.retrieval.reranking.local import maxsim
 from tests.tiny_experiment import QUERIES, Tiny
 
