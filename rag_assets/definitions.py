@@ -50,10 +50,10 @@ def _definitions(settings: StoreSettings) -> Iterator[dg.Definitions]:
             _logger.warning("experiment left out: %s", error)
             name = listed.get(path) or name_from(path.parent.name)
             job = one_step_job(name, path, partial(evaluate_source, source=path, settings=settings))
-            shown = unloadable([name, "experiment"], load, str(error))
+            stub = unloadable([name, "experiment"], load, str(error))
             with suppress(OSError):
                 path.stat()
-                broken[plain_name(name)] = dg.Definitions.merge(shown, dg.Definitions(jobs=[job]))
+                broken[plain_name(name)] = dg.Definitions.merge(stub, dg.Definitions(jobs=[job]))
             continue
         other = names.setdefault(plain_name(experiment.name), experiment)
         if other is experiment:

@@ -32,6 +32,13 @@ _COMPARED = (
 """Columns of a comparison that say how a retriever changed."""
 
 
+def with_direction(row: Row, metric: str) -> Row:
+    """Return the row of a comparison by a metric; where lower is better the lower value wins."""
+    if not lower_is_better(metric):
+        return row
+    return {**row, "won": row["lost"], "lost": row["won"]}
+
+
 @dataclass(frozen=True)
 class EvaluationPair:
     """Two evaluations, or twice the same, seen through one metric and the split of the newer one.
@@ -161,17 +168,10 @@ class EvaluationPair:
         return self.source.cells_with(self.new)
 
     def comparisons(self, cells: Cells, pairs: Pairs) -> list[Row]:
-        """Return rows of :data:`rag_assets.schemas.COMPARISONS` of pairs of cells.
-
-        Of a metric that counts mistakes the lower value wins a query.
-        """
+        """Return rows of :data:`rag_assets.schemas.COMPARISONS` of pairs of cells."""
         metric = self.metric.column, self.metric.cutoff or 0
-        rows: list[Row] = comparisons(
-            cells, self.counting, metric, self.resampling, pairs
-        ).to_pylist()
-        if lower_is_better(str(self.metric)):
-            rows = [{**row, "won": row["lost"], "lost": row["won"]} for row in rows]
-        return rows
+        table = comparisons(cells, self.counting, metric, self.resampling, pairs)
+        return [with_direction(row, str(self.metric)) for row in table.to_pylist()]
 
     def changes(self, names: Collection[str] = ()) -> list[Row]:
         """Return a row for each retriever that has values in both evaluations, of those wanted.

@@ -44,8 +44,8 @@ def _failed(result: EvaluationResult) -> Iterator[str]:
     for name, partitions in keys.items():
         failures = {q: why for key in partitions for q, why in result.failures(key).items()}
         of_file = by_file.get(name, {})
-        if asked := {query: why for query, why in failures.items() if query not in of_file}:
-            yield failed_text(name, asked)
+        if by_search := {query: why for query, why in failures.items() if query not in of_file}:
+            yield failed_text(name, by_search)
 
 
 def failed_text(name: str, failures: Mapping[str, str]) -> str:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rag_assets.analysis.comparisons import difference_columns, oriented, verdict
+from rag_assets.analysis.evaluation_pairs import with_direction
 from rag_assets.errors import DataError, UsageError, allowed_names
-from rag_assets.evaluation.metric_names import lower_is_better
 from rag_assets.input_files import read_bytes, suffix
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from rag_assets.sources.fields import Place, Row, checked_id
@@ -175,8 +175,7 @@ def compare_files(a: Path, b: Path, metric: str | None = None) -> tuple[Row, She
     counting = [{"query_id": q, "weight": 1.0, "split": "all", "cluster": q} for q in questions]
     pair = (str(a), str(b))
     (row,) = comparisons(cells, counting, (name, 0), Resampling(), [pair]).to_pylist()
-    if lower_is_better(name):
-        row |= {"won": row["lost"], "lost": row["won"]}
+    row = with_direction(row, name)
     notes = [verdict(row, 1)]
     for file, by_question in values.items():
         if alone := len(by_question) - len(questions):

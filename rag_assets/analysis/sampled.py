@@ -144,10 +144,8 @@ class SampledLabels(EstimatedSource):
         failed = _failed(pair.old), _failed(pair.new)
         drops: list[Drop | str] = []
         for name in chosen:
-            asked = frozenset(pair.queries).difference(*(queries[name] for queries in failed))
-            drops.append(
-                _drop(estimator_of(asked), name, len(asked), alpha) if asked else NO_VALUES
-            )
+            ids = frozenset(pair.queries).difference(*(queries[name] for queries in failed))
+            drops.append(_drop(estimator_of(ids), name, len(ids), alpha) if ids else NO_VALUES)
         adjusted = holm([None if isinstance(drop, str) else drop.p for drop in drops])
         return list(zip(drops, adjusted, strict=True))
 
@@ -156,9 +154,9 @@ class SampledLabels(EstimatedSource):
         estimator_of, failed = cache(partial(self._estimator, pair.new)), _failed(pair.new)
         means = dict.fromkeys(failed, Mean(None))
         for name, queries in failed.items():
-            if asked := frozenset(pair.queries) - queries:
-                of = estimator_of(asked).estimates("questions", pair.confidence)[name]
-                means[name] = Mean(of.value, finite(of.low), finite(of.high), len(asked))
+            if ids := frozenset(pair.queries) - queries:
+                of = estimator_of(ids).estimates("questions", pair.confidence)[name]
+                means[name] = Mean(of.value, finite(of.low), finite(of.high), len(ids))
         return means
 
     def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
@@ -188,13 +186,13 @@ class SampledLabels(EstimatedSource):
         pairs = [(names[0], names[1])] if names else list(combinations(sampled, 2))
         rows: list[Row] = []
         for first, second in pairs:
-            if not (asked := ids - failed[first] - failed[second]):
+            if not (common := ids - failed[first] - failed[second]):
                 continue
-            turned, estimator = [(second, first)], estimator_of(asked)
+            turned, estimator = [(second, first)], estimator_of(common)
             (one,) = estimator.differences("questions", level, turned).values()
             (item,) = estimator.differences("items", level, turned).values()
             row: Row = {"name_a": first, "name_b": second, "metric": str(self.metric)}
-            row |= {"difference": one.value, "n": len(asked), "confidence": level}
+            row |= {"difference": one.value, "n": len(common), "confidence": level}
             row |= {"questions_low": finite(one.low), "questions_high": finite(one.high)}
             row |= {"items_low": finite(item.low), "items_high": finite(item.high)}
             row |= {"n_labels": one.n_labels, "effective_labels": one.effective_labels}
