@@ -15,6 +15,7 @@ from rag_assets.assets.job import TRIGGER_TAG, job_name
 from rag_assets.errors import RagAssetsError
 from rag_assets.pipeline.evaluation_names import open_evaluations, registered
 from rag_assets.plain_text import markdown
+from rag_assets.servers.client import checked_address
 from rag_assets.servers.transport import Server, Transport
 from rag_assets.store.settings import StoreSettings
 
@@ -28,7 +29,8 @@ def alert_sensors(address: dg.EnvVar, store: str | None = None) -> list[dg.Senso
             check = entry.asset_check_evaluation
             if check and not check.passed and check.severity is dg.AssetCheckSeverity.ERROR:
                 of = " ".join(filter(None, (check.asset_key.to_user_string(), check.partition)))
-                failed.append(f"{check.check_name} of {of}: {check.description}")
+                text = (check.description or "failed").removeprefix("- ").replace("\n- ", "; ")
+                failed.append(f"{check.check_name} of {of}: {text}")
         if run.is_failure and run.tags.get("dagster/will_retry") != "true":
             failed.append(f"{run.job_name}: {context.dagster_event.message}")
         for name, source in registered(StoreSettings.resolve(store)).items():
@@ -36,7 +38,11 @@ def alert_sensors(address: dg.EnvVar, store: str | None = None) -> list[dg.Senso
                 failed += _failed_gate(source, store)
         if failed:  # a chat obeys signs of HTML and Markdown, and these may quote documents
             lines = [html.escape(markdown(text), quote=False) for text in failed]
-            _post(address.get_value() or "", text="\n".join(lines), run=run.run_id, failed=lines)
+            content = json.dumps({"text": "\n".join(lines), "run": run.run_id, "failed": lines})
+            url = checked_address(address.get_value() or "", name=f"{address.env_var_name} ")
+            path, headers = urlsplit(url).path, {"content-type": "application/json"}
+            with Transport(httpx2, Server(url, timeout=10, hidden=(path,))) as transport:
+                transport.send("POST", path, headers, content.encode())
 
     on, end = dg.DefaultSensorStatus.RUNNING, dg.DagsterRunStatus
     watch = partial(dg.run_status_sensor, monitor_all_code_locations=True, default_status=on)
@@ -53,9 +59,3 @@ def _failed_gate(source: str, store: str | None) -> list[str]:
         return [f"gate: {error}"]
     # Floors are told by their checks.
     return ["; ".join([found.sheet().title, *found.sheet().notes])] if found.answer == FAIL else []
-
-
-def _post(address: str, **message: object) -> None:
-    path, headers = urlsplit(address).path, {"content-type": "application/json"}
-    with Transport(httpx2, Server(address, timeout=10, hidden=(path,))) as transport:
-        transport.send("POST", path, headers, json.dumps(message).encode())

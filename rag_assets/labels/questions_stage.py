@@ -49,8 +49,11 @@ NEAR_DUPLICATE = "near_duplicate"
 REASONS = (TOO_SHORT, NOT_A_QUESTION, ABOUT_THE_PASSAGE, COPIED, ANSWER_INSIDE, NEAR_DUPLICATE)
 _PLAIN_ANSWERS = ("yes", "no", "true", "false")  # "no" inside a question gives nothing away
 
-# Latin, full-width, Arabic, Greek (which looks like a semicolon), Armenian, Ethiopic
-_QUESTION_MARK = re.compile("[?\uff1f\u061f\u037e\u055e\u1367][\"'\u201d\u2019\u300d)\\s]*$")
+# Latin, full-width, Arabic, Ethiopic; Greek, of which NFC makes a semicolon; Armenian, in a word
+_QUESTION_MARK = re.compile(
+    "(?s:[?\uff1f\u061f\u037e\u1367]|\\A(?>.*?[\u0370-\u03ff\u1f00-\u1fff]).*;)"
+    "[\"'\u00bb\u201d\u2019\u300d)\\s]*$|\u055e"
+)
 _SOURCE = "passage|excerpt|snippet|extract"
 _ALSO = "text|document|article|paragraph|section|context|chapter|author|information"
 
@@ -126,16 +129,14 @@ def generate_questions(
             continue
         words = question_words(text)
         for question in questions:
-            reason = fault(question.text, question.answer, words, options)
-            if reason is not None:
+            if reason := fault(question.text, question.answer, words, options):
                 dropped[reason] += 1
                 continue
             query_id = f"gen-{permanent_hash(question.text, place['chunk_id']).hex()[:16]}"
             rows.append({"query_id": query_id, **place, **question._asdict(), "source": source})
     bags = [frozenset(question_words(str(row["text"]))) for row in rows]
     alike = near_earlier(bags, options.near_duplicate)
-    if alike:
-        dropped[NEAR_DUPLICATE] = len(alike)
+    dropped.update([NEAR_DUPLICATE] * len(alike))
     different = [row for number, row in enumerate(rows) if number not in alike]
     n_unanswered = sum(isinstance(answer, Failed) for answer in answers)
     return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, n_unanswered)
@@ -158,8 +159,7 @@ def parsed_questions(answer: Answer, at_most: int) -> list[Question] | Unusable:
         return text
     questions = [question for part in _OBJECT.findall(text) if (question := _question(part))]
     if not questions and "{" not in text:
-        listed = parsed_list(answer, "", at_most)
-        if isinstance(listed, Unusable):
+        if isinstance(listed := parsed_list(answer, "", at_most), Unusable):
             return listed
         questions = [Question(item, None) for item in listed]
     return questions[:at_most] or Unusable("the answer holds no question")

@@ -70,7 +70,8 @@ def parsed_list(answer: Answer, original: str, at_most: int) -> Parsed:
         items = items[:-1] if cut else items
     if items:
         return items[:at_most]
-    return _HALF if cut else Unusable("the answer holds no text")
+    empty = "is an empty list" if re.search(r"\[\s*\]", body) else "holds no text"
+    return _HALF if cut else Unusable(f"the answer {empty}")
 
 
 def parsed_line(answer: Answer, original: str) -> Parsed:
@@ -129,9 +130,7 @@ def _json_texts(body: str, cut: bool) -> list[str] | None:
     except ValueError:
         # A half list, or a comma too many: the strings that are whole.
         items = [_decoded(match) for match in _JSON_STRING.findall(body[start:])]
-    if items is None:
-        return None
-    return [text for item in items if (text := " ".join(item.split()))]
+    return None if items is None else [text for item in items if (text := " ".join(item.split()))]
 
 
 def _decoded(text: str) -> str:

@@ -42,14 +42,14 @@ class RequestOptions(Options):
     backoff: Annotated[Number, Field(ge=0)] = 1.0
 
 
-def checked_address(base_url: str) -> str:
-    """Return the address of a server; raises ValueError, which repeats nothing of it."""
+def checked_address(base_url: str, *, name: str = "") -> str:
+    """Return the address of a server; raises ValueError, with its ``name`` and nothing of it."""
     try:
         parts, _ = urlsplit(base_url), urlsplit(base_url).port
-    except ValueError as error:
-        raise ValueError("must be an address with a host and a port from 0 to 65535") from error
+    except ValueError:
+        raise ValueError(f"{name}must have a host, and a port from 0 to 65535") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("must be an address that begins with http:// or https://")
+        raise ValueError(f"{name}must be an address that begins with http:// or https://")
     return base_url
 
 

@@ -7,9 +7,10 @@ file are read one by one. Every error says what stands there and what is allowed
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
@@ -56,6 +57,9 @@ _TYPE_NAMES: dict[type, str] = {
     list: "a list",
     dict: "an object",
 }
+composed = partial(unicodedata.normalize, "NFC")
+"""Makes texts the same that look the same, such as a letter with its accent, or beside it."""
+
 _ID_TEXT = re.compile(r"[^\n\r\0]+")
 _KEY = re.compile(r"`\$\.([^`.\[]+)|field `([^`]+)`")
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -282,9 +286,6 @@ def note(one: str, many: str, names: Iterable[str]) -> list[str]:
     names = list(names)
     if not names:
         return []
-    plain = (
-        name if name.isprintable() and len(name) <= 60 else shown(name)
-        for name in names[:MAX_NAMED]
-    )
+    plain = (n if n.isprintable() and len(n) <= 60 else shown(n) for n in names[:MAX_NAMED])
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return [f"{len(names)} {one if len(names) == 1 else many}: {', '.join(plain)}{more}"]

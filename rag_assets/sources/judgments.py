@@ -31,6 +31,7 @@ from rag_assets.sources.fields import (
     Position,
     Row,
     Text,
+    composed,
     declared,
     joined_id,
     note,
@@ -169,10 +170,8 @@ class Quotes:
             raise place.error(problem, QUOTE, check)
         second = text.find(quote, first + 1)
         if second >= 0:
-            problem = (
-                f"{shown(quote)} occurs more than once in {self._name(row)}, at characters "
-                f"{first} and {second}; quote more, so that it occurs once"
-            )
+            problem = f"{shown(quote)} occurs more than once in {self._name(row)}, at characters "
+            problem += f"{first} and {second}; quote more, so that it occurs once"
             raise place.error(problem, QUOTE, QUOTE_TWICE)
         return first, first + len(quote)
 
@@ -181,11 +180,11 @@ class Quotes:
         absent = f"{shown(quote)} is not in {self._name(row)}"
         folded = re.search(r"\s+".join(map(re.escape, quote.split())), text)
         if folded is not None:
-            span = f"{folded.start()}-{folded.end()}"
-            return (
-                QUOTE_MOVED,
-                f"{absent} as written, only with other white space, at characters {span}",
-            )
+            where = f"with other white space, at characters {folded.start()}-{folded.end()}"
+            return QUOTE_MOVED, f"{absent} as written, only {where}"
+        if " ".join(composed(quote).split()) in " ".join(composed(text).split()):
+            form = "in another Unicode normal form (NFC, NFD); copy the quote from the document"
+            return QUOTE_MOVED, f"{absent} as written, only {form}"
         if quote in self._titles[row].as_py():
             return QUOTE_MOVED, f"{absent}, only in its title; a quote must be from the text"
         self._absent += 1

@@ -29,7 +29,7 @@ from rag_assets.sources.dataset import (
     Read,
     error_context,
 )
-from rag_assets.sources.fields import DocumentFields, Place, Row, note, shown
+from rag_assets.sources.fields import DocumentFields, Place, Row, composed, note, shown
 from rag_assets.sources.row_files import RowFile, parse_object, read_contents, read_raw_lines
 from rag_assets.store.blocks import BlockedTable, is_end, records_digest
 from rag_assets.store.large_tables import Ids
@@ -137,7 +137,10 @@ class KnownIds:
             part = re.compile(rf"(?:^|/){re.escape(unknown)}(?:[.#/]|$)")
             longer = [other for other in others if part.search(other)]
             near = padded or longer or get_close_matches(unknown, others, n=1)
-            problem += f" (did you mean {shown(near[0])}?)" if near else ""
+            form, end = composed(unknown), ", in another Unicode normal form"
+            same = [f"{shown(other)}{end}" for other in others if composed(other) == form]
+            hints = same or [*map(shown, near)]
+            problem += f" (did you mean {hints[0]}?)" if hints else ""
         if self._unknown == 1 and self._remedy:
             problem += f"; {self._remedy}"
         return UNKNOWN_ID, problem
@@ -233,9 +236,8 @@ class QueryRows(_Rows):
 
     def _notes(self, table: pa.Table, place: Place) -> list[str]:
         rows = zip(table["query_id"].to_pylist(), table["text"].to_pylist(), strict=True)
-        return note(
-            "empty query", "empty queries", [name for name, text in rows if not text.strip()]
-        )
+        empty = [name for name, text in rows if not text.strip()]
+        return note("empty query", "empty queries", empty)
 
 
 class QrelRows(_Rows):
@@ -283,18 +285,16 @@ class QrelRows(_Rows):
         Without ``evidence_id`` it is an evidence of its own: the document's id, or
         ``document_id#start-end`` for a span.
         """
-        start, end = span if span is not None else (None, None)
+        start, end = span or (None, None)
         characters = f"{start}-{end}"
         evidence = evidence_id or (document_id if span is None else f"{document_id}#{characters}")
         key = (query_id, evidence, document_id, start, end)
         if key in self._lines:
             first, where = self._lines[key], f", characters {characters}" if span else ""
-            problem = (
-                f"query {shown(query_id)} and document {shown(document_id)}{where} are judged "
-            )
-            problem += "twice" if first is None else f"twice, first on line {first}"
+            pair = f"query {shown(query_id)} and document {shown(document_id)}{where}"
+            times = "twice" if first is None else f"twice, first on line {first}"
             with error_context(query_id, document_id, evidence):
-                raise place.error(problem, check=DUPLICATE_JUDGMENT)
+                raise place.error(f"{pair} are judged {times}", check=DUPLICATE_JUDGMENT)
         self._lines[key] = place.line
         self._add(*key, grade)
         if document_id not in self._documents:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from tests.dagster_state import QUIET, run_as_ui
 from tests.retrieval.external.loopback import Loopback, Reply, serving
 from tests.tiny_experiment import JUDGMENTS, Tiny, damage
 
-PAGE = Path(__file__).parents[2] / "docs/deployment.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "deployment.md"
 VARIABLE = "RAG_ASSETS_ALERT_URL"
 
 
@@ -33,18 +36,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
         yield running
 
 
+def written(tiny: Tiny, page: Path, patch: pytest.MonkeyPatch) -> Path:
+    """Return a file with the definitions of a page, in a folder whose only experiment is tiny."""
+    register(tiny.pipeline().experiment, tiny.settings)
+    patch.chdir(tiny.root)
+    patch.setenv("RAG_ASSETS_STORE", str(tiny.settings.store))
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.S | re.M)
+    file = tiny.root / "location.py"
+    file.write_text(snippet, encoding="utf-8")
+    return file
+
+
 class Location:
-    """The definitions of the page, in a folder whose only experiment is tiny, and its sensors."""
+    """The definitions of the page, and its sensors."""
 
     def __init__(self, tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
         self.tiny = tiny
-        register(tiny.pipeline().experiment, tiny.settings)
-        patch.chdir(tiny.root)
-        patch.setenv("RAG_ASSETS_STORE", str(tiny.settings.store))
-        (snippet,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.S | re.M)
-        file = tiny.root / "location.py"
-        file.write_text(snippet, encoding="utf-8")
-        self.defs: dg.Definitions = runpy.run_path(str(file))["defs"]
+        self.defs: dg.Definitions = runpy.run_path(str(written(tiny, PAGE, patch)))["defs"]
         self.sensors = [self.defs.get_sensor_def(n) for n in ("alerts", "alerts_of_successes")]
         self.cursors: list[str | None] = [None, None]
         self.tick()
@@ -121,19 +129,22 @@ def test_a_check_that_fails_as_an_error_is_told_once(location: Location, server:
     assert server.received == []
 
 
-def test_signs_that_a_chat_obeys_are_escaped(location: Location, server: Loopback) -> None:
+def test_a_check_is_told_on_one_line_and_escaped(location: Location, server: Loopback) -> None:
     @dg.asset
     def pages() -> None: ...
 
     @dg.asset_check(asset=pages)
     def are_there() -> dg.AssetCheckResult:
-        return dg.AssetCheckResult(passed=False, description="<!channel> *now* [a](http://b)\n# c")
+        return dg.AssetCheckResult(passed=False, description=problem)
 
-    with open_instance(location.tiny.settings) as instance:
-        dg.materialize([pages, are_there], instance=instance, run_config=QUIET)
-    location.tick()
-    escaped = r"\&lt;!channel&gt; \*now\* [a\](http://b) # c"
-    assert posted(server)["failed"] == [f"are_there of pages: {escaped}"]
+    for problem, told in (  # noqa: B007
+        ("<!channel> *now* [a](http://b)\n# c", r"\&lt;!channel&gt; \*now\* [a\](http://b) # c"),
+        ("- a is low\n- b is low", "a is low; b is low"),
+    ):
+        with open_instance(location.tiny.settings) as instance:
+            dg.materialize([pages, are_there], instance=instance, run_config=QUIET)
+        location.tick()
+        assert posted(server)["failed"] == [f"are_there of pages: {told}"]
 
 
 def test_a_run_that_is_started_again_is_no_news(location: Location, server: Loopback) -> None:
@@ -185,10 +196,27 @@ def test_what_is_not_taken_fails_the_tick_without_the_secret(
     location.job()
     (error,) = location.tick()
     assert "503" in error
-    for address in ("", "ftp://host/a-secret-of-1234"):
+    for address in ("", "not-an-address", "ftp://host/a-secret-of-1234", "https://secret:secret"):
         monkeypatch.setenv(VARIABLE, address)
         location.job()
         (other,) = location.tick()
-        assert "ServerFailure" in other
+        assert f"{VARIABLE} must " in other
         error += other
     assert "secret" not in error
+
+
+@pytest.mark.parametrize(
+    ("page", "command", "told"),
+    [
+        ("deployment.md", "sensor list", r"Sensor: alerts \[R.*Sensor: alerts_of_successes \[R"),
+        ("automation.md", "asset materialize --select tiny/queries", "Executing steps in process"),
+    ],
+)
+def test_dagster_takes_the_definitions_of_a_page(
+    few: Tiny, monkeypatch: pytest.MonkeyPatch, page: str, command: str, told: str
+) -> None:
+    file = written(few, DOCS / page, monkeypatch)
+    monkeypatch.setenv("DAGSTER_HOME", str(few.root))
+    words = [sys.executable, "-m", "dagster", *command.split(), "-f", str(file)]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert re.search(told, result.stdout + result.stderr, re.S)

@@ -91,6 +91,17 @@ def test_every_line_of_a_folder_or_the_first_is_told(tmp_path: Path) -> None:
         dataset.read_qrels(documents, queries)
 
 
+def test_what_looks_the_same_is_told_to_be_in_another_unicode_normal_form(tmp_path: Path) -> None:
+    rows = ['"é.md", "quote": "Un café"', '"e\u0301.md"']
+    lines = "\n".join(f'{{"query_id": "q1", "doc_id": {row}}}' for row in rows)
+    files = {"é.md": "Un\ncafe\u0301 noir", "judgments.jsonl": lines}
+    _, problems = read_all(write(tmp_path, {**FOLDER, **files}))
+    moved, unknown = problems.select(["check", "message"]).to_pylist()
+    assert moved["check"] == "quote_moved"
+    assert "as written, only in another Unicode normal form (NFC, NFD); copy" in moved["message"]
+    assert "(did you mean 'é.md', in another Unicode normal form?)" in unknown["message"]
+
+
 def test_every_line_of_a_beir_folder(tmp_path: Path) -> None:
     files = {
         "corpus.jsonl": '{"_id": "d1", "text": "t"}\n{"_id": 1.5}\n{"_id": "d2"}\n[]\n'
