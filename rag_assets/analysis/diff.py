@@ -13,7 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from rag_assets.analysis.comparability import has_documents, question_texts
 from rag_assets.analysis.comparisons import difference_columns
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.history import DIGESTS, LABELS_ADDED, LABELS_REMOVED, evaluation_changes
+from rag_assets.analysis.history import (
+    DIGESTS,
+    LABELS_ADDED,
+    LABELS_REMOVED,
+    answers_changed,
+    changed_artifacts,
+    evaluation_changes,
+)
 from rag_assets.analysis.pair_details import answer_text
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
@@ -32,13 +39,14 @@ _SOURCES = ("documents", "queries", "qrels")
 def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """Return what was changed from ``a`` to ``b``: sources, configuration, code and packages.
 
-    What only follows from these is not among them.
+    And who answered otherwise when asked the same again. What only follows is not among them.
     """
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
     texts = {*DIGESTS.values(), LABELS_ADDED, LABELS_REMOVED}
     settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
-    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
+    others = (*_engine_changes(a, b), *answers_changed(a, b))
+    return list(dict.fromkeys([*sources, *settings, *others]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
@@ -59,17 +67,11 @@ def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Ite
 
 def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
     """Yield what differs in engines, types and models; files that options name are named above."""
-    before = {entry.key: entry for entry in a.evaluation.entries}
-    for entry in b.evaluation.entries:
-        earlier = before.get(entry.key)
-        if earlier is None or earlier.fingerprint == entry.fingerprint:
-            continue
-        old, new = a.manifest_of(earlier), b.manifest_of(entry)
-        if old is not None and new is not None:
-            reasons = version_changes(old.versions, new.versions)
-            yield from (reason for reason in reasons if not reason.what.startswith(FILE))
-            if old.config.get("model_sha256") != new.config.get("model_sha256"):
-                yield Reason("files of the model changed")
+    for _, old, new in changed_artifacts(a, b):
+        reasons = version_changes(old.versions, new.versions)
+        yield from (reason for reason in reasons if not reason.what.startswith(FILE))
+        if old.config.get("model_sha256") != new.config.get("model_sha256"):
+            yield Reason("files of the model changed")
 
 
 MAX_REASONS = 20

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from itertools import pairwise
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,14 +28,17 @@ from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
-from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
+from rag_assets.pipeline.evaluations import SnapshotEntry, read_evaluation, snapshot_file
 from rag_assets.pipeline.history import COSTS, MONEY, TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.sheets.environment import shortened
 from rag_assets.sheets.notebook import Tabular
 from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.store.artifacts import Manifest
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -101,11 +107,51 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
 
 
+_ASKED_AGAIN = {"attempt", "revision", "search_revision"}
+"""Last names of what differs between two recipes that ask the same, at another time."""
+
+
+def answers_changed(a: StoredEvaluation, b: StoredEvaluation) -> Iterator[Reason]:
+    """Yield who was asked the same again, and answered otherwise."""
+    for entry, *manifests in changed_artifacts(a, b):
+        old, new = manifests
+        differ = {change.what.rpartition(".")[2] for change in changes(old.config, new.config)}
+        recipes = [(m.inputs, m.versions, m.code_version) for m in manifests]
+        contents = [(m.digests["all"], m.failures.keys()) for m in manifests]
+        if recipes[0] == recipes[1] and differ <= _ASKED_AGAIN and contents[0] != contents[1]:
+            yield Reason(f"answers of {next(iter(entry.partition.values()), entry.asset)} changed")
+
+
+def changed_artifacts(
+    a: StoredEvaluation, b: StoredEvaluation
+) -> Iterator[tuple[SnapshotEntry, Manifest, Manifest]]:
+    """Yield the partitions of both whose recipes differ, where both artifacts are still there."""
+    before = {entry.key: entry for entry in a.evaluation.entries}
+    for entry in b.evaluation.entries:
+        earlier = before.get(entry.key, entry)
+        if earlier.fingerprint != entry.fingerprint:
+            old, new = a.manifest_of(earlier), b.manifest_of(entry)
+            if old is not None and new is not None:
+                yield entry, old, new
+
+
+def _answers_changed(root: Path, old: Row, new: Row) -> list[Reason]:
+    """Return the same of two rows of the history; none where what they name was removed since."""
+    if old["content_digest"] == new["content_digest"]:
+        return []
+    files = [snapshot_file(root, row["evaluation_id"]) for row in (old, new)]
+    with suppress(StoreError):
+        a, b = (StoredEvaluation(root, read_evaluation(file)) for file in files)
+        return list(dict.fromkeys(answers_changed(a, b)))
+    return []
+
+
 def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
     """Return one row an evaluation and retriever, the oldest first.
 
     Args:
-        evaluations: the oldest first; the first is compared with nothing.
+        evaluations: the oldest first; the first is compared with nothing. ``answers``, where it is
+            there, holds reasons that only artifacts tell.
         values: rows of one metric, see :meth:`rag_assets.pipeline.history.History.metric`.
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
@@ -122,14 +168,15 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
     last: dict[tuple[str, str], float] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
-        reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
+        reasons = [*evaluation_changes(before, evaluation)] if before else []
+        reasons += evaluation.get("answers", ())
         cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
         for cell in cells or [_NO_CELL]:
             place = cell["retriever"], cell["split"]
             change = cell["value"] - last[place] if alike and place in last else None
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
-            since = {"change": change, "comparable": alike, "changes": reasons}
+            since = {"change": change, "comparable": alike, "changes": [*map(asdict, reasons)]}
             lead = {name: evaluation[name] for name in _LEAD}
             lead["started"] = evaluation["started"].isoformat(timespec="seconds")
             rows.append({**lead, **measured, **since})
@@ -273,6 +320,8 @@ class MetricHistory(Tabular):
             taken = {place(row): row["value"] for row in of_cost}
             values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
+        for old, new in pairwise(evaluations):
+            new["answers"] = _answers_changed(history.root, old, new)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = [row for row in rows if row["evaluation_id"] in newest]
