@@ -158,29 +158,31 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
     Returns:
         Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
         the difference to the same retriever in the evaluation before; None also where the means are
-        not :func:`comparable`, which ``comparable`` says (None: there is none before). ``changes``
+        not :func:`comparable`, or of another number of queries, because some failed: ``comparable``
+        says both (None: there is none before). ``changes``
         is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id = grouped(values, "evaluation_id")
     rows: list[Row] = []
     before: Row | None = None
-    last: dict[tuple[str, str], float] = {}
+    last: dict[tuple[str, str], Row] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
         reasons = [*evaluation_changes(before, evaluation)] if before else []
         reasons += evaluation.get("answers", ())
         cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
         for cell in cells or [_NO_CELL]:
-            place = cell["retriever"], cell["split"]
-            change = cell["value"] - last[place] if alike and place in last else None
+            was = last.get((cell["retriever"], cell["split"]))
+            same = alike and (was is None or was["n_queries"] == cell["n_queries"])
+            change = cell["value"] - was["value"] if same and was is not None else None
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
-            since = {"change": change, "comparable": alike, "changes": [*map(asdict, reasons)]}
+            since = {"change": change, "comparable": same, "changes": [*map(asdict, reasons)]}
             lead = {name: evaluation[name] for name in _LEAD}
             lead["started"] = evaluation["started"].isoformat(timespec="seconds")
             rows.append({**lead, **measured, **since})
-        last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
+        last = {(cell["retriever"], cell["split"]): cell for cell in cells}
         before = evaluation
     return rows
 
@@ -365,12 +367,9 @@ class MetricHistory(Tabular):
         groups = self._groups
         latest = [row["retriever"] for group in reversed(groups) for row in group]
         names = list(dict.fromkeys(name for name in latest if name))
-        broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+        broken = [n for n, group in enumerate(groups) if n and _is_broken(group)]
         looks = [style(n, theme) for n in range(len(names))]
-        traces = [
-            _line(groups, name, drawn, broken, over)
-            for name, drawn in zip(names, looks, strict=True)
-        ]
+        traces = [_line(groups, *named, over) for named in zip(names, looks, strict=True)]
         metric = plain(str(self.metric))
         title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
         if over is not None:
@@ -424,16 +423,22 @@ class MetricHistory(Tabular):
         return [replace(sheet, notes=[note])]
 
 
+def _is_broken(rows: Sequence[Row]) -> bool:
+    """Whether these rows of an evaluation can be compared with none of the one before."""
+    return bool(rows) and all(row["comparable"] is False for row in rows)
+
+
 def _line(
-    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int], over: str | None
+    groups: list[list[Row]], name: str, drawn: dict[str, str], over: str | None
 ) -> dict[str, Any]:
     """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
     points: list[tuple[float | None, float | None, str, float]] = []
     most = max((row.get(MONEY, 0) for group in groups for row in group), default=0) or 1
     for n, group in enumerate(groups):
-        if n in broken:
+        rows = [row for row in group if row["retriever"] == name]
+        if n and (_is_broken(group) or _is_broken(rows)):
             points.append((None if over else n + 0.5, None, "", 9))
-        for row in [row for row in group if row["retriever"] == name]:
+        for row in rows:
             size = 9 + (12 * (row.get(MONEY, 0) / most) ** 0.5 if over else 0)
             x = row.get(over) if over else n + 1
             points.append((x, row["value"], _point_text(row, over), size))
