@@ -87,8 +87,9 @@ def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sh
     return Sheet(title, (), (), notes=lines)
 
 
-def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
-    """Return a row a retriever: the mean before and after, and how sure the change is."""
+def means_sheet(pair: EvaluationPair, rows: Sequence[Row], names: Collection[str] = ()) -> Sheet:
+    """Return a row a retriever: the mean before and after, how sure the change is, who failed."""
+    failures = [text for name, text in _failures(pair) if not names or name in names]
     columns = (
         Column("retriever", pair.source.subject, TEXT),
         Column("old", "old"),
@@ -97,9 +98,21 @@ def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
     )
     if not rows:
         lacking = f"no {pair.source.subject} has {pair.metric} in both evaluations; --metric names"
-        return Sheet("", (), (), notes=[f"{lacking} another one"])
+        return Sheet("", (), (), notes=[f"{lacking} another one", *failures])
     n_queries = max(row["n"] for row in rows)
-    return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows)
+    return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows, notes=failures)
+
+
+def _failures(pair: EvaluationPair) -> Iterator[tuple[str, str]]:
+    """Yield retrievers of both that failed on compared queries, and a note on each."""
+    ids = {row["query_id"] for row in pair.counting}
+    for which, cells in (("older", pair.old_cells), ("newer", pair.new_cells)):
+        for name in () if pair.source.is_of_answers else cells:
+            failed = pairs_of(cells[name], "query_id", "failed")
+            n_failed = sum(failed.get(query, False) for query in ids)
+            if n_failed and name in pair.old_cells and name in pair.new_cells:
+                on = f"{n_failed} of {len(ids)} queries in the {which} evaluation"
+                yield name, f"{name} failed on {on}, which count in no mean"
 
 
 COMPARED = ("answer_em", "answer_f1")

@@ -139,19 +139,33 @@ def _answers_changed(root: Path, old: Row, new: Row) -> list[Reason]:
     """Return the same of two rows of the history; none where what they name was removed since."""
     if old["content_digest"] == new["content_digest"]:
         return []
-    files = [snapshot_file(root, row["evaluation_id"]) for row in (old, new)]
     with suppress(StoreError):
-        a, b = (StoredEvaluation(root, read_evaluation(file)) for file in files)
-        return list(dict.fromkeys(answers_changed(a, b)))
+        return list(dict.fromkeys(answers_changed(_opened(root, old), _opened(root, new))))
     return []
+
+
+def _failed(root: Path, row: Row, top_k: int | None, split: str | None) -> str:
+    """Return which retrievers failed in an evaluation that is not complete, on how many queries."""
+    with suppress(StoreError):
+        cells = [] if row["complete"] else _opened(root, row).rows_of("leaderboard")
+        return "; ".join(
+            f"{cell['retriever']} failed on {cell['n_failed']} of {cell['n_attempted']} queries"
+            for cell in of_split(cells, split)
+            if cell["n_failed"] and cell["top_k"] == top_k
+        )
+    return ""
+
+
+def _opened(root: Path, row: Row) -> StoredEvaluation:
+    return StoredEvaluation(root, read_evaluation(snapshot_file(root, row["evaluation_id"])))
 
 
 def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
     """Return one row an evaluation and retriever, the oldest first.
 
     Args:
-        evaluations: the oldest first; the first is compared with nothing. ``answers``, where it is
-            there, holds reasons that only artifacts tell.
+        evaluations: the oldest first; the first is compared with nothing. ``answers`` (reasons)
+            and ``failed`` are what only artifacts tell, where they are still there.
         values: rows of one metric, see :meth:`rag_assets.pipeline.history.History.metric`.
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
@@ -161,6 +175,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         not :func:`comparable`, or of another number of queries, because some failed: ``comparable``
         says both (None: there is none before). ``changes``
         is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
+        ``failed`` says who failed in an evaluation that is not complete, where it is known.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id = grouped(values, "evaluation_id")
@@ -179,6 +194,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
             since = {"change": change, "comparable": same, "changes": [*map(asdict, reasons)]}
+            since |= {"failed": evaluation["failed"]} if evaluation.get("failed") else {}
             lead = {name: evaluation[name] for name in _LEAD}
             lead["started"] = evaluation["started"].isoformat(timespec="seconds")
             rows.append({**lead, **measured, **since})
@@ -227,8 +243,9 @@ ID_END = 4
 
 
 def what_changed(row: Mapping[str, Any]) -> str:
-    """Return the reasons of an evaluation as text, and whether it is incomplete."""
-    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
+    """Return the reasons of an evaluation as text, who failed, and whether it is incomplete."""
+    state = [row.get("failed", ""), "" if row["complete"] else "incomplete"]
+    parts = [changes_text(row["changes"]), *state]
     return "; ".join(part for part in parts if part)
 
 
@@ -324,6 +341,8 @@ class MetricHistory(Tabular):
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
         for old, new in pairwise(evaluations):
             new["answers"] = _answers_changed(history.root, old, new)
+        for row in evaluations:
+            row["failed"] = _failed(history.root, row, source.metric.cutoff, split)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = [row for row in rows if row["evaluation_id"] in newest]
