@@ -258,8 +258,8 @@ def answer_sheets(result: EvaluationResult) -> list[Sheet]:
         return []
     unanswerable = answer_rows(result, "unanswerable")
     notes = [
-        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have "
-        "none, and it always refuses these; compare leaves them out"
+        f"{name} reads the relevant texts, and its context of unanswerable questions "
+        f"({unanswerable[0]['n_questions']}) is empty; compare leaves them out"
         for name in (result.gold_answerers if unanswerable else ())
     ]
     rows, wanted = answer_rows(result), result.configured("answer_metrics").get("metrics") or ()

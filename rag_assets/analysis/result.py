@@ -289,7 +289,7 @@ class EvaluationResult(StoredEvaluation):
 
     @cached_property
     def gold_answerers(self) -> list[str]:
-        """The answerers that read the relevant texts: they refuse what has none by themselves."""
+        """The answerers that read the relevant texts, and so nothing of what has none."""
         answerers = self.configured("answers").items()
         return [name for name, options in answerers if options.get("context") == GOLD]
 
