@@ -391,12 +391,15 @@ def _check(
     unjudged = causes.unjudged if causes is not None else 0.0
     allowed, level = f"{rules.max_drop:g} is allowed", look_level(rules.alpha)
     is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
-    can_show = ""
+    can_show, fewest = "", fewest_falls(rules.alpha)
     if drop.detectable is not None:
         helps = drop.drop > SAME and pair.caveat is None
         sizes = drop.n, drop.detectable, drop.drop
-        more = needed_text(*sizes, "questions", fewest_falls(rules.alpha)) if helps else ""
+        more = needed_text(*sizes, "questions", fewest) if helps else ""
         can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
+        # No mean falls below 0.
+        if drop.n < fewest or (drop.old is not None and drop.detectable > drop.old):
+            can_show = f"; no drop can be shown with {drop.n} questions{more}"
     if drop.low is None:
         reason = f"no conclusion: {drop.reason or f'{drop.n} query is too few for an interval'}"
     elif not is_too_much:
