@@ -308,8 +308,9 @@ def people_lines(kind: Row) -> Iterator[str]:
     if youden is None:
         yield "agreement: not tried, people call all of them the same"
     else:
-        side = "above" if youden > 0 else "below"
-        yield f"agreement: {VERDICTS[youden > 0]}, {abs(youden):.2f} {side} chance"
+        side = f"{abs(youden):.2f} {'above' if youden > 0 else 'below'}"
+        side = "no better than" if side == "0.00 below" else side
+        yield f"agreement: {VERDICTS[youden > 0]}, {side} chance"
 
 
 def outcome(check: Row) -> str:
