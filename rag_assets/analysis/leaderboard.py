@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rag_assets.analysis.findings import chosen_analyzers, mean_name
+from rag_assets.analysis.findings import chosen_analyzers, inputs_of, mean_name, read_by
 from rag_assets.analysis.overlaps import similarity_sheet
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.evaluation.query_facts import ALL, TEST
@@ -258,7 +258,9 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
         if row["n_unreachable"]:
             absent = row.get("n_not_in_corpus")
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
-            chunk = "chunk that it returned" if name in own_chunks else "chunk"
+            asked = [source for source in read_by(result, name) if not inputs_of(result, source)]
+            by = "it" if name in asked else ", ".join(dict.fromkeys(asked))
+            chunk = f"chunk that {by} returned" if own_chunks.issuperset(asked) else "chunk"
             yield (
                 f"{name}: evidences in no {chunk}: {row['n_unreachable']}{of_them}; they still "
                 "count in the denominator of recall"

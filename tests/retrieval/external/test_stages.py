@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from rag_assets.analysis.diff import changes_between
 from rag_assets.analysis.history import MetricHistory
+from rag_assets.analysis.leaderboard import summary_sheet
 from rag_assets.analysis.plan import plan_rows
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.contexts_stage import answer_contexts_key
@@ -79,6 +80,19 @@ def test_a_fusion_and_a_reranker_read_it(asked: Searched) -> None:
         key = attributions_key(experiment, name)
         places = asked.pipeline().artifact(key).table()["lost_at"].to_pylist()
         assert "no_chunk" not in places
+
+
+def test_what_no_chunk_holds_is_said_by_whose_chunks(searched: Searched) -> None:
+    searched.write_search(SEARCH.replace("    scored = [", "    return []\n    scored = ["))
+    searched.configure("maxsim", type="maxsim", input="mine", candidates=5)
+    searched.run()
+    result = EvaluationResult(searched.artifacts, searched.snapshot())
+    notes = summary_sheet(result, result.at_cutoff).notes
+    lines = sorted(line.partition(";")[0] for line in notes if "evidences in" in line)
+    assert lines == [
+        "maxsim: evidences in no chunk that mine returned: 7",
+        "mine: evidences in no chunk that it returned: 7",
+    ]
 
 
 def test_looking_runs_nothing(searched: Searched) -> None:
