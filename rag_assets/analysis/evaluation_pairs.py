@@ -195,9 +195,7 @@ class EvaluationPair:
             lead = {"retriever": name, "split": self.split, "metric": str(self.metric)}
             changes += [
                 {
-                    **lead,
-                    "old": row["mean_a"],
-                    "new": row["mean_b"],
+                    **{**lead, "old": row["mean_a"], "new": row["mean_b"]},
                     **{column: row[column] for column in _COMPARED},
                 }
                 for row in self.comparisons(cells, [("old", "new")])

@@ -337,8 +337,7 @@ def _chosen(pair: EvaluationPair, names: Collection[str]) -> list[str]:
     for name in names:
         if name not in both:
             raise UsageError(f"nothing to compare for {allowed_names(name, both)}")
-    chosen = [name for name in both if not names or name in names]
-    if not chosen:
+    if not (chosen := [name for name in both if not names or name in names]):
         raise UsageError(f"no {pair.source.subject} has a cell of {pair.metric} to compare")
     return chosen
 
@@ -357,8 +356,7 @@ def _looked(
         else _check(pair, name, drop, p, rules, corpus)
         for name, (drop, p) in zip(chosen, drops, strict=True)
     ]
-    tested = [check for check in checks if check.p_adjusted is not None]
-    if not tested:
+    if not (tested := [check for check in checks if check.p_adjusted is not None]):
         return None, checks
     anchor, source = pair.old.evaluation.evaluation_id, pair.source
     subject = Subject(str(pair.metric), pair.split, [(name, name) for name in chosen])

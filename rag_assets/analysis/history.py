@@ -96,10 +96,8 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         old, new = was.get(part, {}), now.get(part, {})
         if not isinstance(old, dict) or not isinstance(new, dict):
             continue
-        for name in [name for name in new if name not in old]:
-            yield Reason(f"{noun} {name} added")
-        for name in [name for name in old if name not in new]:
-            yield Reason(f"{noun} {name} removed")
+        yield from (Reason(f"{noun} {name} added") for name in new if name not in old)
+        yield from (Reason(f"{noun} {name} removed") for name in old if name not in new)
         shared = old.keys() & new.keys()
         was = {**was, part: {name: old[name] for name in old if name in shared}}
         now = {**now, part: {name: new[name] for name in new if name in shared}}
@@ -135,25 +133,20 @@ def changed_artifacts(
                 yield entry, old, new
 
 
-def _answers_changed(root: Path, old: Row, new: Row) -> list[Reason]:
-    """Return the same of two rows of the history; none where what they name was removed since."""
-    if old["content_digest"] == new["content_digest"]:
-        return []
+def _told(root: Path, old: Row | None, new: Row, top_k: int | None, split: str | None) -> Row:
+    """Return what only artifacts tell of a row of the history; less where they were removed."""
+    told: Row = {}
     with suppress(StoreError):
-        return list(dict.fromkeys(answers_changed(_opened(root, old), _opened(root, new))))
-    return []
-
-
-def _failed(root: Path, row: Row, top_k: int | None, split: str | None) -> str:
-    """Return which retrievers failed in an evaluation that is not complete, on how many queries."""
-    with suppress(StoreError):
-        cells = [] if row["complete"] else _opened(root, row).rows_of("leaderboard")
-        return "; ".join(
-            f"{cell['retriever']} failed on {cell['n_failed']} of {cell['n_attempted']} queries"
-            for cell in of_split(cells, split)
-            if cell["n_failed"] and cell["top_k"] == top_k
-        )
-    return ""
+        if not new["complete"]:
+            told["failed"] = "; ".join(
+                f"{cell['retriever']} failed on {cell['n_failed']} of {cell['n_attempted']} queries"
+                for cell in of_split(_opened(root, new).rows_of("leaderboard"), split)
+                if cell["n_failed"] and cell["top_k"] == top_k
+            )
+        if old is not None and old["content_digest"] != new["content_digest"]:
+            changed = answers_changed(_opened(root, old), _opened(root, new))
+            told["answers"] = list(dict.fromkeys(changed))
+    return told
 
 
 def _opened(root: Path, row: Row) -> StoredEvaluation:
@@ -255,22 +248,14 @@ def time_text(row: Mapping[str, Any]) -> str:
 
 
 SCHEMA = pa.schema(
-    [
-        ("evaluation_id", pa.string()),
-        ("started", pa.timestamp("s", "UTC")),
-        ("complete", pa.bool_()),
-        ("trigger", pa.string()),
-        ("user", pa.string()),
-        ("git_commit", pa.string()),
-        ("retriever", pa.string()),
-        ("split", pa.string()),
-        ("value", pa.float64()),
-        ("n_queries", pa.int64()),
-        *((name, pa.float64()) for name in COSTS),
-        ("change", pa.float64()),
-        ("comparable", pa.bool_()),
-        ("changes", pa.string()),
-    ]
+    {
+        **{"evaluation_id": pa.string(), "started": pa.timestamp("s", "UTC")},
+        "complete": pa.bool_(),
+        **dict.fromkeys(("trigger", "user", "git_commit", "retriever", "split"), pa.string()),
+        **{"value": pa.float64(), "n_queries": pa.int64()},
+        **dict.fromkeys((*COSTS, "change"), pa.float64()),
+        **{"comparable": pa.bool_(), "changes": pa.string()},
+    }
 )
 """Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
 
@@ -311,8 +296,7 @@ class MetricHistory(Tabular):
         last: int = 10,
     ) -> MetricHistory:
         """Read the last evaluations; all else is as for :func:`rag_assets.history`."""
-        evaluations = history.evaluations(last + 1)
-        if not evaluations:
+        if not (evaluations := history.evaluations(last + 1)):
             root = history.root
             raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
@@ -327,8 +311,7 @@ class MetricHistory(Tabular):
             sampled = named_source(f"{SAMPLED}{decided}", primary)
             values = sampled.history(history, since)
             source = sampled if values else source
-        available = dict.fromkeys(str(row["retriever"]) for row in values)
-        if not available:
+        if not (available := dict.fromkeys(str(row["retriever"]) for row in values)):
             raise NotEvaluated(f"none of these evaluations has a cell of {source.metric}")
         for name in retrievers:
             if name not in available:
@@ -339,10 +322,8 @@ class MetricHistory(Tabular):
             taken = {place(row): row["value"] for row in of_cost}
             values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
-        for old, new in pairwise(evaluations):
-            new["answers"] = _answers_changed(history.root, old, new)
-        for row in evaluations:
-            row["failed"] = _failed(history.root, row, source.metric.cutoff, split)
+        for old, new in pairwise([None, *evaluations]):
+            new |= _told(history.root, old, new, source.metric.cutoff, split)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = [row for row in rows if row["evaluation_id"] in newest]
@@ -407,9 +388,7 @@ class MetricHistory(Tabular):
             xaxis={
                 "tickvals": [n + 1 for n in dated],
                 "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
-                "tickangle": 0,
-                "showgrid": False,
-                "zeroline": False,
+                **{"tickangle": 0, "showgrid": False, "zeroline": False},
             },
             yaxis={"title": {"text": metric}},
             shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
@@ -465,9 +444,7 @@ def _line(
     before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
     symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
     return {
-        **line_trace(name, drawn),
-        "x": x,
-        "y": y,
+        **{**line_trace(name, drawn), "x": x, "y": y},
         "customdata": [[text] for text in texts],
         "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",

@@ -216,11 +216,8 @@ def judged(result: EvaluationResult) -> Row | None:
         of = sheet.rows[0]["by"], sheet.rows[0]["metric"]
         pairs = [row for row in differences if (row["by"], row["metric"]) == of]
         sheets.append((sheet, [difference_text(row) for row in pairs[:MAX_PAIRS]]))
-    return {
-        "sheets": sheets,
-        "unlabelled": unlabelled_texts(result),
-        "checks": [(check["judge"], check["at"], check_sheets(check)) for check in checks],
-    }
+    told = [(check["judge"], check["at"], check_sheets(check)) for check in checks]
+    return {"sheets": sheets, "unlabelled": unlabelled_texts(result), "checks": told}
 
 
 VERDICTS = {True: "pass", False: "FAIL", None: "not tried"}

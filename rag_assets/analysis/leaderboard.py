@@ -218,8 +218,7 @@ def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:
 
 def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
     """Yield lines on what a mean does not show."""
-    authors = authors_note(result.queries)
-    if authors is not None:
+    if (authors := authors_note(result.queries)) is not None:
         yield authors
     perturbed = ", ".join(row["retriever"] for row in rows if row["retriever"] in result.perturbed)
     if perturbed:

@@ -334,8 +334,7 @@ class EvaluationResult(StoredEvaluation):
             NotEvaluated: there are none: no labels, or cells alone that attributions do not read.
         """
         self.check_labels()
-        entries = self.evaluation.entries_of("attributions")
-        if not entries:
+        if not self.evaluation.entries_of("attributions"):
             problem = "does not show where evidence was lost"
             raise self.lacks(f"{problem}; that needs all cells of a retriever")
         return self._by("attributions", "retriever")
