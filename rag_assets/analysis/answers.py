@@ -169,8 +169,7 @@ def evidence_rows(result: EvaluationResult, names: Sequence[str] = tuple(METRICS
 def evidence_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return the decisive metric by evidence in the context; none where no evidence is labelled."""
     metric = decisive_metric(result)
-    rows = evidence_rows(result, [metric])
-    if not rows:
+    if not (rows := evidence_rows(result, [metric])):
         return []
     columns = [Column("answerer", "answerer", TEXT, min_width=16)]
     for name in ("complete", "partial", "none"):
@@ -189,8 +188,7 @@ def evidence_sheets(result: EvaluationResult) -> list[Sheet]:
 
 def answers_sheet(result: EvaluationResult, questions: str = GROUPS[0]) -> Sheet | None:
     """Return the answerers; None where there is none."""
-    rows = answer_rows(result, questions)
-    if not rows:
+    if not (rows := answer_rows(result, questions)):
         return None
     decisive = decisive_metric(result)
     names = [name for name in METRICS if any(row.get(name) is not None for row in rows)]
@@ -253,13 +251,12 @@ def sentence_copiers(result: EvaluationResult) -> list[str]:
 
 def answer_sheets(result: EvaluationResult) -> list[Sheet]:
     """Return the sheet of the answerers, if there are any, with what limits a comparison."""
-    sheet = answers_sheet(result)
-    if sheet is None:
+    if (sheet := answers_sheet(result)) is None:
         return []
     unanswerable = answer_rows(result, "unanswerable")
     notes = [
-        f"{name} reads the relevant texts: {unanswerable[0]['n_questions']} questions have "
-        "none, and it always refuses these; compare leaves them out"
+        f"{name} reads the relevant texts, and its context of unanswerable questions "
+        f"({unanswerable[0]['n_questions']}) is empty; compare leaves them out"
         for name in (result.gold_answerers if unanswerable else ())
     ]
     rows, wanted = answer_rows(result), result.configured("answer_metrics").get("metrics") or ()
@@ -302,8 +299,7 @@ def headline_sentences(result: EvaluationResult) -> list[str]:
     sentences = [f"{best} has the highest {METRICS[metric]}, {values[best]:.4f}."]
     if not ranked:
         sentences.append("It is the only one to choose from.")
-    equal = [key for key in ranked if is_tied(values[key], values[best])]
-    if equal:
+    if equal := [key for key in ranked if is_tied(values[key], values[best])]:
         sentences.append(f"The same value: {', '.join(equal)}.")
     others = [key for key in ranked if key not in equal]
     pairs = result.answer_comparisons.to_pylist()

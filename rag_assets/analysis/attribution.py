@@ -150,8 +150,7 @@ def stages(view: EvaluationResult) -> Row | None:
     """Return the section of the page; None without attributions."""
     if not view.evaluation.entries_of("attributions"):
         return None
-    rows = attribution_rows(view, view.retrievers)
-    if not rows:
+    if not (rows := attribution_rows(view, view.retrievers)):
         return None
     rows.sort(key=lambda row: view.retrievers.index(str(row["retriever"])))
     sheet = attribution_sheet(view.evaluation.experiment, rows, shares=True)

@@ -93,10 +93,8 @@ def figure(
     drawn: go.Figure = go.Figure(
         data=traces,
         layout={
-            "template": "none",
-            "hovermode": "closest",
-            "paper_bgcolor": palette["page"],
-            "plot_bgcolor": palette["page"],
+            **{"template": "none", "hovermode": "closest"},
+            **{"paper_bgcolor": palette["page"], "plot_bgcolor": palette["page"]},
             "font": {"color": palette["ink"], "family": "system-ui, sans-serif", "size": 12},
             "hoverlabel": {"bgcolor": palette["panel"], "font": {"color": palette["ink"]}},
             **head,
@@ -113,10 +111,7 @@ Bounds = tuple[float | None, float | None, float | None]
 def whiskers(bounds: Sequence[Bounds], theme: Theme) -> Trace:
     """Return plotly's bars of intervals; of length 0 where none is known."""
     return {
-        "type": "data",
-        "symmetric": False,
-        "thickness": 1,
-        "color": colours(theme)["soft"],
+        **{"type": "data", "symmetric": False, "thickness": 1, "color": colours(theme)["soft"]},
         "array": [_length(value, high) for value, _, high in bounds],
         "arrayminus": [_length(low, value) for value, low, _ in bounds],
     }
@@ -151,10 +146,8 @@ def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str =
         pattern = {**hatching, "fgcolor": colours(theme)["page"], "size": 6, "solidity": 0.25}
         traces.append(
             {
-                "type": "bar",
-                "name": plain(view.retrievers[number]),
-                "x": [f"@{k}" for k in view.cutoffs],
-                "y": [mean for mean, _, _ in bounds],
+                **{"type": "bar", "name": plain(view.retrievers[number])},
+                **{"x": [f"@{k}" for k in view.cutoffs], "y": [mean for mean, _, _ in bounds]},
                 "error_y": whiskers(bounds, theme),
                 "marker": {"color": drawn["colour"], "pattern": pattern},
                 "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
@@ -197,8 +190,7 @@ def curves_figure(view: EvaluationResult, measure: str) -> go.Figure:
         lines.append(
             {
                 **{**line, "legendgroup": line["name"], "connectgaps": True},
-                "x": view.cutoffs,
-                "y": [mean for mean, _, _ in bounds],
+                **{"x": view.cutoffs, "y": [mean for mean, _, _ in bounds]},
                 "hovertemplate": "%{fullData.name}<br>@%{x}: %{y:.4f}<extra></extra>",
             }
         )
@@ -282,11 +274,8 @@ def charts(view: EvaluationResult) -> Row | None:
             drawn["pareto"] = {"": page_data(quality_figure(view, quality, times))}
         return drawn
 
-    return {
-        "front": front,
-        "unmeasured": [name for name in quality if name not in times],
-        "data": data,
-    }
+    unmeasured = [name for name in quality if name not in times]
+    return {"front": front, "unmeasured": unmeasured, "data": data}
 
 
 def page_data(drawn: go.Figure) -> Any:  # noqa: ANN401 (JSON)

@@ -150,8 +150,7 @@ def power_text(row: Mapping[str, Any], noun: str = "queries", *, more_would_help
     if row["detectable"] is None:
         return ""
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
-    smallest = least_shown(row)
-    if smallest is None:
+    if (smallest := least_shown(row)) is None:
         return f"; {row['n']} {noun}{clusters} are too few to show any difference"
     needed = needed_text(row["n"], smallest, row["difference"], noun) if more_would_help else ""
     return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more{needed}"

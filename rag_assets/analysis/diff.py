@@ -13,7 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from rag_assets.analysis.comparability import has_documents, question_texts
 from rag_assets.analysis.comparisons import difference_columns
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.history import DIGESTS, LABELS_ADDED, LABELS_REMOVED, evaluation_changes
+from rag_assets.analysis.history import (
+    DIGESTS,
+    LABELS_ADDED,
+    LABELS_REMOVED,
+    answers_changed,
+    changed_artifacts,
+    evaluation_changes,
+)
 from rag_assets.analysis.pair_details import answer_text
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
@@ -32,13 +39,14 @@ _SOURCES = ("documents", "queries", "qrels")
 def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """Return what was changed from ``a`` to ``b``: sources, configuration, code and packages.
 
-    What only follows from these is not among them.
+    And who answered otherwise when asked the same again. What only follows is not among them.
     """
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
     texts = {*DIGESTS.values(), LABELS_ADDED, LABELS_REMOVED}
     settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
-    return list(dict.fromkeys([*sources, *settings, *_engine_changes(a, b)]))
+    others = (*_engine_changes(a, b), *answers_changed(a, b))
+    return list(dict.fromkeys([*sources, *settings, *others]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
@@ -59,17 +67,11 @@ def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Ite
 
 def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
     """Yield what differs in engines, types and models; files that options name are named above."""
-    before = {entry.key: entry for entry in a.evaluation.entries}
-    for entry in b.evaluation.entries:
-        earlier = before.get(entry.key)
-        if earlier is None or earlier.fingerprint == entry.fingerprint:
-            continue
-        old, new = a.manifest_of(earlier), b.manifest_of(entry)
-        if old is not None and new is not None:
-            reasons = version_changes(old.versions, new.versions)
-            yield from (reason for reason in reasons if not reason.what.startswith(FILE))
-            if old.config.get("model_sha256") != new.config.get("model_sha256"):
-                yield Reason("files of the model changed")
+    for _, old, new in changed_artifacts(a, b):
+        reasons = version_changes(old.versions, new.versions)
+        yield from (reason for reason in reasons if not reason.what.startswith(FILE))
+        if old.config.get("model_sha256") != new.config.get("model_sha256"):
+            yield Reason("files of the model changed")
 
 
 MAX_REASONS = 20
@@ -85,8 +87,9 @@ def changes_sheet(a: Evaluation, b: Evaluation, reasons: Sequence[Reason]) -> Sh
     return Sheet(title, (), (), notes=lines)
 
 
-def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
-    """Return a row a retriever: the mean before and after, and how sure the change is."""
+def means_sheet(pair: EvaluationPair, rows: Sequence[Row], names: Collection[str] = ()) -> Sheet:
+    """Return a row a retriever: the mean before and after, how sure the change is, who failed."""
+    failures = [text for name, text in _failures(pair) if not names or name in names]
     columns = (
         Column("retriever", pair.source.subject, TEXT),
         Column("old", "old"),
@@ -95,9 +98,21 @@ def means_sheet(pair: EvaluationPair, rows: Sequence[Row]) -> Sheet:
     )
     if not rows:
         lacking = f"no {pair.source.subject} has {pair.metric} in both evaluations; --metric names"
-        return Sheet("", (), (), notes=[f"{lacking} another one"])
+        return Sheet("", (), (), notes=[f"{lacking} another one", *failures])
     n_queries = max(row["n"] for row in rows)
-    return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows)
+    return Sheet(f"{pair.metric} on {n_queries} queries", columns, rows, notes=failures)
+
+
+def _failures(pair: EvaluationPair) -> Iterator[tuple[str, str]]:
+    """Yield retrievers of both that failed on compared queries, and a note on each."""
+    ids = {row["query_id"] for row in pair.counting}
+    for which, cells in (("older", pair.old_cells), ("newer", pair.new_cells)):
+        for name in () if pair.source.is_of_answers else cells:
+            failed = pairs_of(cells[name], "query_id", "failed")
+            n_failed = sum(failed.get(query, False) for query in ids)
+            if n_failed and name in pair.old_cells and name in pair.new_cells:
+                on = f"{n_failed} of {len(ids)} queries in the {which} evaluation"
+                yield name, f"{name} failed on {on}, which count in no mean"
 
 
 COMPARED = ("answer_em", "answer_f1")

@@ -143,8 +143,8 @@ class EvaluationPair:
         """On which questions pairs are fair; that queries share documents, and what was done."""
         golds = self.new.gold_answerers if self.source.is_of_answers else []
         notes = [
-            f"note: {name} refuses unanswerable questions by itself, as it has nothing to read "
-            "there; pairs with it are compared on the answerable ones"
+            f"note: {name} reads the relevant texts, and its context of unanswerable questions is "
+            "empty; pairs with it are compared on the answerable ones"
             for name in golds
             if any(key.rpartition("@")[0] == name for key in self.new_cells)
         ]
@@ -195,9 +195,7 @@ class EvaluationPair:
             lead = {"retriever": name, "split": self.split, "metric": str(self.metric)}
             changes += [
                 {
-                    **lead,
-                    "old": row["mean_a"],
-                    "new": row["mean_b"],
+                    **{**lead, "old": row["mean_a"], "new": row["mean_b"]},
                     **{column: row[column] for column in _COMPARED},
                 }
                 for row in self.comparisons(cells, [("old", "new")])

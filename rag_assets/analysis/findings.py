@@ -71,9 +71,14 @@ def failed_by_file(result: EvaluationResult) -> dict[str, dict[str, str]]:
 
 def read_by(result: EvaluationResult, retriever: str) -> list[str]:
     """Return a retriever, and all that it fuses or reranks, as it was configured."""
-    block = result.configured("retrievers").get(retriever, {})
-    inputs = (*([block["input"]] if "input" in block else ()), *block.get("inputs", ()))
+    inputs = inputs_of(result, retriever)
     return [retriever, *(name for source in inputs for name in read_by(result, source))]
+
+
+def inputs_of(result: EvaluationResult, retriever: str) -> list[str]:
+    """Return what a retriever itself fuses or reranks."""
+    block = result.configured("retrievers").get(retriever, {})
+    return [*([block["input"]] if "input" in block else ()), *block.get("inputs", ())]
 
 
 def mean_name(result: EvaluationResult) -> str:

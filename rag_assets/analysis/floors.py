@@ -111,8 +111,7 @@ def _failure(floor: FloorConfig, mean: Mean) -> str | None:
     if mean.value is None:
         return mean.reason
     ends = {"value": mean.value, "lower": mean.low, "upper": mean.high}
-    number = ends[floor.bound]
-    if number is None:
+    if (number := ends[floor.bound]) is None:
         return f"has no interval, of {mean.n} questions"
     least, most = floor.at_least, floor.at_most
     if least is not None and number < least - SAME:

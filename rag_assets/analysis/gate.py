@@ -337,8 +337,7 @@ def _chosen(pair: EvaluationPair, names: Collection[str]) -> list[str]:
     for name in names:
         if name not in both:
             raise UsageError(f"nothing to compare for {allowed_names(name, both)}")
-    chosen = [name for name in both if not names or name in names]
-    if not chosen:
+    if not (chosen := [name for name in both if not names or name in names]):
         raise UsageError(f"no {pair.source.subject} has a cell of {pair.metric} to compare")
     return chosen
 
@@ -357,8 +356,7 @@ def _looked(
         else _check(pair, name, drop, p, rules, corpus)
         for name, (drop, p) in zip(chosen, drops, strict=True)
     ]
-    tested = [check for check in checks if check.p_adjusted is not None]
-    if not tested:
+    if not (tested := [check for check in checks if check.p_adjusted is not None]):
         return None, checks
     anchor, source = pair.old.evaluation.evaluation_id, pair.source
     subject = Subject(str(pair.metric), pair.split, [(name, name) for name in chosen])
@@ -391,12 +389,15 @@ def _check(
     unjudged = causes.unjudged if causes is not None else 0.0
     allowed, level = f"{rules.max_drop:g} is allowed", look_level(rules.alpha)
     is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
-    can_show = ""
+    can_show, fewest = "", fewest_falls(rules.alpha)
     if drop.detectable is not None:
         helps = drop.drop > SAME and pair.caveat is None
         sizes = drop.n, drop.detectable, drop.drop
-        more = needed_text(*sizes, "questions", fewest_falls(rules.alpha)) if helps else ""
+        more = needed_text(*sizes, "questions", fewest) if helps else ""
         can_show = f"; a drop of {drop.detectable:.4f} can be shown{more}"
+        # No mean falls below 0.
+        if drop.n < fewest or (drop.old is not None and drop.detectable > drop.old):
+            can_show = f"; no drop can be shown with {drop.n} questions{more}"
     if drop.low is None:
         reason = f"no conclusion: {drop.reason or f'{drop.n} query is too few for an interval'}"
     elif not is_too_much:

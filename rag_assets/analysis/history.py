@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from itertools import pairwise
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,14 +28,17 @@ from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
-from rag_assets.errors import NotEvaluated, UsageError, allowed_names
+from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
+from rag_assets.pipeline.evaluations import SnapshotEntry, read_evaluation, snapshot_file
 from rag_assets.pipeline.history import COSTS, MONEY, TIME, History
 from rag_assets.pipeline.reasons import Reason, changes, file_changes
+from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.sheets.environment import shortened
 from rag_assets.sheets.notebook import Tabular
 from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.store.artifacts import Manifest
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -90,10 +96,8 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         old, new = was.get(part, {}), now.get(part, {})
         if not isinstance(old, dict) or not isinstance(new, dict):
             continue
-        for name in [name for name in new if name not in old]:
-            yield Reason(f"{noun} {name} added")
-        for name in [name for name in old if name not in new]:
-            yield Reason(f"{noun} {name} removed")
+        yield from (Reason(f"{noun} {name} added") for name in new if name not in old)
+        yield from (Reason(f"{noun} {name} removed") for name in old if name not in new)
         shared = old.keys() & new.keys()
         was = {**was, part: {name: old[name] for name in old if name in shared}}
         now = {**now, part: {name: new[name] for name in new if name in shared}}
@@ -101,39 +105,93 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
 
 
+_ASKED_AGAIN = {"attempt", "revision", "search_revision"}
+"""Last names of what differs between two recipes that ask the same, at another time."""
+
+
+def answers_changed(a: StoredEvaluation, b: StoredEvaluation) -> Iterator[Reason]:
+    """Yield who was asked the same again, and answered otherwise."""
+    for entry, *manifests in changed_artifacts(a, b):
+        old, new = manifests
+        differ = {change.what.rpartition(".")[2] for change in changes(old.config, new.config)}
+        recipes = [(m.inputs, m.versions, m.code_version) for m in manifests]
+        contents = [(m.digests["all"], m.failures.keys()) for m in manifests]
+        if recipes[0] == recipes[1] and differ <= _ASKED_AGAIN and contents[0] != contents[1]:
+            yield Reason(f"answers of {next(iter(entry.partition.values()), entry.asset)} changed")
+
+
+def changed_artifacts(
+    a: StoredEvaluation, b: StoredEvaluation
+) -> Iterator[tuple[SnapshotEntry, Manifest, Manifest]]:
+    """Yield the partitions of both whose recipes differ, where both artifacts are still there."""
+    before = {entry.key: entry for entry in a.evaluation.entries}
+    for entry in b.evaluation.entries:
+        earlier = before.get(entry.key, entry)
+        if earlier.fingerprint != entry.fingerprint:
+            old, new = a.manifest_of(earlier), b.manifest_of(entry)
+            if old is not None and new is not None:
+                yield entry, old, new
+
+
+def _told(root: Path, old: Row | None, new: Row, top_k: int | None, split: str | None) -> Row:
+    """Return what only artifacts tell of a row of the history; less where they were removed."""
+    told: Row = {}
+    with suppress(StoreError):
+        if not new["complete"]:
+            told["failed"] = "; ".join(
+                f"{cell['retriever']} failed on {cell['n_failed']} of {cell['n_attempted']} queries"
+                for cell in of_split(_opened(root, new).rows_of("leaderboard"), split)
+                if cell["n_failed"] and cell["top_k"] == top_k
+            )
+        if old is not None and old["content_digest"] != new["content_digest"]:
+            changed = answers_changed(_opened(root, old), _opened(root, new))
+            told["answers"] = list(dict.fromkeys(changed))
+    return told
+
+
+def _opened(root: Path, row: Row) -> StoredEvaluation:
+    return StoredEvaluation(root, read_evaluation(snapshot_file(root, row["evaluation_id"])))
+
+
 def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str | None) -> list[Row]:
     """Return one row an evaluation and retriever, the oldest first.
 
     Args:
-        evaluations: the oldest first; the first is compared with nothing.
+        evaluations: the oldest first; the first is compared with nothing. ``answers`` (reasons)
+            and ``failed`` are what only artifacts tell, where they are still there.
         values: rows of one metric, see :meth:`rag_assets.pipeline.history.History.metric`.
         split: the split to show; None: ``test`` where an evaluation has one, else ``all``.
 
     Returns:
         Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
         the difference to the same retriever in the evaluation before; None also where the means are
-        not :func:`comparable`, which ``comparable`` says (None: there is none before). ``changes``
+        not :func:`comparable`, or of another number of queries, because some failed: ``comparable``
+        says both (None: there is none before). ``changes``
         is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
+        ``failed`` says who failed in an evaluation that is not complete, where it is known.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id = grouped(values, "evaluation_id")
     rows: list[Row] = []
     before: Row | None = None
-    last: dict[tuple[str, str], float] = {}
+    last: dict[tuple[str, str], Row] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
-        reasons = [asdict(one) for one in evaluation_changes(before, evaluation)] if before else []
+        reasons = [*evaluation_changes(before, evaluation)] if before else []
+        reasons += evaluation.get("answers", ())
         cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
         for cell in cells or [_NO_CELL]:
-            place = cell["retriever"], cell["split"]
-            change = cell["value"] - last[place] if alike and place in last else None
+            was = last.get((cell["retriever"], cell["split"]))
+            same = alike and (was is None or was["n_queries"] == cell["n_queries"])
+            change = cell["value"] - was["value"] if same and was is not None else None
             measured = {name: cell[name] for name in _NO_CELL}
             measured |= {name: cell[name] for name in COSTS if cell.get(name) is not None}
-            since = {"change": change, "comparable": alike, "changes": reasons}
+            since = {"change": change, "comparable": same, "changes": [*map(asdict, reasons)]}
+            since |= {"failed": evaluation["failed"]} if evaluation.get("failed") else {}
             lead = {name: evaluation[name] for name in _LEAD}
             lead["started"] = evaluation["started"].isoformat(timespec="seconds")
             rows.append({**lead, **measured, **since})
-        last = {(cell["retriever"], cell["split"]): cell["value"] for cell in cells}
+        last = {(cell["retriever"], cell["split"]): cell for cell in cells}
         before = evaluation
     return rows
 
@@ -178,8 +236,9 @@ ID_END = 4
 
 
 def what_changed(row: Mapping[str, Any]) -> str:
-    """Return the reasons of an evaluation as text, and whether it is incomplete."""
-    parts = [changes_text(row["changes"]), "" if row["complete"] else "incomplete"]
+    """Return the reasons of an evaluation as text, who failed, and whether it is incomplete."""
+    state = [row.get("failed", ""), "" if row["complete"] else "incomplete"]
+    parts = [changes_text(row["changes"]), *state]
     return "; ".join(part for part in parts if part)
 
 
@@ -189,22 +248,14 @@ def time_text(row: Mapping[str, Any]) -> str:
 
 
 SCHEMA = pa.schema(
-    [
-        ("evaluation_id", pa.string()),
-        ("started", pa.timestamp("s", "UTC")),
-        ("complete", pa.bool_()),
-        ("trigger", pa.string()),
-        ("user", pa.string()),
-        ("git_commit", pa.string()),
-        ("retriever", pa.string()),
-        ("split", pa.string()),
-        ("value", pa.float64()),
-        ("n_queries", pa.int64()),
-        *((name, pa.float64()) for name in COSTS),
-        ("change", pa.float64()),
-        ("comparable", pa.bool_()),
-        ("changes", pa.string()),
-    ]
+    {
+        **{"evaluation_id": pa.string(), "started": pa.timestamp("s", "UTC")},
+        "complete": pa.bool_(),
+        **dict.fromkeys(("trigger", "user", "git_commit", "retriever", "split"), pa.string()),
+        **{"value": pa.float64(), "n_queries": pa.int64()},
+        **dict.fromkeys((*COSTS, "change"), pa.float64()),
+        **{"comparable": pa.bool_(), "changes": pa.string()},
+    }
 )
 """Columns of the table; ``changes`` is the text that ``rag-assets history`` prints."""
 
@@ -245,8 +296,7 @@ class MetricHistory(Tabular):
         last: int = 10,
     ) -> MetricHistory:
         """Read the last evaluations; all else is as for :func:`rag_assets.history`."""
-        evaluations = history.evaluations(last + 1)
-        if not evaluations:
+        if not (evaluations := history.evaluations(last + 1)):
             root = history.root
             raise NotEvaluated(f"{root.name} has no evaluation in {root.parent} yet")
         primary = parse_metric(str(evaluations[-1]["primary_metric"]))
@@ -261,8 +311,7 @@ class MetricHistory(Tabular):
             sampled = named_source(f"{SAMPLED}{decided}", primary)
             values = sampled.history(history, since)
             source = sampled if values else source
-        available = dict.fromkeys(str(row["retriever"]) for row in values)
-        if not available:
+        if not (available := dict.fromkeys(str(row["retriever"]) for row in values)):
             raise NotEvaluated(f"none of these evaluations has a cell of {source.metric}")
         for name in retrievers:
             if name not in available:
@@ -273,6 +322,8 @@ class MetricHistory(Tabular):
             taken = {place(row): row["value"] for row in of_cost}
             values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
+        for old, new in pairwise([None, *evaluations]):
+            new |= _told(history.root, old, new, source.metric.cutoff, split)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
         rows = [row for row in rows if row["evaluation_id"] in newest]
@@ -316,12 +367,9 @@ class MetricHistory(Tabular):
         groups = self._groups
         latest = [row["retriever"] for group in reversed(groups) for row in group]
         names = list(dict.fromkeys(name for name in latest if name))
-        broken = [n for n, group in enumerate(groups) if n and group[0]["comparable"] is False]
+        broken = [n for n, group in enumerate(groups) if n and _is_broken(group)]
         looks = [style(n, theme) for n in range(len(names))]
-        traces = [
-            _line(groups, name, drawn, broken, over)
-            for name, drawn in zip(names, looks, strict=True)
-        ]
+        traces = [_line(groups, *named, over) for named in zip(names, looks, strict=True)]
         metric = plain(str(self.metric))
         title = f"{plain(self.experiment)}: {metric} over {over or 'evaluations'}"
         if over is not None:
@@ -340,9 +388,7 @@ class MetricHistory(Tabular):
             xaxis={
                 "tickvals": [n + 1 for n in dated],
                 "ticktext": [time_text(groups[n][0]).replace(" ", "<br>") for n in dated],
-                "tickangle": 0,
-                "showgrid": False,
-                "zeroline": False,
+                **{"tickangle": 0, "showgrid": False, "zeroline": False},
             },
             yaxis={"title": {"text": metric}},
             shapes=[{**across, "x0": n + 0.5, "x1": n + 0.5} for n in broken],
@@ -375,16 +421,22 @@ class MetricHistory(Tabular):
         return [replace(sheet, notes=[note])]
 
 
+def _is_broken(rows: Sequence[Row]) -> bool:
+    """Whether these rows of an evaluation can be compared with none of the one before."""
+    return bool(rows) and all(row["comparable"] is False for row in rows)
+
+
 def _line(
-    groups: list[list[Row]], name: str, drawn: dict[str, str], broken: list[int], over: str | None
+    groups: list[list[Row]], name: str, drawn: dict[str, str], over: str | None
 ) -> dict[str, Any]:
     """Return a line over evaluations; over costs the newest point is filled, a dear one large."""
     points: list[tuple[float | None, float | None, str, float]] = []
     most = max((row.get(MONEY, 0) for group in groups for row in group), default=0) or 1
     for n, group in enumerate(groups):
-        if n in broken:
+        rows = [row for row in group if row["retriever"] == name]
+        if n and (_is_broken(group) or _is_broken(rows)):
             points.append((None if over else n + 0.5, None, "", 9))
-        for row in [row for row in group if row["retriever"] == name]:
+        for row in rows:
             size = 9 + (12 * (row.get(MONEY, 0) / most) ** 0.5 if over else 0)
             x = row.get(over) if over else n + 1
             points.append((x, row["value"], _point_text(row, over), size))
@@ -392,9 +444,7 @@ def _line(
     before = f"{drawn['symbol']}-open" if over else drawn["symbol"]
     symbols = [*[before] * (len(points) - 1), drawn["symbol"]]
     return {
-        **line_trace(name, drawn),
-        "x": x,
-        "y": y,
+        **{**line_trace(name, drawn), "x": x, "y": y},
         "customdata": [[text] for text in texts],
         "marker": {"color": drawn["colour"], "symbol": symbols, "size": sizes},
         "hovertemplate": "%{fullData.name}: %{y:.4f}<br>%{customdata[0]}<extra></extra>",

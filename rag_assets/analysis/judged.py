@@ -216,11 +216,8 @@ def judged(result: EvaluationResult) -> Row | None:
         of = sheet.rows[0]["by"], sheet.rows[0]["metric"]
         pairs = [row for row in differences if (row["by"], row["metric"]) == of]
         sheets.append((sheet, [difference_text(row) for row in pairs[:MAX_PAIRS]]))
-    return {
-        "sheets": sheets,
-        "unlabelled": unlabelled_texts(result),
-        "checks": [(check["judge"], check["at"], check_sheets(check)) for check in checks],
-    }
+    told = [(check["judge"], check["at"], check_sheets(check)) for check in checks]
+    return {"sheets": sheets, "unlabelled": unlabelled_texts(result), "checks": told}
 
 
 VERDICTS = {True: "pass", False: "FAIL", None: "not tried"}
@@ -308,8 +305,9 @@ def people_lines(kind: Row) -> Iterator[str]:
     if youden is None:
         yield "agreement: not tried, people call all of them the same"
     else:
-        side = "above" if youden > 0 else "below"
-        yield f"agreement: {VERDICTS[youden > 0]}, {abs(youden):.2f} {side} chance"
+        side = f"{abs(youden):.2f} {'above' if youden > 0 else 'below'}"
+        side = "no better than" if side == "0.00 below" else side
+        yield f"agreement: {VERDICTS[youden > 0]}, {side} chance"
 
 
 def outcome(check: Row) -> str:

@@ -117,11 +117,8 @@ def labels(view: EvaluationResult) -> Row:
     """Return the counts of each retriever, failures with their reasons, and what to look at."""
     columns = [*accounting_columns()]
     accounting = Sheet("Query accounting", columns, view.at_cutoff, name="accounting")
-    return {
-        "sheet": accounting if view.at_cutoff else None,
-        "failures": [*_failures(view)],
-        "notes": [*_notes(view), *_findings(view)],
-    }
+    sheet, notes = accounting if view.at_cutoff else None, [*_notes(view), *_findings(view)]
+    return {"sheet": sheet, "failures": [*_failures(view)], "notes": notes}
 
 
 def _failures(view: EvaluationResult) -> Iterator[Row]:
@@ -154,8 +151,7 @@ def _findings(view: EvaluationResult) -> list[str]:
     if not view.has_metrics:
         return findings
     qrels, queries = view.table_of("qrels"), view.table_of("queries")
-    undeclared = len(queries_without_relevant(qrels, queries))
-    if undeclared:
+    if undeclared := len(queries_without_relevant(qrels, queries)):
         findings.append(
             f"{undeclared} queries have no relevant judgment; give those that no document "
             "answers the tag `unanswerable`"
@@ -195,22 +191,17 @@ def label_status(
     now = sample_status(sample, first, lines, clusters, level)
     notes = [*_status_notes(experiment, clusters), *_outside(now["differences"])]
     notes += part_notes(sample.pool, lines)
-    estimates = list(now["estimates"])
-    if estimates:
+    if estimates := list(now["estimates"]):
         estimates += [row for name in rest for row in estimate_rows(sample, name, clusters, level)]
         notes.append(PRICE)
     return {
-        "n_items": int(counted.sum()),
-        "n_judged": int(judged.sum()),
+        **{"n_items": int(counted.sum()), "n_judged": int(judged.sum())},
         "n_missing": int((sample.asked & ~judged & counted).sum()),
         "n_certain": int((sample.certain & counted).sum()),
-        "n_questions": len(sample.pool.question_ids),
-        "level": level,
-        "notes": notes,
+        **{"n_questions": len(sample.pool.question_ids), "level": level, "notes": notes},
         "question_marks": mark_counts(read_marks(experiment.question_marks_file)),
         "sources": source_counts(lines),
-        **now,
-        "estimates": estimates,
+        **{**now, "estimates": estimates},
         "targets": {"items": ITEMS, "questions": QUESTIONS},
     }
 
@@ -230,8 +221,7 @@ def _status_notes(experiment: Experiment, clusters: Sequence[str] | None) -> Ite
 
 
 def _outside(differences: Iterable[Row]) -> Iterator[str]:
-    pairs = [row for row in differences if row["outside"]]
-    if pairs:
+    if pairs := [row for row in differences if row["outside"]]:
         names = ", ".join(f"{row['retriever_a']} - {row['retriever_b']}" for row in pairs)
         yield (
             f"the estimate lies outside the interval from earlier checks: {names}; one of the "

@@ -43,8 +43,7 @@ def latency_rows(
     names = [name for name in experiment.retrievers if name in retrievers and name in present]
     return [
         {
-            "retriever": name,
-            "queries_per_second": measured.queries_per_second(name),
+            **{"retriever": name, "queries_per_second": measured.queries_per_second(name)},
             **measured.latency(name),
             **measured.index(name),
             **measured.embedded(name),
@@ -139,9 +138,7 @@ def latency_sheet(experiment: str, rows: Sequence[Row]) -> Sheet:
     columns = (
         Column("retriever", "retriever", TEXT, min_width=8),
         Column("queries_per_second", "queries\nper s", ",.0f"),
-        Column("p50_ms", "p50\nms", ROUGH),
-        Column("p95_ms", "p95\nms", ROUGH),
-        Column("p99_ms", "p99\nms", ROUGH),
+        *(Column(name, name.replace("_", "\n"), ROUGH) for name in _PERCENTILES),
         *([Column("query_cost", "cost a\nquery", ".4g")] if is_charged else []),
         Column("index_seconds", "index\ns", ROUGH),
         Column("index_megabytes", "index\nMB", ROUGH),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rag_assets.analysis.findings import chosen_analyzers, mean_name
+from rag_assets.analysis.findings import chosen_analyzers, inputs_of, mean_name, read_by
 from rag_assets.analysis.overlaps import similarity_sheet
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.evaluation.query_facts import ALL, TEST
@@ -218,8 +218,7 @@ def _shown_cutoff(result: EvaluationResult, rows: Sequence[Row]) -> list[Row]:
 
 def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
     """Yield lines on what a mean does not show."""
-    authors = authors_note(result.queries)
-    if authors is not None:
+    if (authors := authors_note(result.queries)) is not None:
         yield authors
     perturbed = ", ".join(row["retriever"] for row in rows if row["retriever"] in result.perturbed)
     if perturbed:
@@ -258,7 +257,9 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
         if row["n_unreachable"]:
             absent = row.get("n_not_in_corpus")
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
-            chunk = "chunk that it returned" if name in own_chunks else "chunk"
+            asked = [source for source in read_by(result, name) if not inputs_of(result, source)]
+            by = "it" if name in asked else ", ".join(dict.fromkeys(asked))
+            chunk = f"chunk that {by} returned" if own_chunks.issuperset(asked) else "chunk"
             yield (
                 f"{name}: evidences in no {chunk}: {row['n_unreachable']}{of_them}; they still "
                 "count in the denominator of recall"

@@ -363,8 +363,7 @@ def drop_test(row: Row) -> tuple[float, float | None]:
 
 def _sample(pair: EvaluationPair) -> Sample | None:
     """Return the questions that both evaluations have, of those that can be judged."""
-    sample = sample_of(pair.new, pair.split)
-    if sample is None:
+    if (sample := sample_of(pair.new, pair.split)) is None:
         return None
     shared = np.array([query in pair.queries for query in sample.counted.query_ids], dtype=np.bool_)
     return sample.only(shared) if shared.any() else None

@@ -56,8 +56,7 @@ def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, s
     yield "other tests", f"t-test {p_text(row['p_t'])}, Wilcoxon {p_text(row['p_wilcoxon'])}"
     effect = "-" if row["effect_size"] is None else f"{row['effect_size']:+.3f}"
     yield "effect size", f"{effect} (Cohen's d_z)"
-    smallest = least_shown(row)
-    if smallest is not None:
+    if (smallest := least_shown(row)) is not None:
         yield "detectable", f"{smallest:.4f} at level {ALPHA} with power {POWER}"
     clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"
@@ -103,10 +102,8 @@ def most_changed(compared: Comparison, n: int) -> tuple[list[Row], list[Row]]:
     of_query = details(compared, [*won, *lost])
     rows = {
         query: {
-            "query_id": query,
-            "text": texts[query],
-            "value_a": values_a[query],
-            "value_b": values_b[query],
+            **{"query_id": query, "text": texts[query]},
+            **{"value_a": values_a[query], "value_b": values_b[query]},
             **of_query[query],
             "difference": gained[query],
         }
@@ -125,8 +122,7 @@ def _answers(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:
         query: {
             "golds": tuple(golds[query]),
             "unanswerable": not golds[query] and result.answerable[query] is False,
-            "answer_a": answers_a.get(query),
-            "answer_b": answers_b.get(query),
+            **{"answer_a": answers_a.get(query), "answer_b": answers_b.get(query)},
         }
         for query in query_ids
     }
@@ -142,16 +138,13 @@ def answer_text(answer: str | None) -> str:
 def _moves(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:
     chosen = set(query_ids)
     cutoff = compared.metric.cutoff or 0
-    ranks_a, ranks_b = (_ranks(compared.new, name, cutoff, chosen) for name in compared.names)
+    sides = zip(("rank_a", "rank_b"), compared.names, strict=True)
+    ranks = {side: _ranks(compared.new, name, cutoff, chosen) for side, name in sides}
     return {
         query: {
             "moves": tuple(
-                {
-                    "evidence": label,
-                    "rank_a": ranks_a.get((query, evidence)),
-                    "rank_b": ranks_b.get((query, evidence)),
-                }
-                for evidence, label in labels.items()
+                {"evidence": label, **{side: of.get((query, key)) for side, of in ranks.items()}}
+                for key, label in labels.items()
             )
         }
         for query, labels in _labels(compared.new, chosen).items()

@@ -24,8 +24,7 @@ def plan_rows(plan: Plan) -> list[Row]:
     """
     return [
         {
-            "asset": step.key.asset,
-            "partition": dict(step.key.partition),
+            **{"asset": step.key.asset, "partition": dict(step.key.partition)},
             "action": step.action,
             "reasons": [asdict(reason) for reason in step.reasons],
             **(step.work or {}),
@@ -87,11 +86,8 @@ def _lines(steps: Iterable[Step]) -> Iterator[dict[str, str]]:
 def _groups(steps: Sequence[Step]) -> Iterator[dict[str, str]]:
     for asset in dict.fromkeys(step.key.asset for step in steps):
         of_asset = [step for step in steps if step.key.asset == asset]
-        yield {
-            "what": asset,
-            "does": _counted(step.action for step in of_asset),
-            "why": _why(of_asset),
-        }
+        does = _counted(step.action for step in of_asset)
+        yield {"what": asset, "does": does, "why": _why(of_asset)}
 
 
 def _counted(actions: Iterable[str]) -> str:
@@ -128,11 +124,9 @@ def _sums(plan: Plan) -> Iterable[str]:
     if plan.times:
         rest = f"; not measured yet: {', '.join(plan.unmeasured)}" if plan.unmeasured else ""
         yield f"time: at most {duration_text(sum(plan.times.values()))}, as measured here{rest}"
-    texts = plan.work("texts")
-    if texts is not None:
+    if (texts := plan.work("texts")) is not None:
         yield f"embeddings: at most {texts} texts; texts in the cache are not embedded again"
-    pairs = plan.work("pairs")
-    if pairs is not None:
+    if (pairs := plan.work("pairs")) is not None:
         yield f"reranking of all chunks: at most {pairs:,} pairs; cached scores are not computed"
     for outgoing in plan.outgoing:
         yield f"to {outgoing.host} ({outgoing.client}), at most: {_amounts(outgoing)}"

@@ -72,8 +72,7 @@ def excerpt(line: str, marked: Sequence[Mark], length: int = EXCERPT) -> Excerpt
         return sum(start <= a and b <= start + length for a, b in marked)
 
     start = max(starts, key=lambda start: (held(start), -start))
-    start = min(start, max(0, len(line) - length))
-    if start:
+    if start := min(start, max(0, len(line) - length)):
         # A word is shown whole.
         start = next((word.start() for word in _WORD.finditer(line, start - 1)), start)
     end = min(start + length, len(line))

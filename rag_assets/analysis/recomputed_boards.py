@@ -57,8 +57,7 @@ def budget_rows(result: EvaluationResult, retrievers: Collection[str], budget: i
     stored = LEADERBOARD.arrow().names
     measures = [name for name in result.leaderboard.column_names if name not in stored]
     names = [name for name in result.run_retrievers if name in retrievers]
-    rows = [_row(result, name, budget, measures) for name in names]
-    if not rows:
+    if not (rows := [_row(result, name, budget, measures) for name in names]):
         raise result.lacks("has no run of these retrievers")
     by_name = {row["retriever"]: row for row in rows}
     values = {name: row.get(result.primary.column, float("-inf")) for name, row in by_name.items()}
@@ -102,14 +101,9 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     spent = [within.queries.get(query_id, KeptUnits()).tokens for query_id in averaged]
     tokens = mean(spent, [weights[query_id] for query_id in averaged])
     return {
-        "retriever": retriever,
-        "split": result.split,
-        "budget": budget,
-        "depth": depth,
-        "n_queries": len(averaged),
-        "n_failed": len(of_split.keys() & failed.keys()),
-        "n_short": within.n_short(depth),
-        "n_nothing_fits": within.n_nothing_fits(),
+        **{"retriever": retriever, "split": result.split, "budget": budget, "depth": depth},
+        **{"n_queries": len(averaged), "n_failed": len(of_split.keys() & failed.keys())},
+        **{"n_short": within.n_short(depth), "n_nothing_fits": within.n_nothing_fits()},
         "tokens": tokens,
         "units": within.run.num_rows / len(weights) if weights else None,
         **{name: value for name, value in means.items() if value is not None},

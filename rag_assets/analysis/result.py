@@ -289,7 +289,7 @@ class EvaluationResult(StoredEvaluation):
 
     @cached_property
     def gold_answerers(self) -> list[str]:
-        """The answerers that read the relevant texts: they refuse what has none by themselves."""
+        """The answerers that read the relevant texts, and so nothing of what has none."""
         answerers = self.configured("answers").items()
         return [name for name, options in answerers if options.get("context") == GOLD]
 
@@ -334,8 +334,7 @@ class EvaluationResult(StoredEvaluation):
             NotEvaluated: there are none: no labels, or cells alone that attributions do not read.
         """
         self.check_labels()
-        entries = self.evaluation.entries_of("attributions")
-        if not entries:
+        if not self.evaluation.entries_of("attributions"):
             problem = "does not show where evidence was lost"
             raise self.lacks(f"{problem}; that needs all cells of a retriever")
         return self._by("attributions", "retriever")

@@ -155,16 +155,14 @@ def compare_files(a: Path, b: Path, metric: str | None = None) -> tuple[Row, She
         UsageError: they have no metric or no question in common, or not this metric.
     """
     of_a, of_b = read_values(a), read_values(b)
-    shared = [name for name in of_a if name in of_b]
-    if not shared:
+    if not (shared := [name for name in of_a if name in of_b]):
         has = " and ".join(f"{file} has {', '.join(of)}" for file, of in ((a, of_a), (b, of_b)))
         raise UsageError(f"no metric is in both files: {has}")
     if metric is not None and metric not in shared:
         raise UsageError(f"no metric {allowed_names(metric, shared)}")
     name = metric or shared[0]
     values = {str(a): of_a[name], str(b): of_b[name]}
-    questions = sorted(of_a[name].keys() & of_b[name].keys())
-    if not questions:
+    if not (questions := sorted(of_a[name].keys() & of_b[name].keys())):
         raise UsageError(f"{a} and {b} have no question with a value of {name} in common")
     cells = {
         file: pa.table({"query_id": questions, "n_relevant": [1] * len(questions)}).append_column(

@@ -301,8 +301,7 @@ MAX_PAIRS = 12
 
 def sampled(result: EvaluationResult) -> Row | None:
     """Return the section of the page; None without a sample, or with all of it graded."""
-    sheets = sampled_sheets(result)
-    if not sheets:
+    if not (sheets := sampled_sheets(result)):
         return None
     metric = estimable_metric(sheets[0].rows[0]["metric"])
     source = SampledLabels(metric._replace(measure=SAMPLED + metric.measure))

@@ -198,8 +198,7 @@ MAX_TAGS = 200
 
 def tag_slices(result: EvaluationResult) -> Row | None:
     """Return the section of the page; None where no answerable query has a tag."""
-    every = slices_of(result) if result.has_metrics else []
-    if not every:
+    if not (every := slices_of(result) if result.has_metrics else []):
         return None
     largest = sorted(every, key=lambda part: -part.n_queries)[:MAX_TAGS]
     tags = [replace(part, value=shortened(part.value)) for part in every if part in largest]

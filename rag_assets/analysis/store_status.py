@@ -59,12 +59,8 @@ def _row(settings: StoreSettings, name: str, source: str | None, damage: list[St
     try:
         row["anchor"] = pointed(root / "anchor")
         evaluation = read_current(root)
-        row |= {
-            "evaluated": evaluation.finished,
-            "complete": evaluation.complete,
-            "primary": evaluation.primary,
-            **_best(root, evaluation),
-        }
+        row |= {"evaluated": evaluation.finished, "complete": evaluation.complete}
+        row |= {"primary": evaluation.primary, **_best(root, evaluation)}
     except NotEvaluated:
         pass
     except StoreError as error:
@@ -95,8 +91,7 @@ def _now(settings: StoreSettings, source: object) -> Row:
     schedule = experiment.config.schedule
     stopped = ", stopped" if schedule is not None and not schedule.running else ""
     return {
-        "compute": wanted.count(COMPUTE),
-        "check": wanted.count(CHECK),
+        **{"compute": wanted.count(COMPUTE), "check": wanted.count(CHECK)},
         "schedule": None if schedule is None else f"{schedule.cron} {schedule.timezone}{stopped}",
     }
 
@@ -134,8 +129,7 @@ def best_names(row: Row) -> str:
 
 
 def _best_text(row: Row) -> str:
-    names = best_names(row)
-    if not names:
+    if not (names := best_names(row)):
         return "-" if row["evaluated"] is None else "no labels"
     text = f"{names} {row['primary']} {row['value']:.4f}"
     return text if row["complete"] else f"{text} (incomplete)"

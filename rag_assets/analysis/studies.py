@@ -114,8 +114,7 @@ def study_figure(
         traces.append(
             {
                 **line_trace(label, style(number, theme)),
-                "x": [row["value"] for row in points],
-                "y": [row[column] for row in points],
+                **{"x": [row["value"] for row in points], "y": [row[column] for row in points]},
                 "text": [plain(row["retriever"]) for row in points],
                 "error_y": whiskers(bounds, theme),
                 "hovertemplate": "%{text}<br>%{x}: %{y:.4f}<extra></extra>",
@@ -133,8 +132,7 @@ def study_figure(
 
 def studies(result: EvaluationResult) -> Row | None:
     """Return the part of the page; None where no option has several values."""
-    every = studies_of(result) if result.ranked else {}
-    if not every:
+    if not (every := studies_of(result) if result.ranked else {}):
         return None
 
     def data() -> Row:

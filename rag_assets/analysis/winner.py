@@ -39,13 +39,9 @@ MAX_TAGS = 20
 MAX_EXCEPTIONS = 3
 
 KINDS = {
-    "bm25": "is keyword search",
-    "tfidf": "is keyword search",
+    **dict.fromkeys(("bm25", "tfidf"), "is keyword search"),
     "splade": "is learned keyword search",
-    "embedding": "is embedding search",
-    "openai_embedding": "is embedding search",
-    "vectors": "is embedding search",
-    "qdrant": "is embedding search",
+    **dict.fromkeys(("embedding", "openai_embedding", "vectors", "qdrant"), "is embedding search"),
     "run_file": "is a ranking from a file",
 }
 """Type of a retriever without inputs -> what it is, in a few words."""
@@ -156,8 +152,7 @@ def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
     cells, measure = pair.new_cells, pair.metric.column
     values = {name: counted.values(table, measure) for name, table in cells.items()}
     tags = _large(members, counted)
-    cases = [(tag, name) for tag in tags for name in values if name != best]
-    if not cases:
+    if not (cases := [(tag, name) for tag in tags for name in values if name != best]):
         return []
     differences = np.column_stack(
         [np.where(tags[tag], values[name] - values[best], np.nan) for tag, name in cases]

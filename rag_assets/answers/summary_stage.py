@@ -193,8 +193,8 @@ def comparable(metrics: pa.Table, *, reads_gold: bool = False) -> pa.Table:
     """Return metrics of answers as statistics of retrieval read them.
 
     Of retrievers answerable queries are compared; of answerers, all questions that have a value.
-    Who reads the relevant texts has nothing to read for an unanswerable question, and so always
-    refuses it: there it has no value, so that nobody is compared with it on these questions.
+    Who reads the relevant texts has an empty context for an unanswerable question: there it has no
+    value, so that nobody is compared with it on these questions.
     """
     for name in METRICS if reads_gold else ():
         if name in metrics.column_names:

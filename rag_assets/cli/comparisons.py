@@ -153,7 +153,7 @@ def print_diff(
         print_data(as_json(content))
     elif form == "table":
         sheets = [changes_sheet(a.evaluation, b.evaluation, changes)]
-        sheets += [means_sheet(pair, rows) for pair, rows in means]
+        sheets += [means_sheet(pair, rows, whose) for pair, rows in means]
         if answers is not None:
             sheets.append(answer_changes_sheet(answers))
         output().print(sheets_view(sheets))

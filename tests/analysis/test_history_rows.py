@@ -14,7 +14,9 @@ import pytest
 
 from rag_assets.analysis import history as history_rows_module
 from rag_assets.analysis.history import evaluation_changes, flat_history_rows, history, history_rows
+from rag_assets.analysis.metric_sources import named_source
 from rag_assets.analysis.result import EvaluationResult, Row
+from rag_assets.evaluation.metric_names import parse_metric
 from rag_assets.pipeline.evaluations import HISTORY_DIR
 from rag_assets.pipeline.history_files import HistoryFiles
 from rag_assets.report.html import identity, render
@@ -117,6 +119,13 @@ def test_means_by_other_labels_or_queries_are_not_compared() -> None:
     judged = {**SECOND, "configuration": json.dumps({"judge": "document", "retrievers": {}})}
     values = [value(FIRST, "bm25", 0.5), value(judged, "bm25", 0.75)]
     assert [row["change"] for row in history_rows([FIRST, judged], values, None)] == [None, None]
+    values = [value(FIRST, "bm25", 0.5), {**value(SECOND, "bm25", 0.75), "n_queries": 5}]
+    values += [value(FIRST, "other", 0.5), value(SECOND, "other", 0.75)]
+    rows = history_rows([FIRST, SECOND], values, None)
+    assert [(row["change"], row["comparable"]) for row in rows[2:]] == [(None, False), (0.25, True)]
+    source = named_source(None, parse_metric("hit_rate@1"))
+    lines = history_rows_module.MetricHistory("tiny", source, rows).plot().data
+    assert [list(line.y) for line in lines] == [[0.5, None, 0.75], [0.5, 0.75]]
     values = [value(FIRST, "bm25", 0.5, "dev"), value(FIRST, "bm25", 0.75, "test")]
     assert [row["value"] for row in history_rows([FIRST], values, None)] == [0.75]
     assert [row["value"] for row in history_rows([FIRST], values, "dev")] == [0.5]

@@ -12,6 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_assets.analysis.answers import answer_sheets
+from rag_assets.analysis.evaluation_pairs import EvaluationPair
+from rag_assets.analysis.metric_sources import named_source
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.answer_text import VERSION, cited_units
 from rag_assets.answers.contexts_stage import (
     answer_contexts,
@@ -126,6 +130,20 @@ def test_means_and_differences(computed_answers: Tiny) -> None:
     for pair in (pair for pair in pairs if pair["metric"] == "answer_f1"):
         is_with_gold = "gold@-" in (pair["answerer_a"], pair["answerer_b"])
         assert pair["n"] == (6 if is_with_gold else 7)
+
+
+def test_no_table_claims_what_an_answerer_does_without_a_context(answering: Tiny) -> None:
+    answering.run()
+    result = EvaluationResult(answering.artifacts, answering.snapshot())
+    pair = EvaluationPair.within(result, named_source("answer_f1", result.primary))
+    notes = [*answer_sheets(result)[0].notes, *pair.notes]
+    assert [note.removeprefix("note: ") for note in notes if "gold" in note] == [
+        f"gold reads the relevant texts, and its context of unanswerable questions{what}"
+        for what in (
+            " (1) is empty; compare leaves them out",
+            " is empty; pairs with it are compared on the answerable ones",
+        )
+    ]
 
 
 def test_a_budget_leaves_out_and_says_so(answering: Tiny) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from rag_assets.analysis.judged import people_lines
 from rag_assets.statistics.agreement import agreement
 from rag_assets.statistics.intervals import wilson
 
@@ -61,6 +62,21 @@ def test_grades() -> None:
     assert found.weighted_kappa == pytest.approx(weighted)
     assert found.kappa == pytest.approx(plain)
     assert weighted > plain
+
+
+@pytest.mark.parametrize(
+    ("youden", "said"),
+    [
+        (0.5, "pass, 0.50 above chance"),
+        (0.0, "FAIL, no better than chance"),
+        (-0.5, "FAIL, 0.50 below chance"),
+    ],
+)
+def test_who_agrees_as_chance_does_is_not_below_it(youden: float, said: str) -> None:
+    row = agreement(np.ones(9), np.ones(9))._asdict()
+    shares = {name: row[name]._asdict() for name in ("sensitivity", "specificity")}
+    *_, last = people_lines({"agreement": {**row, **shares}, "youden": youden})
+    assert last == f"agreement: {said}"
 
 
 def test_missing_verdicts_are_counted_and_never_0() -> None:

@@ -186,6 +186,12 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
         "about "
         f"{needed:,.0f} questions show it; if it is half as large, four times as many)"
     )
+    # A mean of 1/4 falls by no more than that.
+    known.rank("one", [4] * N)
+    known.evaluate()
+    known.rank("one", [1] * 2 + [4] * 12)
+    known.evaluate()
+    assert of(known.gate(), "one")[1].endswith("; no drop can be shown with 14 questions")
 
 
 def test_a_state_that_was_looked_at_is_no_new_look(known: Known) -> None:

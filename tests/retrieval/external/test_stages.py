@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from rag_assets.analysis.diff import changes_between
+from rag_assets.analysis.history import MetricHistory
+from rag_assets.analysis.leaderboard import summary_sheet
 from rag_assets.analysis.plan import plan_rows
+from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.contexts_stage import answer_contexts_key
 from rag_assets.called.hits import Hit, Rejected, hits_of
 from rag_assets.errors import ConfigError, UsageError
@@ -76,6 +80,19 @@ def test_a_fusion_and_a_reranker_read_it(asked: Searched) -> None:
         key = attributions_key(experiment, name)
         places = asked.pipeline().artifact(key).table()["lost_at"].to_pylist()
         assert "no_chunk" not in places
+
+
+def test_what_no_chunk_holds_is_said_by_whose_chunks(searched: Searched) -> None:
+    searched.write_search(SEARCH.replace("    scored = [", "    return []\n    scored = ["))
+    searched.configure("maxsim", type="maxsim", input="mine", candidates=5)
+    searched.run()
+    result = EvaluationResult(searched.artifacts, searched.snapshot())
+    notes = summary_sheet(result, result.at_cutoff).notes
+    lines = sorted(line.partition(";")[0] for line in notes if "evidences in" in line)
+    assert lines == [
+        "maxsim: evidences in no chunk that mine returned: 7",
+        "mine: evidences in no chunk that it returned: 7",
+    ]
 
 
 def test_looking_runs_nothing(searched: Searched) -> None:
@@ -145,6 +162,8 @@ def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) ->
 
 def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: Searched) -> None:
     searched.configure("mine", revision="always")
+    empty = "if (HERE.parent / 'up').exists():\n        return []\n    "
+    searched.write_search(SEARCH.replace("    scored = [", f"    {empty}scored = ["))
 
     def evaluate() -> set[str]:
         pipeline = searched.pipeline()
@@ -165,8 +184,23 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
     )
     assert steps["external_hits[retriever=mine]"].action == "check"
     assert searched.log == []
+    searched.snapshot()
     assert evaluate() == {"external_rankings/mine"}  # what it returned is as it was
     assert searched.log[0] == "loaded"
+    searched.snapshot()
+    assert told_changes(searched) == ([], [])
+    (searched.root / "up").touch()  # of this nothing knows but the search
+    evaluate()
+    searched.snapshot()
+    assert told_changes(searched) == (["answers of mine changed"],) * 2
+
+
+def told_changes(searched: Searched) -> tuple[list[str], list[str]]:
+    """Return what changed since the evaluation before, as `diff` and `history` say it."""
+    ids = searched.names().history().ids()[-2:]
+    a, b = (EvaluationResult(searched.artifacts, searched.names().find(name)) for name in ids)
+    row = MetricHistory.of(searched.names().history()).rows[-1]
+    return [one.text for one in changes_between(a, b)], [one["what"] for one in row["changes"]]
 
 
 def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> None:
@@ -180,6 +214,7 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     assert {row["query_id"]: row["ndcg"] for row in rows if row["failed"]} == {"q1": None}
     assert unfinished(searched.pipeline(), ["mine"]) == {"mine": {"q1"}}
     assert unanswered(searched.pipeline()) == {rankings_key("mine"): 1}
+    searched.snapshot()
     (searched.root / "up").touch()
     assert not searched.run()
     assert try_again(searched.pipeline()) == 1
@@ -187,6 +222,12 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     searched.run()
     assert searched.log == ["loaded", QUERIES[0]["text"]]
     assert means(searched, "mine")["n_failed"] == 0
+    searched.snapshot()
+    assert told_changes(searched) == (["answers of mine changed"],) * 2
+    past = MetricHistory.of(searched.names().history(), None, ["mine"]).rows
+    assert [row.get("failed") for row in past] == ["mine failed on 1 of 6 queries", None]
+    told = searched.command("diff", ".", *(row["evaluation_id"] for row in past)).output
+    assert "mine failed on 1 of 6 queries in the older evaluation, which count in no" in told
 
 
 def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched: Searched) -> None:
