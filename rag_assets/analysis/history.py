@@ -143,7 +143,8 @@ def _told(root: Path, old: Row | None, new: Row, top_k: int | None, split: str |
                 for cell in of_split(_opened(root, new).rows_of("leaderboard"), split)
                 if cell["n_failed"] and cell["top_k"] == top_k
             )
-        if old is not None and old["content_digest"] != new["content_digest"]:
+        is_changed = old is not None and old["content_digest"] != new["content_digest"]
+        if old and is_changed and not evaluation_changes(old, new):  # artifacts take a while
             changed = answers_changed(_opened(root, old), _opened(root, new))
             told["answers"] = list(dict.fromkeys(changed))
     return told
