@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from rag_assets.analysis.comparisons import Comparison, least_shown
+from rag_assets.analysis.comparisons import Comparison, clusters_text, least_shown
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.metric_names import is_gain
@@ -59,9 +59,8 @@ def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, s
     smallest = least_shown(row)
     if smallest is not None:
         yield "detectable", f"{smallest:.4f} at level {ALPHA} with power {POWER}"
-    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"
-    yield "queries", f"{row['n']}{clusters}: {counts}"
+    yield "queries", f"{row['n']}{clusters_text(row)}: {counts}"
 
 
 def _changed(row: Row, a: str, b: str) -> Iterator[str]:
