@@ -98,8 +98,7 @@ def most_changed(compared: Comparison, n: int) -> tuple[list[Row], list[Row]]:
     won = [query for query in changed if is_gain(metric, gained[query])][:n]
     lost = [query for query in changed if not is_gain(metric, gained[query])][:n]
     texts = pairs_of(compared.new.queries, "query_id", "text")
-    details = _answers if compared.source.is_of_answers else _moves
-    of_query = details(compared, [*won, *lost])
+    of_query = (_answers if compared.source.is_of_answers else _moves)(compared, [*won, *lost])
     rows = {
         query: {
             "query_id": query,
@@ -133,9 +132,7 @@ def _answers(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:
 
 def answer_text(answer: str | None) -> str:
     """Return an answer in one line, as people read it."""
-    if answer is None:
-        return "(failed)"
-    return " ".join(answer.split()) or "(refused)"
+    return "(failed)" if answer is None else " ".join(answer.split()) or "(refused)"
 
 
 def _moves(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:

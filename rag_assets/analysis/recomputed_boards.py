@@ -85,8 +85,7 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     within = within.of_queries(weights.keys())
     table = budget_metrics(within, relevant_units, queries, measures)
     if set(measures) & set(CONTEXT_MEASURES):
-        documents = result.table_of("documents")
-        texts = dict(column_values(documents, "document_id", "text"))
+        texts = dict(column_values(result.table_of("documents"), "document_id", "text"))
         answers = GoldAnswers(texts, result.table_of("query_facts"))
         key = retriever_contexts_key(retriever)
         contexts, manifest = result.table(key), result.manifest(key)
