@@ -185,9 +185,8 @@ def _tie_row(result: EvaluationResult, retriever: str, ranking: pa.Table, metric
         for row in cell.select(["query_id", "n_relevant", "failed", "ties_at_cut"]).to_pylist()
         if row["n_relevant"] > 0 and not row["failed"] and row["query_id"] in weights
     }
-    n_tied = None if None in counted.values() else sum(n > 0 for n in counted.values())
     lead: Row = {"retriever": retriever, "metric": str(metric), "n_queries": len(counted)}
-    lead["n_tied"] = n_tied
+    lead["n_tied"] = None if None in counted.values() else sum(n > 0 for n in counted.values())
     try:
         table = tie_bounds(ranking, result.table(relevant_units_key(retriever)), [metric])[metric]
     except DataError as error:
