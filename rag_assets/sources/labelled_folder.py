@@ -172,10 +172,8 @@ class LabelledFolder(Dataset):
 
         Without labels ``evidence``: what people will judge then is what was retrieved, the chunks.
         """
-        if not self.has_qrels:
-            return "evidence"
         is_of_samples = not labelled_files(self.root, JUDGMENTS)
-        quotes = is_of_samples or has_quotes(self.qrels_files()[0])
+        quotes = not self.has_qrels or is_of_samples or has_quotes(self.qrels_files()[0])
         return "evidence" if quotes else "document"
 
     @property
