@@ -345,8 +345,7 @@ class JsonlDataset(RecordFolder):
 
     @classmethod
     def _file(cls, folder: Path) -> Path | None:
-        is_beir = (folder / "qrels").is_dir()
-        corpus = None if is_beir else existing(folder / "corpus.jsonl")
+        corpus = None if (folder / "qrels").is_dir() else existing(folder / "corpus.jsonl")
         return existing(folder / JSONL_DOCUMENTS) or corpus
 
 
