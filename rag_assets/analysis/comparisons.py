@@ -135,8 +135,8 @@ def verdict(
     if row["p_adjusted"] is not None and n_pairs > 1:
         p += f" (Holm over {n_pairs} pairs {p_text(row['p_adjusted'])})"
     if is_significant(dict(row)):
-        clustered = row["n_clusters"] < row["n"]
-        limits = f"; {row['n']} queries in {row['n_clusters']} clusters" if clustered else ""
+        in_clusters = clusters_text(row)
+        limits = f"; {row['n']} queries{in_clusters}" if in_clusters else ""
         limits = f"; but {caveat}" if caveat else limits
         return f"{better} is better than {worse} on {metric} by {size}, {p}{limits}"
     return (
@@ -146,14 +146,22 @@ def verdict(
 
 
 def power_text(row: Mapping[str, Any], noun: str = "queries", *, more_would_help: bool) -> str:
-    """Return which difference the queries of a pair can show; empty where that is not known."""
-    if row["detectable"] is None:
+    """Return which difference the queries of a pair can show; empty where they are all alike."""
+    if row["detectable"] is None and row["n_clusters"] >= MIN_UNITS:
         return ""
-    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
-    if (smallest := least_shown(row)) is None:
-        return f"; {row['n']} {noun}{clusters} are too few to show any difference"
+    smallest, in_clusters = least_shown(row), clusters_text(row)
+    if smallest is None and row["n"] == 1:
+        return "; a single question is too few to show any difference"
+    if smallest is None:
+        return f"; {row['n']} {noun}{in_clusters} are too few to show any difference"
     needed = needed_text(row["n"], smallest, row["difference"], noun) if more_would_help else ""
-    return f"; {row['n']} {noun}{clusters} can show {smallest:.4f} or more{needed}"
+    return f"; {row['n']} {noun}{in_clusters} can show {smallest:.4f} or more{needed}"
+
+
+def clusters_text(row: Mapping[str, Any]) -> str:
+    """Return `` in 3 clusters``; empty where every query is independent of the others."""
+    n = row["n_clusters"]
+    return f" in {n} cluster{'s' * (n != 1)}" if n < row["n"] else ""
 
 
 def needed_text(n: int, smallest: float, difference: float, noun: str, least: int = 0) -> str:

@@ -92,8 +92,7 @@ class CorpusChange:
     @cached_property
     def judged(self) -> set[tuple[str, str]]:
         """The questions and documents that somebody judged, whatever the grade."""
-        qrels = self._pair.new.table(QRELS_KEY)
-        return set(column_values(qrels, "query_id", "document_id"))
+        return set(column_values(self._pair.new.table(QRELS_KEY), "query_id", "document_id"))
 
     def unjudged(self, run: pa.Table) -> pa.Array:
         """Return for each hit of a run whether it is of such a document, and unjudged."""
@@ -195,8 +194,7 @@ def _newcomers(
     for row in run.filter(corpus.unjudged(run)).sort_by("rank").to_pylist():
         query, document = row["query_id"], row["document_id"]
         if query in lost:
-            became = corpus.documents[document]
-            newcomer = Newcomer(document, became, query, row["rank"], name)
+            newcomer = Newcomer(document, corpus.documents[document], query, row["rank"], name)
             best.setdefault((query, document), newcomer)
     return sorted(best.values(), key=lambda new: (new.rank, new.query_id, new.document_id))
 

@@ -21,6 +21,7 @@ from rag_assets.labels.logs import (
     LEFT_OUT,
     PERSON,
     LoggedJudgment,
+    left_out,
     mark_counts,
     mark_counts_text,
     read_marks,
@@ -182,7 +183,7 @@ def label_status(
         ``n_items``, ``n_judged``, ``n_missing``, ``n_certain`` (passages of the pool; drawn and
         judged; drawn and without a grade; with a label of the dataset), ``n_questions``, ``level``
         of each interval, ``notes``, ``question_marks`` (mark -> questions), ``sources`` (source ->
-        lines), ``estimates`` of all metrics, and what
+        passages, none of a question that is left out), ``estimates`` of all metrics, and what
         :func:`~rag_assets.labels.sampling.sample_stage.sample_status` has of the one that decides.
     """
     level = experiment.statistics.confidence
@@ -191,6 +192,7 @@ def label_status(
     now = sample_status(sample, first, lines, clusters, level)
     notes = [*_status_notes(experiment, clusters), *_outside(now["differences"])]
     notes += part_notes(sample.pool, lines)
+    marks = read_marks(experiment.question_marks_file)
     if estimates := list(now["estimates"]):
         estimates += [row for name in rest for row in estimate_rows(sample, name, clusters, level)]
         notes.append(PRICE)
@@ -199,8 +201,8 @@ def label_status(
         "n_missing": int((sample.asked & ~judged & counted).sum()),
         "n_certain": int((sample.certain & counted).sum()),
         **{"n_questions": len(sample.pool.question_ids), "level": level, "notes": notes},
-        "question_marks": mark_counts(read_marks(experiment.question_marks_file)),
-        "sources": source_counts(lines),
+        "question_marks": mark_counts(marks),
+        "sources": source_counts(lines, left_out(marks)),
         **{**now, "estimates": estimates},
         "targets": {"items": ITEMS, "questions": QUESTIONS},
     }
@@ -232,12 +234,11 @@ def _outside(differences: Iterable[Row]) -> Iterator[str]:
 
 def status_sheets(experiment: str, status: Row) -> list[Sheet]:
     """Return the tables of a :func:`label_status`."""
-    counts = (
+    heads = [
         f"{experiment}: {status['n_judged']} of {status['n_items']} passages judged, "
         f"{status['n_missing']} shown without a grade, {status['n_certain']} labelled before; "
         f"{status['n_questions']} questions"
-    )
-    heads = [counts]
+    ]
     if marks := status["question_marks"]:
         n_out = sum(marks.get(mark, 0) for mark in LEFT_OUT)
         heads.append(f"questions: {mark_counts_text(marks)}; {n_out} left out of evaluations")

@@ -92,8 +92,7 @@ class _Measured:
         return any(lookup and lookup["amount"] for lookup in lookups)
 
     def latency(self, retriever: str) -> Row:
-        ranking = self._rankings.get(retriever, "")
-        alone = self._find("latency", ranking)
+        alone = self._find("latency", self._rankings.get(retriever, ""))
         row: Row = {name: alone.get(name) if alone else None for name in _PERCENTILES}
         row["n_timed"] = alone["amount"] if alone else None
         cost = alone["cost"] if alone and alone["amount"] else None

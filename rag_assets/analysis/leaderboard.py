@@ -101,8 +101,7 @@ def board_sheet(result: EvaluationResult, rows: Sequence[Row], at: str | None = 
     )
     lines = [_line(result, row, measures) for row in rows]
     legend = f"{NEAR} not shown to be worse than the best on {result.primary}"
-    is_near = any(row["near"] for row in lines)
-    notes = [f"{legend} (p >= {ALPHA} after Holm)"] if is_near else []
+    notes = [f"{legend} (p >= {ALPHA} after Holm)"] if any(row["near"] for row in lines) else []
     # One blank between columns: six metrics, tokens and a short name fit into 80 characters.
     return Sheet(_title(result, rows), columns, lines, notes=notes, is_narrow=True, name="board")
 
@@ -198,12 +197,11 @@ def leaderboard_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sh
     """Return the tables of an evaluation: one cut-off in full, then the primary metric over all."""
     at_cutoff = _shown_cutoff(result, rows)
     cutoffs = sorted({row["top_k"] for row in rows})
-    names = [row["retriever"] for row in at_cutoff]
     sheets = [
         summary_sheet(result, rows),
         _curve(result, rows, cutoffs) if len(cutoffs) > 1 else None,
         interval_sheet(result, rows),
-        answerability_sheet(result, names),
+        answerability_sheet(result, [row["retriever"] for row in at_cutoff]),
         similarity_sheet(result, at_cutoff),
     ]
     return [sheet for sheet in sheets if sheet is not None]

@@ -356,8 +356,7 @@ def drop_test(row: Row) -> tuple[float, float | None]:
     if row["low"] is None or row["high"] == row["low"]:
         return 1.0, None
     freedom = row[N_UNITS] - 1
-    reach = float(stdtrit(freedom, (1 + row["confidence"]) / 2))
-    error = (row["high"] - row["low"]) / 2 / reach
+    error = (row["high"] - row["low"]) / 2 / float(stdtrit(freedom, (1 + row["confidence"]) / 2))
     return float(stdtr(freedom, row["calibrated"] / error)), error
 
 

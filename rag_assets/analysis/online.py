@@ -150,9 +150,8 @@ def interleaved(
         seed = int.from_bytes(permanent_hash("interleaved", query_id)[:8])
         for number, throw in enumerate(coin_throws(n_lists, top_k, seed)):
             ids, teams = team_draft(*rankings, top_k, iter(throw))
-            maker = {"retrievers": list(pair), "teams": teams}
             row = {"question": query_id, "list": number, "query_response_hit_ids": ids}
-            lists.append({**row, "query_attributes": maker})
+            lists.append({**row, "query_attributes": {"retrievers": list(pair), "teams": teams}})
     return lists
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from rag_assets.analysis.comparisons import Comparison, least_shown
+from rag_assets.analysis.comparisons import Comparison, clusters_text, least_shown
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.stage import answers_key
 from rag_assets.evaluation.metric_names import is_gain
@@ -58,9 +58,8 @@ def _numbers(row: Row, confidence: float, n_pairs: int) -> Iterator[tuple[str, s
     yield "effect size", f"{effect} (Cohen's d_z)"
     if (smallest := least_shown(row)) is not None:
         yield "detectable", f"{smallest:.4f} at level {ALPHA} with power {POWER}"
-    clusters = f" in {row['n_clusters']} clusters" if row["n_clusters"] < row["n"] else ""
     counts = f"{row['won']} won, {row['tied']} tied, {row['lost']} lost"
-    yield "queries", f"{row['n']}{clusters}: {counts}"
+    yield "queries", f"{row['n']}{clusters_text(row)}: {counts}"
 
 
 def _changed(row: Row, a: str, b: str) -> Iterator[str]:
@@ -98,8 +97,7 @@ def most_changed(compared: Comparison, n: int) -> tuple[list[Row], list[Row]]:
     won = [query for query in changed if is_gain(metric, gained[query])][:n]
     lost = [query for query in changed if not is_gain(metric, gained[query])][:n]
     texts = pairs_of(compared.new.queries, "query_id", "text")
-    details = _answers if compared.source.is_of_answers else _moves
-    of_query = details(compared, [*won, *lost])
+    of_query = (_answers if compared.source.is_of_answers else _moves)(compared, [*won, *lost])
     rows = {
         query: {
             **{"query_id": query, "text": texts[query]},
@@ -130,9 +128,7 @@ def _answers(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:
 
 def answer_text(answer: str | None) -> str:
     """Return an answer in one line, as people read it."""
-    if answer is None:
-        return "(failed)"
-    return " ".join(answer.split()) or "(refused)"
+    return "(failed)" if answer is None else " ".join(answer.split()) or "(refused)"
 
 
 def _moves(compared: Comparison, query_ids: Sequence[str]) -> dict[str, Row]:

@@ -84,8 +84,7 @@ def _row(result: EvaluationResult, retriever: str, budget: int, measures: list[s
     within = within.of_queries(weights.keys())
     table = budget_metrics(within, relevant_units, queries, measures)
     if set(measures) & set(CONTEXT_MEASURES):
-        documents = result.table_of("documents")
-        texts = dict(column_values(documents, "document_id", "text"))
+        texts = dict(column_values(result.table_of("documents"), "document_id", "text"))
         answers = GoldAnswers(texts, result.table_of("query_facts"))
         key = retriever_contexts_key(retriever)
         contexts, manifest = result.table(key), result.manifest(key)
@@ -180,9 +179,8 @@ def _tie_row(result: EvaluationResult, retriever: str, ranking: pa.Table, metric
         for row in cell.select(["query_id", "n_relevant", "failed", "ties_at_cut"]).to_pylist()
         if row["n_relevant"] > 0 and not row["failed"] and row["query_id"] in weights
     }
-    n_tied = None if None in counted.values() else sum(n > 0 for n in counted.values())
     lead: Row = {"retriever": retriever, "metric": str(metric), "n_queries": len(counted)}
-    lead["n_tied"] = n_tied
+    lead["n_tied"] = None if None in counted.values() else sum(n > 0 for n in counted.values())
     try:
         table = tie_bounds(ranking, result.table(relevant_units_key(retriever)), [metric])[metric]
     except DataError as error:

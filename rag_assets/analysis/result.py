@@ -335,8 +335,8 @@ class EvaluationResult(StoredEvaluation):
         """
         self.check_labels()
         if not self.evaluation.entries_of("attributions"):
-            problem = "does not show where evidence was lost"
-            raise self.lacks(f"{problem}; that needs all cells of a retriever")
+            problem = "does not show where evidence was lost; that needs all cells of a retriever"
+            raise self.lacks(problem)
         return self._by("attributions", "retriever")
 
     def list_similarities(self, top_k: int) -> dict[str, pa.Table]:
@@ -356,10 +356,9 @@ class EvaluationResult(StoredEvaluation):
     @cached_property
     def chosen_weights(self) -> dict[str, str]:
         """Tuned fusion -> the weights that were chosen on dev, such as ``bm25 0.3, e5 0.7``."""
-        configured = self.configured("retrievers")
         texts = {}
         for row in self.rows_of("tuning"):
-            inputs = configured.get(row["retriever"], {}).get("inputs", [])
+            inputs = self.configured("retrievers").get(row["retriever"], {}).get("inputs", [])
             if row["chosen"] and len(inputs) == len(row["weights"]):
                 pairs = zip(inputs, row["weights"], strict=True)
                 texts[row["retriever"]] = ", ".join(f"{n} {weight:.4g}" for n, weight in pairs)

@@ -5,6 +5,7 @@ A higher value counts as a better one, unless the metric has a name of ours and 
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,14 +20,17 @@ from rag_assets.analysis.comparisons import difference_columns, oriented, verdic
 from rag_assets.analysis.evaluation_pairs import with_direction
 from rag_assets.errors import DataError, UsageError, allowed_names
 from rag_assets.input_files import read_bytes, suffix
+from rag_assets.plain_text import plain
 from rag_assets.sheets.sheet import TEXT, Column, Sheet
 from rag_assets.sources.fields import Place, Row, checked_id
-from rag_assets.sources.row_files import RowFile, parse_json
+from rag_assets.sources.row_files import RowFile, parse_json, read_csv
 from rag_assets.statistics.comparisons import comparisons
 from rag_assets.statistics.units import Resampling
 
 Values = dict[str, dict[str, float]]
 """Metric -> question -> its value."""
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters: correct, partial, incorrect, no answer."""
@@ -61,19 +65,17 @@ class _Format(NamedTuple):
 
     tool: str
     question: str
-    needed: frozenset[str]
+    needed: tuple[str, ...]
     values: Callable[[Row], Iterator[tuple[str, float]]]
 
 
 _FORMATS = (
-    _Format("an Inspect log", "id", frozenset({"scores"}), _of_inspect),
+    _Format("an Inspect log", "id", ("scores",), _of_inspect),
+    _Format("samples_*.jsonl of lm-evaluation-harness", "doc_id", ("target",), _of_lm_eval),
     _Format(
-        "samples_*.jsonl of lm-evaluation-harness", "doc_id", frozenset({"target"}), _of_lm_eval
-    ),
-    _Format(
-        "rows, or an object, of questions with numbers (`score --per-query --format json`)",
+        "rows, or an object, of questions with numbers (as `score --per-query` prints them)",
         "query_id",
-        frozenset(),
+        (),
         lambda row: _numbers({k: v for k, v in row.items() if k != "query_id"}),
     ),
 )
@@ -114,7 +116,7 @@ def read_values(path: Path) -> Values:
 def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
     is_log = suffix(path) == ".eval"
     if not is_log and suffix(path) != ".json":
-        yield from RowFile(path).rows()
+        yield from _csv_rows(path) if suffix(path) == ".csv" else RowFile(path).rows()
         return
     content = _logged(path) if is_log else parse_json(read_bytes(path), Place(path))
     if isinstance(content, dict) and isinstance(content.get("samples"), list):
@@ -130,6 +132,18 @@ def _rows(path: Path) -> Iterator[tuple[Place, Row]]:
         if not isinstance(row, dict):
             raise place.wrong(row, "an object")
         yield place, row
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[Place, Row]]:
+    """Yield rows with numbers; an empty cell is no value, a column without any number is text."""
+    rows = [(place, {k: plain(v) for k, v in row.items() if v}) for place, row in read_csv(path)]
+    numeric = {k for _, row in rows for k, cell in row.items() if _NUMBER.fullmatch(cell)}
+    numeric -= {kind.question for kind in _FORMATS}
+    for place, row in rows:
+        for key in row:
+            if key in numeric and not _NUMBER.fullmatch(row[key]):
+                raise place.wrong(row[key], "a number, or empty", key)
+        yield place, {k: float(v) if k in numeric else v for k, v in row.items()}
 
 
 def _logged(path: Path) -> list[Any]:
@@ -164,20 +178,18 @@ def compare_files(a: Path, b: Path, metric: str | None = None) -> tuple[Row, She
     values = {str(a): of_a[name], str(b): of_b[name]}
     if not (questions := sorted(of_a[name].keys() & of_b[name].keys())):
         raise UsageError(f"{a} and {b} have no question with a value of {name} in common")
+    facts = pa.table({"query_id": questions, "n_relevant": [1] * len(questions)})
     cells = {
-        file: pa.table({"query_id": questions, "n_relevant": [1] * len(questions)}).append_column(
-            name, pa.array([by_question[question] for question in questions], pa.float64())
-        )
-        for file, by_question in values.items()
+        file: facts.append_column(name, pa.array([of[q] for q in questions], pa.float64()))
+        for file, of in values.items()
     }
     counting = [{"query_id": q, "weight": 1.0, "split": "all", "cluster": q} for q in questions]
-    pair = (str(a), str(b))
-    (row,) = comparisons(cells, counting, (name, 0), Resampling(), [pair]).to_pylist()
-    row = with_direction(row, name)
+    pairs = comparisons(cells, counting, (name, 0), Resampling(), [(str(a), str(b))])
+    row = with_direction(pairs.to_pylist()[0], name)
     notes = [verdict(row, 1)]
-    for file, by_question in values.items():
-        if alone := len(by_question) - len(questions):
-            notes.append(f"{alone} questions of {file} are not in the other file")
+    for file, of in values.items():
+        if alone := len(of) - len(questions):
+            notes.append(f"questions of {file} that the other file lacks: {alone}")
     others = [other for other in shared if other != name]
     notes += [f"also in both: --metric {' or '.join(others)}"] if others and not metric else []
     columns = (Column("pair", "files", TEXT), *difference_columns(Resampling().confidence))

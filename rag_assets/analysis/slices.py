@@ -70,8 +70,7 @@ def members_by(criterion: str, table_of: TableOf) -> Members:
     kind, _, field = criterion.partition(".")
     if kind not in _METADATA or not field:
         raise UsageError(f"slices by '{criterion}'; allowed: tag, query.<field>, document.<field>")
-    metadata = pairs_of(table_of(_METADATA[kind]), f"{kind}_id", "metadata")
-    values = _values(field, kind, metadata)
+    values = _values(field, kind, pairs_of(table_of(_METADATA[kind]), f"{kind}_id", "metadata"))
     if kind == "query":
         return _gathered(values.items())
     qrels = table_of("qrels")
@@ -203,6 +202,5 @@ def tag_slices(result: EvaluationResult) -> Row | None:
     largest = sorted(every, key=lambda part: -part.n_queries)[:MAX_TAGS]
     tags = [replace(part, value=shortened(part.value)) for part in every if part in largest]
     names = [name for name in result.retrievers if any(name in part.means for part in every)]
-    metric = result.evaluation.primary
-    sheet = slices_sheet(tags, metric, TAG, result.split, order=names)
+    sheet = slices_sheet(tags, result.evaluation.primary, TAG, result.split, order=names)
     return {"sheet": sheet, "n_tags": len(every)}

@@ -107,9 +107,8 @@ def study_figure(
     result: EvaluationResult, rows: Sequence[Row], column: str, theme: Theme, title: str = ""
 ) -> go.Figure:
     """Return a line over the values of an option, with intervals, at the primary cut-off."""
-    lines = grouped(rows, "line")
     traces: list[dict[str, Any]] = []
-    for number, (label, points) in enumerate(lines.items()):
+    for number, (label, points) in enumerate(grouped(rows, "line").items()):
         bounds = [(p[column], p[f"{column}_low"], p[f"{column}_high"]) for p in points]
         traces.append(
             {

@@ -101,8 +101,7 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     if pair.caveat is not None:
         sentences.append(f"But {pair.caveat}.")
     nearest = next((row for row in pairs if row["other"] in tied), None)
-    helps = pair.caveat is None
-    if nearest and (power := power_text(nearest, "questions", more_would_help=helps)):
+    if nearest and (power := power_text(nearest, "questions", more_would_help=not pair.caveat)):
         sentences.append(f"The test cannot tell: {power.removeprefix('; ')}.")
     failed = {str(row["retriever"]) for row in result.ranked if row["n_failed"]}
     whole = [name for name in (best, *tied) if name not in failed]
@@ -145,13 +144,12 @@ def _kind(result: EvaluationResult, name: str) -> str | None:
 
 def _exceptions(pair: EvaluationPair, best: str, lead: str) -> list[str]:
     """Return tags on which another has more; those that are shown first, then by how much."""
-    members = members_by(TAG, pair.new.table_of)
     counted = next(iter(counted_by_split(pair.counting, pair.new_cells.values())), None)
     if counted is None or best not in pair.new_cells:
         return []
     cells, measure = pair.new_cells, pair.metric.column
     values = {name: counted.values(table, measure) for name, table in cells.items()}
-    tags = _large(members, counted)
+    tags = _large(members_by(TAG, pair.new.table_of), counted)
     if not (cases := [(tag, name) for tag in tags for name in values if name != best]):
         return []
     differences = np.column_stack(

@@ -160,10 +160,7 @@ _OF_VERDICTS = (
     ),
     Check("judge_is_proven", "The judge passed `rag-assets judge check`.", _proven),
 )
-_OF_RUNS = (
-    Check("queries_answered", "Something was retrieved for every query.", _answered),
-    DRIFT,
-)
+_OF_RUNS = (Check("queries_answered", "Something was retrieved for every query.", _answered), DRIFT)
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "documents": (Check(LABEL_HEALTH, "No two documents are the same.", _documents),),

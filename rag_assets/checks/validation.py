@@ -44,7 +44,7 @@ from rag_assets.labels.findings import (
     unmatched_filters,
     unreachable_evidence,
 )
-from rag_assets.labels.logs import PERSON, read_judgments, source_counts
+from rag_assets.labels.logs import PERSON, left_out, read_judgments, read_marks, source_counts
 from rag_assets.labels.sampling.label_sample import lost_notes, valid_judgments
 from rag_assets.pipeline.evaluations import read_current
 from rag_assets.pipeline.pipeline import Pipeline
@@ -181,7 +181,8 @@ class Validation:
             _, lost = valid_judgments(log, documents)
             self._rows += [Finding(WARNING, TEXT_CHANGED, line) for line in lost_notes(lost, log)]
         if not experiment.has_qrels:
-            n = source_counts(read_judgments(log)).get(PERSON, 0) if log else 0
+            out = left_out(read_marks(experiment.question_marks_file))
+            n = source_counts(read_judgments(log), out).get(PERSON, 0) if log else 0
             some = f"there are grades of a sample ({n}), not yet of all of it"
             self.skipped.append(f"labels: {some if n else 'there are none yet'}")
             return

@@ -167,7 +167,7 @@ def read_claim_labels(file: Path | None) -> dict[str, ClaimLabel]:
     """
 
     def read(cells: Cells, place: Place) -> tuple[str, ClaimLabel]:
-        kind, grade = cells["kind"], cells["grade"].strip()
+        kind, grade = cells["kind"], cells["grade"].strip().removesuffix(".0")
         if kind not in OF_CLAIMS:
             raise place.error(f"is {shown(kind)}; must be {' or '.join(OF_CLAIMS)}", "kind")
         if grade not in ("?", *map(str, range(HIGHEST[kind] + 1))):

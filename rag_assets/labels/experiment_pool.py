@@ -173,7 +173,7 @@ SHEET = CsvSheet(_COLUMNS, (EVIDENCE, GRADE), frozenset({EVIDENCE}))
 SAMPLE_SHEET = CsvSheet((PROBABILITY, *_COLUMNS), SHEET.answer, SHEET.optional)
 
 _ANSWERS: dict[str, tuple[int | None, Status]] = {
-    **{str(grade): (grade, JUDGED) for grade in range(HIGHEST_GRADE + 1)},
+    **{f"{n}{zero}": (n, JUDGED) for n in range(HIGHEST_GRADE + 1) for zero in ("", ".0")},
     "?": (None, CANNOT_TELL),
     "skip": (None, SKIPPED),
 }

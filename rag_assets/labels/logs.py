@@ -31,7 +31,7 @@ measured too; it gets the tag that declares it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -190,9 +190,9 @@ def drawn_items(judgments: Iterable[LoggedJudgment]) -> set[PooledUnit]:
     return {each.item for each in judgments if each.was_drawn}
 
 
-def source_counts(judgments: Iterable[LoggedJudgment]) -> dict[str, int]:
-    """Return source -> how many items have a grade from it, in the order of the names."""
-    last = {(each.item, each.source): each.status for each in judgments}
+def source_counts(judgments: Iterable[LoggedJudgment], out: Collection[str]) -> dict[str, int]:
+    """Return source -> how many items have a grade from it, none of the questions ``out``."""
+    last = {(j.item, j.source): j.status for j in judgments if j.query_id not in out}
     counts = Counter(source for (_, source), status in last.items() if status == JUDGED)
     return dict(sorted(counts.items()))
 

@@ -15,7 +15,7 @@ from rag_assets.plain_text import is_shown_as, plain, shielded
 from rag_assets.sources.fields import GRADE_LIMIT, Place, shown
 from rag_assets.sources.row_files import read_csv
 
-_INTEGER = re.compile(r"[0-9]{1,10}")
+_INTEGER = re.compile(r"([0-9]{1,10})(?:\.0+)?")  # pandas writes 2.0
 
 Cells = Mapping[str, str]
 """Column -> text of a row."""
@@ -106,10 +106,10 @@ def refuse(problems: list[DataError]) -> None:
 
 def whole_number(cells: Cells, key: str, place: Place) -> int:
     """Return a cell as a number from 0 on; anything else is a DataError."""
-    text = cells[key].strip()
-    if not _INTEGER.fullmatch(text) or int(text) >= GRADE_LIMIT:
+    integer = _INTEGER.fullmatch(cells[key].strip())
+    if integer is None or int(integer[1]) >= GRADE_LIMIT:
         raise place.error(f"is {shown(cells[key])}; must be an integer from 0 on", key)
-    return int(text)
+    return int(integer[1])
 
 
 def shown_span(cells: Cells, key: str, text: str, place: Place) -> tuple[int, int]:

@@ -198,8 +198,7 @@ def _page_text(document: PdfDocument, number: int) -> str:
     finally:
         text_page.close()
         page.close()
-    text = _LINE_HYPHEN.sub("-", text).replace("\r\n", "\n").replace("\r", "\n")
-    return text.strip("\n")
+    return _LINE_HYPHEN.sub("-", text).replace("\r\n", "\n").replace("\r", "\n").strip("\n")
 
 
 def _pdf_document(fields: dict[str, str], pages: Sequence[str]) -> FileDocument:

@@ -19,7 +19,7 @@ from rag_assets.sources.autorag import AutoragDataset
 from rag_assets.sources.beir import QRELS, BeirDataset
 from rag_assets.sources.dataset import Dataset
 from rag_assets.sources.document_folder import MarkdownDataset, document_paths
-from rag_assets.sources.fields import note
+from rag_assets.sources.fields import Place, note
 from rag_assets.sources.json_datasets import LlamaIndexDataset, SquadDataset
 from rag_assets.sources.labelled_folder import (
     Columns,
@@ -30,7 +30,7 @@ from rag_assets.sources.labelled_folder import (
     RecordFolder,
     look_alikes,
 )
-from rag_assets.sources.row_files import unreadable
+from rag_assets.sources.row_files import parse_json, read_text, unreadable
 from rag_assets.sources.samples import SampleDataset, no_layout
 from rag_assets.sources.trec import TrecDataset
 
@@ -125,9 +125,13 @@ def _recognised(path: Path) -> type[Dataset]:
     for reader in FORMATS.values():
         if reader.recognises(path):
             return reader
+    is_empty = path.is_file() and not path.stat().st_size
+    if path.is_file() and suffix(path) == ".json" and not is_empty:
+        parse_json(read_text(path).encode(), Place(path))  # names what makes it unreadable
     near = no_layout(path) or _nearest(path)
     looked_for = "; ".join(f"{reader.layout} ({name})" for name, reader in FORMATS.items())
-    raise DataError(f"{_what(path)}; {near or f'looked for: {looked_for}'}", file=path)
+    problem = f"{_what(path)}; {near or f'looked for: {looked_for}'}"
+    raise DataError("is empty" if is_empty else problem, file=path)
 
 
 def _refuse_special_files(path: Path) -> None:

@@ -130,7 +130,10 @@ def _add(row: _Judgment, place: Place, rows: QrelRows, quotes: Quotes) -> None:
     document_row = rows.resolve(query_id, document_id, place, ("query_id", "doc_id"))
     evidence_id = str(row.evidence_id) if row.evidence_id is not None else None
     span = None
-    quote = "" if row.quote is None and row.start is not None else row.quote
+    quote = row.quote
+    if quote is None and row.start is not None:
+        advice = "`start` only says where it stands; leave out both to judge the whole document"
+        raise place.error(f"is missing; {advice}", QUOTE)
     if quote is not None and document_row is None:
         # Of a document that is not there, so it has no place in it.
         evidence_id = evidence_id or f"{document_id}#{fingerprint(quote)[:8]}"
@@ -160,7 +163,7 @@ class Quotes:
         is that one, however often it occurs; one that moved is looked for.
         """
         if not quote.strip():
-            raise place.error("is blank; without it and `start` a whole document is judged", QUOTE)
+            raise place.error("is blank; leave it out to judge the whole document", QUOTE)
         text = self._texts[row].as_py()
         if start is not None and text.startswith(quote, start):
             return start, start + len(quote)

@@ -172,10 +172,8 @@ class LabelledFolder(Dataset):
 
         Without labels ``evidence``: what people will judge then is what was retrieved, the chunks.
         """
-        if not self.has_qrels:
-            return "evidence"
         is_of_samples = not labelled_files(self.root, JUDGMENTS)
-        quotes = is_of_samples or has_quotes(self.qrels_files()[0])
+        quotes = not self.has_qrels or is_of_samples or has_quotes(self.qrels_files()[0])
         return "evidence" if quotes else "document"
 
     @property
@@ -347,8 +345,7 @@ class JsonlDataset(RecordFolder):
 
     @classmethod
     def _file(cls, folder: Path) -> Path | None:
-        is_beir = (folder / "qrels").is_dir()
-        corpus = None if is_beir else existing(folder / "corpus.jsonl")
+        corpus = None if (folder / "qrels").is_dir() else existing(folder / "corpus.jsonl")
         return existing(folder / JSONL_DOCUMENTS) or corpus
 
 

@@ -60,7 +60,7 @@ _PAIR_FORMS = "query, iteration, document, grade, with or without the iteration"
 
 _BOM = codecs.BOM_UTF8
 _BYTE = re.compile(r"\s*\(byte (\d+)\)")
-_BROKEN = (pa.ArrowException, UnicodeDecodeError, ValueError, OverflowError, TypeError)
+_BROKEN = (OSError, pa.ArrowException, UnicodeDecodeError, ValueError, OverflowError, TypeError)
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
@@ -90,7 +90,7 @@ def read_text(path: Path) -> str:
     A file whose name ends in ``.gz`` is decompressed.
     """
     text = decoded(read_bytes(path).removeprefix(_BOM), Place(path))
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_raw_lines(path: Path, *, blank: bool = False) -> Iterator[Record]:
@@ -330,11 +330,9 @@ class RowFile:
                         number += 1
                         values = (column[row] for column in columns)
                         yield Place(self.file, number), dict(zip(names, values, strict=True))
-        except OSError as error:
-            if error.errno is not None:
-                raise unreadable(self.file, error) from error
-            raise self._damaged(error) from error
         except _BROKEN as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise unreadable(self.file, error) from error
             raise self._damaged(error) from error
 
     def _column(self, field: pa.Field, values: pa.Array) -> list[Any]:

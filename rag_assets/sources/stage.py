@@ -210,8 +210,7 @@ class Qrels(_LabelStage):
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
         keeps = experiment.keeps_unknown and experiment.questions is None
-        unknown = {UNKNOWN_DOCUMENTS: KEEP} if keeps else {}
-        return {**super().config(context, key), **unknown}
+        return {**super().config(context, key), **({UNKNOWN_DOCUMENTS: KEEP} if keeps else {})}
 
     def read(self, context: StageContext) -> Read:
         documents = context.artifact(DOCUMENTS_KEY).table()

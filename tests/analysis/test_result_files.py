@@ -95,11 +95,20 @@ def test_samples_of_lm_evaluation_harness(tmp_path: Path) -> None:
         ),
         ("a.json", {"q1": {"ndcg@10": 0.5}, "q2": {"ndcg@10": 1}}),
         ("a.jsonl", '{"query_id": "q1", "ndcg@10": 0.5}\n{"query_id": "q2", "ndcg@10": 1}\n'),
+        ("a.csv", "query_id,ndcg@10,mrr,note\r\nq1,0.5,,x\r\nq2,1e0,,\r\nq3,,,3 of 4\r\n"),
     ],
 )
 def test_rows_of_questions(tmp_path: Path, name: str, content: object) -> None:
     """As `score --per-query` prints them, and objects as pytrec_eval returns them."""
     assert read_values(written(tmp_path / name, content)) == {"ndcg@10": {"q1": 0.5, "q2": 1.0}}
+
+
+def test_a_cell_that_is_no_number_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "query_id,doc_id,mrr\n1,2,0.5\n2,2,n/a\n")
+    with pytest.raises(DataError, match=r"a.csv:3: `mrr`: is 'n/a'; must be a number, or empty"):
+        read_values(path)
+    written(path, path.read_text(encoding="utf-8").replace("n/a", "-.5"))
+    assert read_values(path) == {"mrr": {"1": 0.5, "2": -0.5}}
 
 
 def test_the_paired_difference(tmp_path: Path) -> None:
@@ -112,7 +121,7 @@ def test_the_paired_difference(tmp_path: Path) -> None:
     assert row["difference"] == pytest.approx(6 / 7)
     assert row["p_randomisation"] == pytest.approx(2 / 2**6)
     assert sheet.notes[0].startswith(f"{b} is better than {a} on match by 0.8571 [")
-    assert sheet.notes[1:] == [f"1 questions of {b} are not in the other file"]
+    assert sheet.notes[1:] == [f"questions of {b} that the other file lacks: 1"]
     mistakes = [
         written(tmp_path / f"{n}.json", {"q1": {"fp@5": n}, "q2": {"fp@5": 1}}) for n in (0, 2)
     ]

@@ -229,17 +229,22 @@ def test_what_is_not_claimed_and_not_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "n_clusters", "who"), [(4, 4, "4 questions"), (9, 4, "9 questions in 4 clusters")]
+    ("n", "n_clusters", "who"),
+    [
+        (4, 4, "4 questions are"),
+        (9, 4, "9 questions in 4 clusters are"),
+        (14, 1, "14 questions in 1 cluster are"),
+        (1, 1, "a single question is"),
+    ],
 )
 def test_few_independent_questions_show_no_difference(n: int, n_clusters: int, who: str) -> None:
-    """Their spread is a guess, however small the difference that follows from it."""
+    """Their spread is a guess, however small the difference that follows from it; one has none."""
     row = {**ROW, "n": n, "n_clusters": n_clusters}
-    assert (
-        power_text(row, "questions", more_would_help=True)
-        == f"; {who} are too few to show any difference"
-    )
+    row["detectable"] = None if n_clusters == 1 else ROW["detectable"]
+    said = power_text(row, "questions", more_would_help=True)
+    assert said == f"; {who} too few to show any difference"
     assert least_shown(row) is None
-    assert least_shown({**row, "n": 5, "n_clusters": 5}) == 0.0305
+    assert least_shown({**ROW, "n": 5, "n_clusters": 5}) == 0.0305
 
 
 def test_of_four_questions_the_winner_claims_no_difference(tmp_path: Path) -> None:

@@ -12,7 +12,14 @@ import pytest
 from scipy import stats
 
 from rag_assets.labels.experiment_pool import sampled_pool
-from rag_assets.labels.logs import design_file, read_judgments
+from rag_assets.labels.logs import (
+    UNCLEAR,
+    QuestionMark,
+    append_lines,
+    design_file,
+    marks_file,
+    read_judgments,
+)
 from rag_assets.labels.sampling.estimates import Estimator
 from rag_assets.pipeline.evaluation_names import open_experiment
 from rag_assets.pipeline.pipeline import Pipeline
@@ -99,10 +106,21 @@ def test_status_and_evaluation_say_the_same(run: Invoke) -> None:
         assert [one[name] for name in names] == pytest.approx([other[name] for name in names])
 
 
-def test_grades_of_a_sample_are_not_said_to_be_missing(run: Invoke) -> None:
-    assert "labels: there are grades of a sample (18), not yet of all of it" in " ".join(
-        run("validate").output.split()
-    )
+def test_grades_of_a_sample_are_not_said_to_be_missing(tiny: Tiny, run: Invoke) -> None:
+    """Those of a question that is left out count nowhere."""
+    said = "labels: there are grades of a sample ({}), not yet of all of it"
+    assert said.format(18) in " ".join(run("validate").output.split())
+    lines = read_judgments(tiny.folder / LABELLING_LOG)
+    marks = marks_file(tiny.folder / LABELLING_LOG)
+    append_lines(marks, [QuestionMark(lines[0].query_id, UNCLEAR)])
+    try:
+        n = sum(line.query_id != lines[0].query_id for line in lines)
+        assert said.format(n) in " ".join(run("validate").output.split())
+        status = parsed(run("label", "--status", "--format", "json"))
+        assert status["sources"] == {"person": n}
+        assert status["n_judged"] == n < 18
+    finally:
+        marks.unlink()
 
 
 def test_pairs_are_compared(tiny: Tiny, run: Invoke) -> None:

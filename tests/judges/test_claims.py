@@ -219,7 +219,7 @@ def test_from_a_sheet_of_claims_to_a_calibrated_mean(judged: Tiny, server: Serve
     assert [*rows[0]] == list(CLAIMS.columns)
     assert not {"read", "bm25"} & {cell for row in rows for cell in row.values()}
     for row in rows:
-        row["grade"] = "0" if "Cats" in row["claim"] else "1"
+        row["grade"] = "0" if "Cats" in row["claim"] else "1.0"
     write_sheet(sheet, rows)
     assert asked(judged, server) == 0
     means = {row["metric"]: row for row in judged.rows(MEANS)}

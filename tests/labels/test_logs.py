@@ -145,7 +145,10 @@ def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() 
     (verdicts,) = sample.verdicts.values()
     assert verdicts[0] == 2
     assert np.isnan(verdicts[1:]).all()
-    assert source_counts([*lines, missing, *drawn()[:3]]) == {"judge:a": 2, "person": 3}
+    three, unclear = drawn()[:3], drawn()[0].query_id
+    assert source_counts([*lines, missing, *three], ()) == {"judge:a": 2, "person": 3}
+    others = sum(line.query_id != unclear for line in three)
+    assert source_counts(three, [unclear]) == ({"person": others} if others else {})
 
 
 def test_the_page_asks_as_if_they_were_not_there(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_every_text_comes_back(text: str) -> None:
         file = Path(folder) / "s.csv"
         corpus = documents(text)
         blank = sheet_text([PooledUnit("q1", "d", 0, len(text))], corpus, QUERIES)
-        file.write_text(blank.removesuffix("\r\n") + "1\r\n", encoding="utf-8", newline="")
+        file.write_text(blank.removesuffix("\r\n") + "1.0\r\n", encoding="utf-8", newline="")
         graded, _ = read_sheet(file, corpus, QUERIES)
         assert [(row.item, row.grade) for row, _ in graded] == [
             (PooledUnit("q1", "d", 0, len(text)), 1)
@@ -83,6 +83,7 @@ OTHER = "of 'd'; the document changed, or the sheet was edited"
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
+        ({"grade": "1.5"}, "`grade`: is '1.5'; must be an integer from 0 on"),
         ({"grade": "yes"}, "`grade`: is 'yes'; must be an integer from 0 on"),
         ({"grade": "1", "query_id": "q3"}, "`query_id`: unknown query 'q3'"),
         ({"grade": "1", "document_id": "e"}, "`document_id`: unknown document 'e'"),

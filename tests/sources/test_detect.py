@@ -49,6 +49,7 @@ def test_format_can_be_said(write: Write) -> None:
 
 
 NO_FOLDER, NO_FILE = "a folder of no known format", "a file of no known format"
+MALFORMED = ":2: malformed JSON at byte 2 (object keys must be strings)"
 FOUND = {"a.md": "x", "b.json": '{"queries":{}}'}
 REFUSED: list[tuple[Mapping[str, str], str, dict[str, str], type[Exception], str]] = [
     ({}, ".", {}, DataError, f": an empty folder; {LOOKED_FOR}"),
@@ -75,6 +76,9 @@ REFUSED: list[tuple[Mapping[str, str], str, dict[str, str], type[Exception], str
         f": {NO_FILE}; nearest: a folder with documents.csv (csv); give the folder, not one of its "
         "files",
     ),
+    ({"a.json": ""}, "a.json", {}, DataError, ": is empty"),
+    ({"a.csv": ""}, "a.csv", {}, DataError, ": is empty"),
+    ({"a.json": "\n{1}"}, "a.json", {}, DataError, MALFORMED),
     (FOUND, "no", {}, UsageError, ": no such file or folder"),
     (
         *(FOUND, ".", {"format": "beir"}, DataError),

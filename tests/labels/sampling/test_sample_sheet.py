@@ -80,7 +80,7 @@ def sheet(tmp_path: Path) -> Sheet:
 def test_the_next_rows_come_back_once_with_their_probabilities(sheet: Sheet) -> None:
     order = [sheet.pool.items[number] for number in sheet.design.order()]
     assert sheet.units == order[:8]
-    grades = ["0", "1", "2", "3", "?", "skip", "3", "0"]
+    grades = ["0", "1", "2.0", "3", "?", "skip", "3.0", "0"]
     sheet.fill(*({"grade": grade} for grade in grades))
     assert len(sheet.read()) == 8
     touched = np.zeros(len(sheet.pool.items), np.bool_)
@@ -91,7 +91,7 @@ def test_the_next_rows_come_back_once_with_their_probabilities(sheet: Sheet) -> 
         number = sheet.pool.items.index(unit)
         assert line.item == unit
         assert (line.status, line.by, line.at) == (status.get(grade, JUDGED), "ada", AT)
-        assert line.grade == (int(grade) if grade.isdecimal() else None)
+        assert line.grade == (int(grade[0]) if grade[0].isdecimal() else None)
         assert line.probability == p[number]
         assert row["probability"] == f"{p[number]:.4g}"
     sample = sheet.sample()
