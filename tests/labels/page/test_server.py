@@ -158,16 +158,14 @@ def test_wrong_requests_are_told_what_is_wrong(
 def test_wrong_answers_are_not_written(
     client: Client, log: Path, change: dict[str, object], problem: str
 ) -> None:
-    task = client.ask("next")["task"]
-    status, said = client.answer("ada", moment(1), task, **change)
+    status, said = client.answer("ada", moment(1), client.ask("next")["task"], **change)
     assert (status, problem in said["problem"]) == (400, True), said
     assert not log.exists()
 
 
 def test_nothing_tells_which_retriever_found_it(client: Client) -> None:
     task = client.ask("next")
-    replies = [task, client.answer("ada", moment(1), task["task"])[1]]
-    sent = json.dumps(replies)
+    sent = json.dumps([task, client.answer("ada", moment(1), task["task"])[1]])
     for word in ("hidden", "rank", "probability", "score", "system", "retriever"):
         assert word not in sent
     assert "hidden-a" in json.dumps(client.ask("standing"))
