@@ -103,8 +103,7 @@ def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tin
         "dropped by 1.0000 (p = 0.0002), but 1.0000 of it comes from documents that nobody has "
         "judged"
     )
-    said = said_of(towns)
-    assert "and 7 more unjudged documents that were added or changed" in said
+    assert "and 7 more unjudged documents that were added or changed" in said_of(towns)
 
 
 def test_worse_chunks_fail(towns: Tiny) -> None:
@@ -152,8 +151,7 @@ def test_a_judged_page_is_no_newcomer(towns: Tiny) -> None:
     row = {"query_id": "qAro", "doc_id": "pricing.md", "relevance": 0}
     (towns.folder / "judgments.jsonl").write_text(rows + json.dumps(row) + "\n")
     evaluate(towns)
-    said = said_of(towns, "--intersection")
-    assert "unjudged" not in said
+    assert "unjudged" not in said_of(towns, "--intersection")
 
 
 def test_a_label_that_only_moved_is_the_same(towns: Tiny) -> None:

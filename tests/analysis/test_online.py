@@ -114,8 +114,7 @@ def test_means_by_hand() -> None:
     assert row["reciprocal_rank"] == pytest.approx((1 / 2 + 1 + 0 + 0) / 4)
     assert row["abandonment"] == pytest.approx(2 / 4)
     sums, weights = np.array([1.5, 0.0, 0.0]), np.array([2.0, 1.0, 1.0])  # a user is one unit
-    units = Units(sums[:, None], weights[:, None])
-    (low,), (high,) = bounded_intervals(units, 0.95, 0.0, 1.0)
+    (low,), (high,) = bounded_intervals(Units(sums[:, None], weights[:, None]), 0.95, 0.0, 1.0)
     assert (row["reciprocal_rank_low"], row["reciprocal_rank_high"]) == (low, high)
 
 

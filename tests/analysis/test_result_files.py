@@ -14,8 +14,7 @@ from rag_assets.errors import DataError, UsageError
 
 
 def written(path: Path, content: object) -> Path:
-    text = content if isinstance(content, str) else json.dumps(content)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path
 
 
@@ -71,8 +70,7 @@ def test_a_zipped_log_of_inspect(tmp_path: Path) -> None:
         for sample in log["samples"]:
             archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
         archive.writestr("summaries.json", json.dumps(log["samples"]))
-    values = read_values(tmp_path / "log.eval")
-    assert values == read_values(written(tmp_path / "log.json", log))
+    assert read_values(tmp_path / "log.eval") == read_values(written(tmp_path / "log.json", log))
     with pytest.raises(DataError, match="cannot be read as a log of Inspect"):
         read_values(written(tmp_path / "broken.eval", "PK"))
 
@@ -107,8 +105,6 @@ def test_a_cell_that_is_no_number_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "query_id,doc_id,mrr\n1,2,0.5\n2,2,n/a\n")
     with pytest.raises(DataError, match=r"a.csv:3: `mrr`: is 'n/a'; must be a number, or empty"):
         read_values(path)
-    written(path, path.read_text(encoding="utf-8").replace("n/a", "-.5"))
-    assert read_values(path) == {"mrr": {"1": 0.5, "2": -0.5}}
 
 
 def test_the_paired_difference(tmp_path: Path) -> None:

@@ -190,8 +190,7 @@ def test_only_what_is_new_is_asked(judged: Tiny, server: Server) -> None:
     judged.configure("bm25", k1=0.1, b=1.0)
     judged.replace("fares.md", "40 crowns", "45 crowns")
     n_asked = asked(judged, server)
-    changed = {row["context"] for row in judged.rows(CLAIMS_OF)} - contexts
-    assert n_asked == len(changed)
+    assert n_asked == len({row["context"] for row in judged.rows(CLAIMS_OF)} - contexts)
     # Another sentence in one answer: it is judged anew, and no other.
     write_predictions(judged, {**ANSWERS_OF, "q2": "It closes in the wind. It is cold."})
     (line,) = planned(judged).outgoing
@@ -258,9 +257,8 @@ def test_a_check_compares_claims_with_people(judged: Tiny, server: Server) -> No
     checked = judged.command("judge", "check", ".", "--format", "json")
     assert checked.exit_code in (0, 1), checked.output
     (check,) = json.loads(checked.stdout)
-    tables = {kind["kind"]: kind["agreement"]["table"] for kind in check["kinds"]}
     # One of two says a number, which the judge takes for full support and people for partial.
-    assert tables == {
+    assert {kind["kind"]: kind["agreement"]["table"] for kind in check["kinds"]} == {
         "groundedness": [[0, 1, 0], [0, 0, 1], [0, 0, 0]],
         "answer_relevance": [[1, 0], [0, 1]],
     }

@@ -14,6 +14,7 @@ import hmac
 import secrets
 import socket
 from collections.abc import Callable, Collection
+from datetime import datetime
 from importlib import resources
 from typing import Any
 
@@ -127,6 +128,7 @@ def _action(kind: type[LogLine], action: Callable[[Any], Any]) -> Any:  # noqa: 
     async def answer(request: Request) -> Response:
         try:
             body = msgspec.json.decode(await _body(request), type=kind)
+            msgspec.convert(getattr(body, "at", None), datetime | None)  # refuses what is no time
             if problem := body.problem():
                 raise UsageError(f"the request is wrong: {': '.join(problem)}")
             return JSONResponse(await run_in_threadpool(action, body), headers=HEADERS)

@@ -214,8 +214,7 @@ def _blocks(sample: LabelSample, steps: Integers) -> Iterator[tuple[slice, Float
     epochs = np.searchsorted(arrivals, sample.design.starts[1:], side="right").tolist()
     cuts = sorted({edge for edge in (*edges, *epochs, len(steps)) if edge <= len(steps)})
     for start, end in pairwise(cuts):
-        epoch = sum(start >= edge for edge in epochs)
-        yield slice(start, end), sample.design.rates[epoch]
+        yield slice(start, end), sample.design.rates[sum(start >= edge for edge in epochs)]
 
 
 def _block(

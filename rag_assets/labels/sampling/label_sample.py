@@ -169,8 +169,7 @@ def label_sample(
             grades[number] = label.grade if is_first else max(grades[number], label.grade)
             certain[number] = True
     verdicts = _verdicts(lines, same, len(pool.items))
-    unsure = cannot_tell & ~certain
-    return LabelSample(pool, design, grades, certain, unsure, touched, verdicts)
+    return LabelSample(pool, design, grades, certain, cannot_tell & ~certain, touched, verdicts)
 
 
 class SampledPool(NamedTuple):

@@ -115,13 +115,15 @@ def test_it_serves_its_own_origin_on_loopback_alone(client: Client) -> None:
     ("path", "body", "problem"),
     [
         ("next", b"", "the request is wrong"),
-        ("undo", b'{"by": "", "at": "2026"}', "a request must name its user and time"),
+        ("undo", b'{"by": "", "at": "2026-03-01T09:00:00Z"}', "must name its user and time"),
         ("next", b'{"file": "/etc/passwd"}', "unknown field `file`"),
         ("next", b'{"by": "' + b"a" * 200_000 + b'"}', "at most 100000 bytes"),
         ("text", b'{"document_id":"x","start":0,"end":9}', "no document 'x'"),
         ("text", b'{"document_id":"../crew","start":0,"end":9}', "no document"),
         ("text", b'{"document_id":"crew","start":-5,"end":9}', "Expected `int` >= 0"),
-        ("mark", b'{"by":"ada","at":"2026","query_id":"qx","mark":null}', "no question 'qx'"),
+        ("mark", b'{"by":"ada","query_id":"qx","mark":null}', "no question 'qx'"),
+        ("mark", b'{"by":"ada","at":"yesterday","query_id":"q1","mark":null}', "Invalid RFC3339"),
+        ("undo", b'{"by":"ada","at":"yesterday"}', "the request is wrong: Invalid RFC3339 encoded"),
         ("undo", b'{"by":"ada","at":7}', "Expected `str`, got `int` - at `$.at`"),
         ("undo", b'{"by":"ada","at":"2026-03-01T09:00:00.000Z"}', "nothing to undo"),
         (
@@ -156,16 +158,14 @@ def test_wrong_requests_are_told_what_is_wrong(
 def test_wrong_answers_are_not_written(
     client: Client, log: Path, change: dict[str, object], problem: str
 ) -> None:
-    task = client.ask("next")["task"]
-    status, said = client.answer("ada", moment(1), task, **change)
+    status, said = client.answer("ada", moment(1), client.ask("next")["task"], **change)
     assert (status, problem in said["problem"]) == (400, True), said
     assert not log.exists()
 
 
 def test_nothing_tells_which_retriever_found_it(client: Client) -> None:
     task = client.ask("next")
-    replies = [task, client.answer("ada", moment(1), task["task"])[1]]
-    sent = json.dumps(replies)
+    sent = json.dumps([task, client.answer("ada", moment(1), task["task"])[1]])
     for word in ("hidden", "rank", "probability", "score", "system", "retriever"):
         assert word not in sent
     assert "hidden-a" in json.dumps(client.ask("standing"))

@@ -100,8 +100,7 @@ def test_what_it_takes_is_mostly_within_the_forecast() -> None:
     inside, above, n = 0, 0, 0
     for seed in range(25):
         design = design_of(POOL, np.random.default_rng(seed))
-        early = decisions(asked(POOL, LABELS, design, 2 * N), DCG, pairs=[("s0", "s4")])
-        (one,) = early.values()
+        (one,) = decisions(asked(POOL, LABELS, design, 2 * N), DCG, pairs=[("s0", "s4")]).values()
         sample = asked(POOL, LABELS, design, len(LABELS))
         lows, highs = looks(sample, DCG, contrasts_of(sample, DCG, [("s0", "s4")]))
         took = int(((lows > 0) | (highs < 0))[0].argmax()) + 1 - 2 * N
@@ -254,8 +253,7 @@ def test_the_clock() -> None:
 
 
 def test_a_file_gives_the_design_back(tmp_path: Path) -> None:
-    first = new_design(ITEMS[:4], WEIGHTS[:, :4], seed=7)
-    design = first.extended(ITEMS, WEIGHTS, [ITEMS[0]])
+    design = new_design(ITEMS[:4], WEIGHTS[:, :4], seed=7).extended(ITEMS, WEIGHTS, [ITEMS[0]])
     write_design(design, tmp_path / "pool.jsonl")
     same = read_design(tmp_path / "pool.jsonl")
     assert same.items == design.items
