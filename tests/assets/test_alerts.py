@@ -36,12 +36,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
         yield running
 
 
-def written(tiny: Tiny, page: Path, patch: pytest.MonkeyPatch) -> Path:
+def written(tiny: Tiny, page: str, patch: pytest.MonkeyPatch) -> Path:
     """Return a file with the definitions of a page, in a folder whose only experiment is tiny."""
     register(tiny.pipeline().experiment, tiny.settings)
     patch.chdir(tiny.root)
     patch.setenv("RAG_ASSETS_STORE", str(tiny.settings.store))
-    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.S | re.M)
+    text = (DOCS / page).read_text("utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)
     file = tiny.root / "location.py"
     file.write_text(snippet, encoding="utf-8")
     return file
@@ -52,7 +53,7 @@ class Location:
 
     def __init__(self, tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
         self.tiny = tiny
-        self.defs: dg.Definitions = runpy.run_path(str(written(tiny, PAGE, patch)))["defs"]
+        self.defs: dg.Definitions = runpy.run_path(str(written(tiny, PAGE.name, patch)))["defs"]
         self.sensors = [self.defs.get_sensor_def(n) for n in ("alerts", "alerts_of_successes")]
         self.cursors: list[str | None] = [None, None]
         self.tick()
@@ -205,18 +206,18 @@ def test_what_is_not_taken_fails_the_tick_without_the_secret(
     assert "secret" not in error
 
 
-@pytest.mark.parametrize(
-    ("page", "command", "told"),
-    [
-        ("deployment.md", "sensor list", r"Sensor: alerts \[R.*Sensor: alerts_of_successes \[R"),
-        ("automation.md", "asset materialize --select tiny/queries", "Executing steps in process"),
-    ],
-)
+PAGES = {
+    "deployment.md": ("sensor list", r"Sensor: alerts \[R.*Sensor: alerts_of_successes \[R"),
+    "automation.md": ("asset materialize --select tiny/queries", "Executing steps in process"),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_dagster_takes_the_definitions_of_a_page(
-    few: Tiny, monkeypatch: pytest.MonkeyPatch, page: str, command: str, told: str
+    few: Tiny, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    file = written(few, DOCS / page, monkeypatch)
+    command, told = PAGES[page]
     monkeypatch.setenv("DAGSTER_HOME", str(few.root))
-    words = [sys.executable, "-m", "dagster", *command.split(), "-f", str(file)]
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    line = f"{sys.executable} -m dagster {command} -f {written(few, page, monkeypatch)}"
+    result = subprocess.run(line.split(), capture_output=True, text=True, check=False)
     assert re.search(told, result.stdout + result.stderr, re.S)

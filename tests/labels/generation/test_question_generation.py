@@ -193,7 +193,6 @@ CHUNK = question_words(
         ("Which text editor did Ann Lee use?", None, None),
         ("Who is the author of Middlemarch?", None, None),
         ("磨坊是谁建造的\uff1f", "安", None),
-        ("Ποιος έχτισε τον μύλο;", None, None),
         ("Ποιος έχτισε τον μύλο GPT-4;»", None, None),
         ("Ann Lee έχτισε τον μύλο.", None, filters.NOT_A_QUESTION),
         ("The mill was built in 1812;", None, filters.NOT_A_QUESTION),
