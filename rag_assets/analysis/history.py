@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
-from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -322,7 +321,7 @@ class MetricHistory(Tabular):
             taken = {place(row): row["value"] for row in of_cost}
             values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
-        for old, new in pairwise([None, *evaluations]):
+        for old, new in zip([None, *evaluations[:-1]], evaluations, strict=True):
             new |= _told(history.root, old, new, source.metric.cutoff, split)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}
