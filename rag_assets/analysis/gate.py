@@ -399,7 +399,7 @@ def _check(
         if drop.n < fewest or (drop.old is not None and drop.detectable > drop.old):
             can_show = f"; no drop can be shown with {drop.n} questions{more}"
     if drop.low is None:
-        reason = f"no conclusion: {drop.reason or f'{drop.n} query is too few for an interval'}"
+        reason = f"no conclusion: {drop.reason or f'too few queries for an interval ({drop.n})'}"
     elif not is_too_much:
         reason = f"a drop of {-drop.low:.4f} cannot be ruled out; {allowed}{can_show}"
     elif p is None or p >= level:

@@ -322,7 +322,7 @@ class MetricHistory(Tabular):
             taken = {place(row): row["value"] for row in of_cost}
             values = [{**row, cost: taken.get(place(row))} for row in values]
         chosen = [row for row in values if not retrievers or row["retriever"] in retrievers]
-        for old, new in zip([None, *evaluations], evaluations, strict=False):
+        for old, new in zip([None, *evaluations[:-1]], evaluations, strict=True):
             new |= _told(history.root, old, new, source.metric.cutoff, split)
         rows = history_rows(evaluations, chosen, split)
         newest = {row["evaluation_id"] for row in evaluations[-last:]}

@@ -28,13 +28,8 @@ def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[
     return {
         "evaluation_id": f"2026010{number}T000000000000-00{number:02x}",
         "started": datetime(2026, 1, number, tzinfo=UTC),
-        "complete": True,
-        "trigger": "test",
-        "user": None,
-        "git_commit": None,
-        "corpus_digest": "a",
-        "queries_digest": "a",
-        "qrels_digest": "a",
+        **{"complete": True, "trigger": "test", "user": None, "git_commit": None},
+        **dict.fromkeys(("corpus_digest", "queries_digest", "qrels_digest"), "a"),
         "configuration": json.dumps({"retrievers": retrievers, "top_k": [5]}),
         "code_versions": json.dumps({"metrics": "1"}),
         "packages": json.dumps({"duckdb": "2.0.0"}),
@@ -43,13 +38,8 @@ def evaluation(number: int, retrievers: dict[str, Any], **columns: Any) -> dict[
 
 
 def value(one: dict[str, Any], retriever: str, mean: float, split: str = "all") -> dict[str, Any]:
-    return {
-        "evaluation_id": one["evaluation_id"],
-        "retriever": retriever,
-        "split": split,
-        "value": mean,
-        "n_queries": 6,
-    }
+    place = {"evaluation_id": one["evaluation_id"], "retriever": retriever, "split": split}
+    return {**place, "value": mean, "n_queries": 6}
 
 
 FIRST = evaluation(1, {"bm25": {"k1": 1.2}})
@@ -152,14 +142,9 @@ class Later:
     def add(self, number: int, settings: Mapping[str, Any] = {}, **columns: Any) -> dict[str, Any]:
         """Add the row of an evaluation some minutes later, in which these are other ones."""
         started = BEGIN + timedelta(minutes=number)
+        lead = {"evaluation_id": f"{started:%Y%m%dT%H%M%S%f}-{number:04x}", "started": started}
         configuration = {**json.loads(self.row["configuration"]), **settings}
-        row = {
-            **self.row,
-            "evaluation_id": f"{started:%Y%m%dT%H%M%S%f}-{number:04x}",
-            "started": started,
-            "configuration": json.dumps(configuration),
-            **columns,
-        }
+        row = {**self.row, **lead, "configuration": json.dumps(configuration), **columns}
         self.files.add(pa.Table.from_pylist([row], schema=HISTORY.arrow()))
         return row
 

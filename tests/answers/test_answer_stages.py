@@ -12,10 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.analysis.answers import answer_sheets
-from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.metric_sources import named_source
-from rag_assets.analysis.result import EvaluationResult
 from rag_assets.answers.answer_text import VERSION, cited_units
 from rag_assets.answers.contexts_stage import (
     answer_contexts,
@@ -65,13 +61,8 @@ def of_answers(computed: set[str]) -> set[str]:
 def test_other_predictions_change_answers_and_what_is_below(answering: Tiny) -> None:
     write_predictions(answering, {one: golds[0] for one, golds in GOLDS.items()} | {"q7": ""})
     found = of_answers(answering.run())
-    assert {one.split("/")[0] for one in found} == {
-        "answers",
-        "answer_metrics",
-        "answer_summary",
-        "answer_comparisons",
-        "answer_waterfall",
-    }
+    below = {f"answer_{one}" for one in ("metrics", "summary", "comparisons", "waterfall")}
+    assert {one.split("/")[0] for one in found} == {"answers", *below}
     rows = answering.rows(answer_metrics_key("official@-"))
     assert [(row["answer_em"], row["failed"]) for row in rows] == [(1.0, False)] * 7
 
@@ -118,12 +109,8 @@ def test_means_and_differences(computed_answers: Tiny) -> None:
     # One true positive, one false: 2 / (2 + 1).
     assert found["read", 3, "all", "abstention_f1"]["mean"] == pytest.approx(2 / 3)
     pairs = computed_answers.rows(ANSWER_COMPARISONS_KEY)
-    (grounded,) = [
-        pair
-        for pair in pairs
-        if (pair["answerer_a"], pair["answerer_b"], pair["metric"])
-        == ("gold@-", "none@-", "grounded")
-    ]
+    lead = ("answerer_a", "answerer_b", "metric")
+    (grounded,) = [p for p in pairs if [p[n] for n in lead] == ["gold@-", "none@-", "grounded"]]
     assert (grounded["mean_a"], grounded["mean_b"]) == (pytest.approx(0.8), 0.0)
     assert grounded["difference"] == pytest.approx(-0.8)
     assert grounded["low"] <= grounded["difference"] <= grounded["high"]
@@ -134,16 +121,10 @@ def test_means_and_differences(computed_answers: Tiny) -> None:
 
 def test_no_table_claims_what_an_answerer_does_without_a_context(answering: Tiny) -> None:
     answering.run()
-    result = EvaluationResult(answering.artifacts, answering.snapshot())
-    pair = EvaluationPair.within(result, named_source("answer_f1", result.primary))
-    notes = [*answer_sheets(result)[0].notes, *pair.notes]
-    assert [note.removeprefix("note: ") for note in notes if "gold" in note] == [
-        f"gold reads the relevant texts, and its context of unanswerable questions{what}"
-        for what in (
-            " (1) is empty; compare leaves them out",
-            " is empty; pairs with it are compared on the answerable ones",
-        )
-    ]
+    answering.snapshot()
+    for words in (("compare", ".", "--metric", "answer_f1"), ("leaderboard", ".", "--answers")):
+        told = answering.command(*words, columns=200).output
+        assert "gold reads the relevant texts, and its context of unanswerable questions" in told
 
 
 def test_a_budget_leaves_out_and_says_so(answering: Tiny) -> None:
@@ -194,35 +175,23 @@ def test_without_a_model_the_best_sentence_is_copied(answering: Tiny) -> None:
     }
     answering.write_config()
     answering.run()
-    assert (
-        answering.rows(answers_key("copy@-"))[0]["answer"] == "A dog needs a ticket of 10 crowns."
-    )
+    first, *_ = answering.rows(answers_key("copy@-"))
+    assert first["answer"] == "A dog needs a ticket of 10 crowns."
     assert answering.rows(answer_metrics_key("copy@-"))[0]["evidence_cited"] == 1.0
 
 
 def test_validate_finds_what_is_wrong_with_answerers(answering: Tiny) -> None:
     rows = Validation(answering.pipeline()).findings.to_pylist()
-    assert [(r["check"], r["query_id"]) for r in rows if r["check"] == "missing_prediction"] == [
-        ("missing_prediction", "q5")
-    ]
+    assert [r["query_id"] for r in rows if r["check"] == "missing_prediction"] == ["q5"]
     (answering.folder / "predictions.json").write_text('{"q1": 3}', encoding="utf-8")
-    (message,) = [
-        row["message"]
-        for row in Validation(answering.pipeline()).findings.to_pylist()
-        if row["check"] == "answers"
-    ]
+    rows = Validation(answering.pipeline()).findings.to_pylist()
+    (message,) = [row["message"] for row in rows if row["check"] == "answers"]
     assert "`q1`: is an integer; must be a string" in message
 
 
 def unit(name: str, tokens: int = 1, document: str = "d", start: int = 0) -> dict[str, Any]:
-    return {
-        "unit_id": name,
-        "document_id": document,
-        "start": start,
-        "end": start + 10,
-        "n_tokens": tokens,
-        "text_digest": f"t{name}",
-    }
+    place = {"document_id": document, "start": start, "end": start + 10}
+    return {"unit_id": name, **place, "n_tokens": tokens, "text_digest": f"t{name}"}
 
 
 def handed_over(**queries: list[int]) -> pa.Table:
@@ -272,12 +241,8 @@ def test_order_and_budget_together(tokens: list[int], budget: int, order: str) -
 def test_passages_are_the_texts_of_the_units_of_a_run() -> None:
     rows = [
         {
-            "query_id": "q",
-            "rank": rank,
-            "score": 1.0 / rank,
-            "unit_id": f"item{rank}",
-            "chunk_id": name,
-            "document_id": "d",
+            **{"query_id": "q", "rank": rank, "score": 1.0 / rank},
+            **{"unit_id": f"item{rank}", "chunk_id": name, "document_id": "d"},
         }
         for rank, name in enumerate("ba", 1)
     ]

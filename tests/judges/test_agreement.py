@@ -64,19 +64,12 @@ def test_grades() -> None:
     assert weighted > plain
 
 
-@pytest.mark.parametrize(
-    ("youden", "said"),
-    [
-        (0.5, "pass, 0.50 above chance"),
-        (0.0, "FAIL, no better than chance"),
-        (-0.5, "FAIL, 0.50 below chance"),
-    ],
-)
-def test_who_agrees_as_chance_does_is_not_below_it(youden: float, said: str) -> None:
+def test_who_agrees_as_chance_does_is_not_below_it() -> None:
     row = agreement(np.ones(9), np.ones(9))._asdict()
-    shares = {name: row[name]._asdict() for name in ("sensitivity", "specificity")}
-    *_, last = people_lines({"agreement": {**row, **shares}, "youden": youden})
-    assert last == f"agreement: {said}"
+    row |= {name: row[name]._asdict() for name in ("sensitivity", "specificity")}
+    for youden, said in ((0.0, "FAIL, no better than"), (-0.5, "FAIL, 0.50 below")):
+        *_, last = people_lines({"agreement": row, "youden": youden})
+        assert last == f"agreement: {said} chance"
 
 
 def test_missing_verdicts_are_counted_and_never_0() -> None:

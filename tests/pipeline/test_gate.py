@@ -41,16 +41,10 @@ class Known(Tiny):
         rows = [{"query_id": f"q{n}", "doc_id": f"d{n}.md"} for n in range(N)]
         self.write_rows("judgments.jsonl", rows)
         self.config = {
-            "name": "known",
-            "dataset": {"format": "markdown", "judge": "document"},
-            "chunking": {"whole": {"strategy": "none"}},
-            "retrievers": {
-                name: {"type": "run_file", "path": f"{name}.trec"} for name in ("one", "two")
-            },
-            "top_k": [4],
-            "metrics": ["mrr"],
-            "primary": "mrr@4",
-            "baseline": "one",
+            **{"name": "known", "dataset": {"format": "markdown", "judge": "document"}},
+            **{"chunking": {"whole": {"strategy": "none"}}, "top_k": [4], "metrics": ["mrr"]},
+            "retrievers": {n: {"type": "run_file", "path": f"{n}.trec"} for n in ("one", "two")},
+            **{"primary": "mrr@4", "baseline": "one"},
         }
         self.write_config()
         self.rank("one", [1] * N)
@@ -183,8 +177,7 @@ def test_a_drop_that_may_be_chance_cannot_be_told(known: Known) -> None:
     needed = float(f"{14 * (drop.detectable / drop.drop) ** 2:.2g}")
     assert reason.endswith(
         f"; a drop of {drop.detectable:.4f} can be shown (if the difference stays this large, "
-        "about "
-        f"{needed:,.0f} questions show it; if it is half as large, four times as many)"
+        f"about {needed:,.0f} questions show it; if it is half as large, four times as many)"
     )
     # A mean of 1/4 falls by no more than that.
     known.rank("one", [4] * N)

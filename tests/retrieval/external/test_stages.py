@@ -88,11 +88,8 @@ def test_what_no_chunk_holds_is_said_by_whose_chunks(searched: Searched) -> None
     searched.run()
     result = EvaluationResult(searched.artifacts, searched.snapshot())
     notes = summary_sheet(result, result.at_cutoff).notes
-    lines = sorted(line.partition(";")[0] for line in notes if "evidences in" in line)
-    assert lines == [
-        "maxsim: evidences in no chunk that mine returned: 7",
-        "mine: evidences in no chunk that it returned: 7",
-    ]
+    lines, said = {line.partition(": 7")[0] for line in notes}, "evidences in no chunk that"
+    assert {f"maxsim: {said} mine returned", f"mine: {said} it returned"} <= lines
 
 
 def test_looking_runs_nothing(searched: Searched) -> None:
@@ -304,9 +301,7 @@ def test_code_of_a_fork_is_run_only_when_it_is_allowed(
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
     monkeypatch.setenv("GITHUB_REPOSITORY", "mine/app")
-    with pytest.raises(
-        UsageError, match="a pull request from stranger/app; read the code, then allow"
-    ):
+    with pytest.raises(UsageError, match="a pull request from stranger/app; read the code"):
         searched.run()
     assert searched.log == []
     monkeypatch.setenv("RAG_ASSETS_ALLOW_CODE", "1")
@@ -333,7 +328,7 @@ DOCUMENTS = {
     "caf\u00e9.md": "Cafe\u0301 cr\u00e8me costs \ufb01ve crowns.\u00a0It is hot, hot, hot.",
 }
 
-HOT = DOCUMENTS["caf\u00e9.md"].rindex("hot")
+HOT, CAT = DOCUMENTS["caf\u00e9.md"].rindex("hot"), "A cat needs none."
 
 
 def place(text: str, **details: object) -> Place:
@@ -351,27 +346,11 @@ def place(text: str, **details: object) -> Place:
         # Composed where the document is decomposed, and a ligature taken apart; a hard blank.
         ("Caf\u00e9 cr\u00e8me costs five", {}, Place(NORMALISED, "caf\u00e9.md", 0, 21)),
         ("crowns. It", {}, Place(NORMALISED, "caf\u00e9.md", 22, 32)),
-        ("A cat needs none.", {}, Place(AMBIGUOUS)),
-        (
-            "A cat needs none.",
-            {"source": "harbours.md"},
-            Place(EXACT, "guides/harbours.md", 26, 43),
-        ),
-        (
-            "A cat needs none.",
-            {"source": "/srv/x/guides/fares.md"},
-            Place(EXACT, "guides/fares.md", 23, 40),
-        ),
-        (
-            "A cat needs none.",
-            {"source": "file:///srv/guides/fares"},
-            Place(EXACT, "guides/fares.md", 23, 40),
-        ),
-        (
-            "A cat needs none.",
-            {"document_id": "guides/fares.md"},
-            Place(EXACT, "guides/fares.md", 23, 40),
-        ),
+        (CAT, {}, Place(AMBIGUOUS)),
+        (CAT, {"source": "harbours.md"}, Place(EXACT, "guides/harbours.md", 26, 43)),
+        (CAT, {"source": "/srv/x/guides/fares.md"}, Place(EXACT, "guides/fares.md", 23, 40)),
+        (CAT, {"source": "file:///srv/guides/fares"}, Place(EXACT, "guides/fares.md", 23, 40)),
+        (CAT, {"document_id": "guides/fares.md"}, Place(EXACT, "guides/fares.md", 23, 40)),
         ("hot", {}, Place(AMBIGUOUS, "caf\u00e9.md")),
         ("hot", {"start": HOT}, Place(EXACT, "caf\u00e9.md", HOT, HOT + 3)),
         # A start that is of another text than ours says nothing.
@@ -380,11 +359,7 @@ def place(text: str, **details: object) -> Place:
         ("no such words", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
         # It stands elsewhere, but the hit says where it is from.
         ("The harbour opens", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
-        (
-            "The harbour opens",
-            {"source": "other/fares.md"},
-            Place(EXACT, "guides/harbours.md", 0, 17),
-        ),
+        ("The harbour opens", {"source": "x/fares.md"}, Place(EXACT, "guides/harbours.md", 0, 17)),
         ("", {}, Place(MISSING)),
         (" \n", {"source": "fares.md"}, Place(MISSING, "guides/fares.md")),
     ],
@@ -440,11 +415,8 @@ def test_offsets_are_of_the_characters_that_a_normalised_one_was_made_of(text: s
     assert [one for one, _ in offsets] == sorted(one for one, _ in offsets)
     for made, (start, end) in zip(alike, offsets, strict=True):
         own = text[start:end]
-        assert (
-            own.isspace()
-            if made == " " and own.isspace()
-            else made in unicodedata.normalize("NFKC", own)
-        )
+        is_blank = made == " " and own.isspace()
+        assert is_blank or made in unicodedata.normalize("NFKC", own)
 
 
 def test_documents_are_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
