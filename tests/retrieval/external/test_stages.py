@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ from rag_assets.retrieval.external.locate import (
 from rag_assets.retrieval.external.stage import rankings_key
 from rag_assets.retrieval.external.units import chunks_of
 from rag_assets.retrieval.runs_stage import hits_key
+from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched, times_of
 from tests.tiny_experiment import JUDGMENTS, QUERIES
@@ -179,7 +181,7 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     rows = searched.rows(metrics_key("mine", 5))
     assert {row["query_id"]: row["ndcg"] for row in rows if row["failed"]} == {"q1": None}
     assert unfinished(searched.pipeline(), ["mine"]) == {"mine": {"q1"}}
-    assert unanswered(searched.pipeline()) == {rankings_key("mine"): 1}
+    assert unanswered(searched.pipeline()) == {asset("mine"): 1}
     (searched.root / "up").touch()
     assert not searched.run()
     assert try_again(searched.pipeline()) == 1
