@@ -147,6 +147,8 @@ def test_a_revision_stands_for_the_code_and_the_documents(searched: Searched) ->
 
 def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: Searched) -> None:
     searched.configure("mine", revision="always")
+    port = {"url": "http://127.0.0.1:9/?q={query}", "method": "GET", "hits": "hits", "id": "id"}
+    searched.configure("far", type="http", revision="always", retries=0, **port)
 
     def evaluate() -> set[str]:
         pipeline = searched.pipeline()
@@ -166,14 +168,21 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
         "requested in each evaluation (revision: always)",
     )
     assert steps["external_hits[retriever=mine]"].action == "check"
+    sent = [(line.client, line.requests) for step in steps.values() for line in step.outgoing]
+    assert sent == [("retrievers.far", len(QUERIES))]
     assert searched.log == []
     assert evaluate() == {"external_rankings/mine"}  # what it returned is as it was
     assert searched.log[0] == "loaded"
 
 
-def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> None:
+@pytest.mark.parametrize(
+    ("failure", "asset"), [("raise OSError('down')", rankings_key), ("return ['nope']", hits_key)]
+)
+def test_failures_are_no_zeros_and_are_asked_for_again(
+    searched: Searched, failure: str, asset: Callable[[str], ArtifactKey]
+) -> None:
     is_down = 'if "dog" in query and not (HERE.parent / "up").exists():'
-    flaky = f"{is_down}\n        raise OSError('down')\n    "
+    flaky = f"{is_down}\n        {failure}\n    "
     searched.write_search(SEARCH.replace("    scored = [", f"    {flaky}scored = ["))
     searched.run()
     own = means(searched, "mine")
