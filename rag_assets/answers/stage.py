@@ -22,7 +22,7 @@ from rag_assets.answers.generators import Generator, GeneratorAnswer, LlmGenerat
 from rag_assets.answers.metrics import METRICS, metric_code
 from rag_assets.answers.nuggets import read_nuggets
 from rag_assets.answers.own_generators import OwnGenerator
-from rag_assets.called.asked import AskedOptions
+from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.called.code import require_allowed
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
@@ -181,7 +181,7 @@ def own_work(
     if line is None or queries is None or not isinstance(generator, OwnGenerator):
         return ExpectedWork(requests=(line,) if line is not None else ())
     calls, n_queries = queries.manifest.rows, queries.manifest.rows
-    if questions is not None:
+    if questions is not None and generator.revision != ALWAYS:
         identity = generator.identity(context.revisions.of(generator))
         calls = estimate(generator.requests(questions), identity, context.replies, Limits()).calls
     passages = calls * (top_k or 0)

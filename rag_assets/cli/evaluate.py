@@ -47,7 +47,7 @@ from rag_assets.sheets.formats import Row, formatted
 from rag_assets.sheets.sheet import Sheet
 from rag_assets.sheets.terminal_table import plain_cell, sheet_view
 from rag_assets.sources.labelled_folder import QUERIES_FILE, LabelledFolder, examples_left
-from rag_assets.sources.stage import DOCUMENTS_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QUESTIONS_KEY
 from rag_assets.store.settings import DEFAULT_STORE, StoreSettings
 
 
@@ -158,11 +158,9 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
 def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
     for key, number in unanswered(pipeline).items():
-        what = "chunks" if key.asset == "index_texts" else "queries"
-        line = (
-            f"note: {key}: no answer for {number} of the {what}; --retry-failed asks for them again"
-        )
-        print_message(line)
+        what = "chunks" if key.asset in ("index_texts", QUESTIONS_KEY.asset) else "queries"
+        text = f"no answer for {number} of the {what}; --retry-failed asks for them again"
+        print_message(f"note: {key}: {text}")
 
 
 def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
@@ -177,10 +175,7 @@ def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
 
 
 def _print_places(
-    settings: StoreSettings,
-    report: Path,
-    work: EvaluationSummary,
-    labelled: Path | None,
+    settings: StoreSettings, report: Path, work: EvaluationSummary, labelled: Path | None
 ) -> None:
     """Say where results are; without labels there is no leaderboard to show more of."""
     more = f"rag-assets leaderboard {shlex.quote(str(labelled))}"

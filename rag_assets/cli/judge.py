@@ -158,8 +158,7 @@ def check(
 
 def export(path: Path, judge: str, retriever: str | None, out: Path, store: Path | None) -> None:
     """Write the verdicts of a judge with its replies, word for word."""
-    pipeline = Pipeline.open(path, store)
-    n_verdicts = export_verdicts(pipeline, judge, out, retriever)
+    n_verdicts = export_verdicts(Pipeline.open(path, store), judge, out, retriever)
     print_line(f"{out}: {n_verdicts} verdicts of {judge}")
 
 

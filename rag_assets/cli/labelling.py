@@ -17,7 +17,8 @@ from rag_assets.chunking.stage import chunks_key
 from rag_assets.cli.options import refuse_given
 from rag_assets.cli.progress_bars import progress_bar
 from rag_assets.cli.terminal import output, print_data, print_line, print_message, print_warnings
-from rag_assets.errors import DataError, MissingArtifact, UsageError
+from rag_assets.engine.recipe import UNANSWERED
+from rag_assets.errors import DataError, MissingArtifact, NotServed, UsageError
 from rag_assets.experiment import Experiment, load_experiment
 from rag_assets.experiment.hosts import host_notes, llm_client
 from rag_assets.labels.experiment_pool import (
@@ -52,7 +53,7 @@ from rag_assets.labels.questions_stage import needed_requests
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.labels.sampling.sample_stage import sampled_depth
-from rag_assets.pipeline.pipeline import Pipeline
+from rag_assets.pipeline.pipeline import Outcome, Pipeline
 from rag_assets.sheets.formats import as_json
 from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY, QUESTIONS_KEY
@@ -88,13 +89,12 @@ def pool(
     elif feedback is not None:
         _import_feedback(_of_files(path), feedback)
     else:
-        settings = StoreSettings.resolve(store)
-        pipeline = labelling_pipeline(path, settings, progress_bar)
+        pipeline = labelling_pipeline(path, StoreSettings.resolve(store), progress_bar)
         if n_sampled is not None:
             _write_sample(pipeline, path, n_sampled, depth, seed, out)
         else:
-            deepest = min(10, max(pipeline.experiment.top_k))
-            _write_sheet(pipeline, path, depth or deepest, seed, out)
+            depth = depth or min(10, max(pipeline.experiment.top_k))
+            _write_sheet(pipeline, path, depth, seed, out)
 
 
 def _of_files(path: Path) -> Experiment:
@@ -114,8 +114,7 @@ def _write_sheet(pipeline: Pipeline, path: Path, depth: int, seed: int, out: Pat
     except MissingArtifact:
         pipeline.experiment.dataset.read_queries()  # where there are none, that is the reason
         raise
-    documents = pipeline.artifact(DOCUMENTS_KEY).table()
-    queries = pipeline.artifact(QUERIES_KEY).table()
+    documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     passages = without_outer_blanks(pool_units, documents)
     units = in_blind_order(merged(passages), queries.column("query_id").to_pylist(), seed)
     experiment = pipeline.experiment
@@ -246,8 +245,7 @@ def label(
     form: str,
 ) -> None:
     """Grade passages on a page that opens in your browser."""
-    settings = StoreSettings.resolve(store)
-    pipeline = labelling_pipeline(path, settings, progress_bar)
+    pipeline = labelling_pipeline(path, StoreSettings.resolve(store), progress_bar)
     if status:
         refuse_given(["port", "browser"], "cannot be combined with --status, which opens no page")
         _print_status(pipeline, depth, seed, form)
@@ -261,8 +259,9 @@ def _print_status(pipeline: Pipeline, depth: int | None, seed: int, form: str) -
     depth = depth or sampled_depth(pipeline.experiment)
     sampled = sampled_pool(pipeline, depth, seed, is_asked=False)
     lines = sampled.lines()
-    sample = sampled.sample(lines)
-    status = label_status(pipeline.experiment, sample, lines, depth, sampled.clusters)
+    status = label_status(
+        pipeline.experiment, sampled.sample(lines), lines, depth, sampled.clusters
+    )
     if form == "json":
         print_data(as_json(status))
     else:
@@ -279,8 +278,7 @@ def _serve(pipeline: Pipeline, depth: int | None, seed: int, port: int, *, brows
     sampled = sampled_pool(pipeline, depth, seed)
     passages = Passages(*(pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY)))
     metric, *_ = sampled_metrics(experiment.primary, depth)
-    level = experiment.statistics.confidence
-    session = LabelSession(sampled, passages, metric, level)
+    session = LabelSession(sampled, passages, metric, experiment.statistics.confidence)
     server = LabelServer(session, getpass.getuser(), port)
     print_line(server.address)
     where = f"{len(sampled.pool.items)} passages in the pool; judgments go to {sampled.log}"
@@ -314,8 +312,7 @@ def _asking(path: Path, store: Path | None) -> Pipeline:
     if llm.sequences > 1:
         problem = f"`llm` writes {llm.sequences} `sequences`, but `generate` reads one"
         raise UsageError(f"{problem}; give `sequences: 1`")
-    asking = replace(experiment, questions=options)
-    pipeline = Pipeline(asking, pipeline.settings, progress_bar)
+    pipeline = Pipeline(replace(experiment, questions=options), pipeline.settings, progress_bar)
     for key in (DOCUMENTS_KEY, chunks_key(str(options.chunking))):
         pipeline.materialize(key.asset, [key])
     client = llm_client(experiment, options.llm)
@@ -347,19 +344,33 @@ def generate(
         cost = "" if needs.cost_at_most is None else f", cost at most {needs.cost_at_most:.4g}"
         print_line(f"{needs.calls} requests to send{cost}; {needs.cached} replies are in the cache")
         return
-    artifact = pipeline.materialize(QUESTIONS_KEY.asset, [QUESTIONS_KEY])[0].artifact
-    questions, facts = artifact.table(), artifact.manifest.facts
+    outcome = _generated(pipeline)
+    questions, facts = outcome.artifact.table(), outcome.artifact.manifest.facts
     documents = pipeline.artifact(DOCUMENTS_KEY).table()
     if sheet is not None:
         check_free(sheet)
         write_text(sheet, review_sheet(questions, documents))
     if out is not None:
         write_folder(questions, documents, out)
-    origin = f"{facts['n_chunks']} chunks, by {needs.calls} requests"
+    origin = f"{facts['n_chunks']} chunks; requests sent: {0 if outcome.reused else needs.calls}"
     print_line(f"{questions.num_rows} questions from {origin}")
     for line in facts["notes"]:
         print_line(f"  {line}")
     print_line(f"written: {', '.join(map(str, places))}")
+
+
+def _generated(pipeline: Pipeline) -> Outcome:
+    """Return the questions of all chunks; what was not answered before is asked for again."""
+    stored, recipe = pipeline.current(QUESTIONS_KEY), pipeline.recipe(QUESTIONS_KEY)
+    if stored is not None and recipe is not None and UNANSWERED in stored.manifest.facts:
+        pipeline.attempts.add(recipe)
+        pipeline.forget()
+    (outcome,) = pipeline.materialize(QUESTIONS_KEY.asset, [QUESTIONS_KEY])
+    if n_open := (facts := outcome.artifact.manifest.facts).get(UNANSWERED):
+        print_message("; ".join(facts["notes"]))
+        problem = f"chunks that the model has not answered: {n_open} of {facts['n_chunks']}"
+        raise NotServed(f"{problem}; nothing is written; run again to ask for these only")
+    return outcome
 
 
 def _import_questions(path: Path, reviewed: Path, sheet: Path | None, out: Path | None) -> None:

@@ -317,8 +317,7 @@ def convert(path: Path, to: str, folder: Path) -> None:
     qrels = Read(QRELS.empty(), [])
     if experiment.has_qrels:
         qrels = experiment.read_qrels(documents.table, queries.table)
-    tables = Tables(documents.table, queries.table, qrels.table)
-    lost = write_dataset(tables, to, folder.absolute())
+    lost = write_dataset(Tables(documents.table, queries.table, qrels.table), to, folder.absolute())
     read = {"documents": documents, "queries": queries, "qrels": qrels}
     for name, table in read.items():
         for note in table.notes:

@@ -70,8 +70,7 @@ def _scored(
     run_file: Path, qrels_file: Path, names: Sequence[str] | None, *, trec_mean: bool
 ) -> _Scored:
     run, labels = read_run_file(run_file), read_labels(qrels_file)
-    metrics = names or _names_in(DEFAULT_METRICS)
-    scores = score(run, labels.judgments, metrics, trec_mean=trec_mean)
+    scores = score(run, labels.judgments, names or _names_in(DEFAULT_METRICS), trec_mean=trec_mean)
     parts = [f"{scores.n_queries} queries averaged"]
     if scores.n_unanswerable:
         parts.append(f"{scores.n_unanswerable} without a relevant document")

@@ -189,8 +189,7 @@ def _time(
         each, by = seconds / len(sample), f"measured on {len(sample)} of them"
         key, measured = fingerprint([DEFAULT_MODEL, *sample]), Measurements(folder, experiment.name)
         measured.add("embed", key, seconds, len(sample), model=DEFAULT_MODEL, cached=False)
-    candidates = 20 * max(data.queries, N_EXAMPLES)
-    took = duration_text(each * (n_chunks + min(candidates, n_chunks)))
+    took = duration_text(each * (n_chunks + min(20 * max(data.queries, N_EXAMPLES), n_chunks)))
     speed = f"{rate_text(1 / each)}, {by}"
     return f"{took}, nearly all to embed the chunks ({speed}); --retriever bm25 takes seconds"
 

@@ -165,8 +165,7 @@ def printable_messages() -> Iterator[None]:
     def formatted(*parts: Any, **options: Any) -> str:  # noqa: ANN401 (the signature of warnings)
         return printable(format_warning(*parts, **options))
 
-    logged = _LastLines(logging.WARNING)
-    warnings.formatwarning, logging.lastResort = formatted, logged
+    warnings.formatwarning, logging.lastResort = formatted, _LastLines(logging.WARNING)
     try:
         yield
     finally:
@@ -287,8 +286,7 @@ class _LogLines(logging.Handler):
         """Print one record."""
         try:
             name = "" if record.name.split(".")[0] == "rag_assets" else f"{record.name}: "
-            seconds = record.relativeCreated / 1000
-            text = f"{seconds:8.2f} s  {name}{record.getMessage()}"
+            text = f"{record.relativeCreated / 1000:8.2f} s  {name}{record.getMessage()}"
             _stderr(quiet=False).print(text, soft_wrap=True, style="dim")
         except Exception:
             self.handleError(record)

@@ -86,13 +86,13 @@ class GeneratedQuestions(NamedTuple):
         questions: table of :data:`QUESTIONS`, in the order of the chunks.
         failures: chunk id -> why there is no question of it.
         counts: reason -> how many questions were dropped.
-        n_unanswered: chunks of which the model said nothing, not even that it refuses.
+        unanswered: reason -> of how many chunks the model said nothing, not even that it refuses.
     """
 
     questions: pa.Table
     failures: dict[str, str]
     counts: Mapping[str, int]
-    n_unanswered: int = 0
+    unanswered: Counter[str]
 
 
 def question_requests(chunks: pa.Table, options: QuestionOptions) -> list[ChatRequest]:
@@ -138,8 +138,8 @@ def generate_questions(
     alike = near_earlier(bags, options.near_duplicate)
     dropped.update([NEAR_DUPLICATE] * len(alike))
     different = [row for number, row in enumerate(rows) if number not in alike]
-    n_unanswered = sum(isinstance(answer, Failed) for answer in answers)
-    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, n_unanswered)
+    unanswered = Counter(answer.reason for answer in answers if isinstance(answer, Failed))
+    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, unanswered)
 
 
 class Question(NamedTuple):
@@ -288,7 +288,7 @@ class GeneratedQuestionsStage(Stage):
             lost = "; ".join(facts["notes"]) or "none was chosen"
             problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
             raise DataError(problem, file=context.experiment.source, key="questions")
-        facts |= asked_facts(generated.n_unanswered, served)
+        facts |= asked_facts(generated.unanswered.total(), served)
         return TableProduct(generated.questions, facts, generated.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:
@@ -314,8 +314,11 @@ def _chosen(context: StageContext, options: QuestionOptions) -> pa.Table:
 def _notes(generated: GeneratedQuestions) -> list[str]:
     """Return how many questions were dropped, and how many chunks have none, with the reasons."""
     dropped = [f"{n} dropped: {reason}" for reason, n in sorted(generated.counts.items())]
-    reasons = Counter(generated.failures.values()).most_common(MAX_REASONS)
-    return [*dropped, *(f"{n} chunks without a question: {reason}" for reason, n in reasons)]
+    useless = Counter(generated.failures.values()) - generated.unanswered
+    for what, reasons in (("an answer", generated.unanswered), ("a question", useless)):
+        for reason, n in reasons.most_common(MAX_REASONS):
+            dropped.append(f"chunks without {what}: {n} ({reason})")
+    return dropped
 
 
 def _options(experiment: Experiment) -> QuestionOptions:

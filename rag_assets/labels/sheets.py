@@ -89,8 +89,7 @@ class CsvSheet:
                 about, answer = parts(row)
                 first, where = rows.setdefault(about, (row, place))
                 if parts(first)[1] != answer:
-                    problem = f"contradicts line {where.line}"
-                    raise place.error(problem, self.answer[-1])
+                    raise place.error(f"contradicts line {where.line}", self.answer[-1])
             except DataError as error:
                 problems.append(error)
         refuse(problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rag_assets.called.asked import ALWAYS, AskedOptions
 from rag_assets.engine.recipe import RANKINGS, UNANSWERED, Recipe
@@ -10,8 +11,12 @@ from rag_assets.experiment.experiment import Experiment
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.retrieval.external.base import ImportedRetriever
+from rag_assets.retrieval.external.stage import ExternalHits, ExternalRankings
 from rag_assets.retrieval.reranking.stage import RerankedRuns
 from rag_assets.store.artifacts import ArtifactKey
+
+ASKED_AGAIN = {ExternalHits.name: ExternalRankings.name}
+"""What is asked again where another asset says what is open: hits name what does not exist."""
 
 
 def failed_queries(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -68,7 +73,7 @@ def unanswered(pipeline: Pipeline) -> dict[ArtifactKey, int]:
 def try_again(pipeline: Pipeline) -> int:
     """Count a further attempt at all that is unanswered; return at how many queries."""
     partitions = list(_unanswered(pipeline))
-    for _, recipe, _ in partitions:
+    for recipe in {recipe.fingerprint: recipe for _, recipe, _ in partitions}.values():
         pipeline.attempts.add(recipe)
     pipeline.forget()
     return sum(n for _, _, n in partitions)
@@ -83,11 +88,12 @@ def _unanswered(pipeline: Pipeline) -> Iterator[tuple[ArtifactKey, Recipe, int]]
             if artifact is not None and isinstance(stage, RerankedRuns):
                 artifact = pipeline.store.find(RANKINGS, artifact.manifest.facts["ranking"])
             n_queries = artifact.manifest.facts.get(UNANSWERED, 0) if artifact is not None else 0
-            recipe = pipeline.recipe(key) if n_queries else None
+            asked = replace(key, asset=ASKED_AGAIN.get(key.asset, key.asset))
+            recipe = pipeline.recipe(asked) if n_queries else None
             if recipe is not None and isinstance(stage, RerankedRuns):
                 recipe = stage.ranking_recipe(pipeline, key["retriever"], int(key["top_k"]))
-            if recipe is not None and recipe.fingerprint not in seen:
-                seen.add(recipe.fingerprint)
+            if recipe is not None and (stage, recipe.fingerprint) not in seen:
+                seen.add((stage, recipe.fingerprint))
                 yield key, recipe, n_queries
 
 

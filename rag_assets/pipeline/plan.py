@@ -59,6 +59,7 @@ ACTIONS = (COMPUTE, CHECK, REUSE)
 
 SEARCHED = ExternalRankings.name
 FILES = Reason("files changed")
+ANEW = Reason("requested in each evaluation (revision: always)")
 
 
 @dataclass(frozen=True)
@@ -166,20 +167,8 @@ def _changed_files(pipeline: Pipeline) -> tuple[Reason, ...]:
 
 
 def _searches(experiment: Experiment, steps: Iterable[Step]) -> dict[str, Sequence[str]]:
-    lines: dict[str, Sequence[str]] = {}
-    for step in steps:
-        service = asked_by(experiment, step.key) if step.action != REUSE else None
-        if service is not None:
-            lines[service[0]] = service[1].describe_for_plan()
-    return lines
-
-
-def _asked_anew(experiment: Experiment, key: ArtifactKey) -> tuple[str, tuple[Reason]] | None:
-    """Return action and reason for answers that an evaluation asks for anew; None: not these."""
-    service = asked_by(experiment, key)
-    if service is None or service[1].revision != ALWAYS:
-        return None
-    return COMPUTE, (Reason("requested in each evaluation (revision: always)"),)
+    services = [asked_by(experiment, step.key) for step in steps if step.action != REUSE]
+    return {service[0]: service[1].describe_for_plan() for service in services if service}
 
 
 def asked_by(experiment: Experiment, key: ArtifactKey) -> tuple[str, AskedOptions] | None:
@@ -342,8 +331,11 @@ class _Planner:
         current = self._pipeline.current(key) if not pending else None
         if current is not None:
             same = self._same(key, current.manifest.fingerprint, ())
-            anew = _asked_anew(self._experiment, key)
-            self.steps[key] = Step(key, *anew) if anew else Step(key, REUSE, same_as=same)
+            service = asked_by(self._experiment, key)
+            self.steps[key] = Step(key, REUSE, same_as=same)
+            if service is not None and service[1].revision == ALWAYS:
+                work = stage.expected_work(self._pipeline, key)
+                self.steps[key] = Step(key, COMPUTE, (ANEW,), *work, same)
             return
         wanted = self._wanted(stage, key, inputs, pending)
         action, why = self._decide(stage, key, wanted, pending)

@@ -35,7 +35,6 @@ SECOND = 2
 MAX_DERIVED = 3
 """So many fusions and rerankings may stand one on the other."""
 
-
 Report = Callable[[int], None]
 """Is told how many queries are done."""
 

@@ -216,6 +216,7 @@ def test_always_asks_once_in_each_evaluation(own: Own) -> None:
     assert own.asked == ALL
     actions = {step.key.asset: step.action for step in planned(own).steps}
     assert (actions["external_rankings"], actions["answers"]) == ("compute", "check")
+    assert own.requests() == len(ALL)
     assert own.asked == []
 
 

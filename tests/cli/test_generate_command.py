@@ -88,11 +88,11 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
     made = invoke("ferry", "--sheet", "review.csv", "--out", "all")
     assert made.exit_code == 0, made.output
     assert made.stdout.splitlines() == [
-        "5 questions from 16 chunks, by 16 requests",
+        "5 questions from 16 chunks; requests sent: 16",
         "  1 dropped: about_the_passage",
         "  1 dropped: near_duplicate",
         "  9 dropped: too_short",
-        "  1 chunks without a question: the model refused: No.",
+        "  chunks without a question: 1 (the model refused: No.)",
         "written: review.csv, all",
     ]
     assert JsonlDataset.open(tmp_path / "all").read_queries().table.num_rows == 5
@@ -114,6 +114,26 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
         for query_id, one in fields.items()
     }
     assert [row["answers"] for row in facts if "fares" in row["cluster"]] == [["40 crowns"]]
+
+
+def test_what_a_server_did_not_answer_is_asked_again_and_nothing_is_written_before(
+    ferry: Path, server: Server
+) -> None:
+    configure(ferry, llm={**llm_of(server), "retries": 0})
+    again = replies.says('[{"question": "When is the first ferry on Sunday?", "answer": "at 8"}]')
+    server.on("diesel", *[replies.error(429)] * 2, again)
+    for n_received in (16, 17):
+        refused = invoke("ferry", "--sheet", "review.csv", "--out", "all")
+        assert (refused.exit_code, refused.stdout, len(server.received)) == (3, "", n_received)
+        assert "chunks without an answer: 1 (HTTP 429" in refused.stderr
+        assert "error: chunks that the model has not answered: 1 of 16; nothing" in refused.stderr
+        assert not Path("review.csv").exists()
+        assert not Path("all").exists()
+    for sheet, sent in (("review.csv", 1), ("later.csv", 0)):
+        made = invoke("ferry", "--sheet", sheet).stdout
+        assert made.startswith(f"6 questions from 16 chunks; requests sent: {sent}\n")
+        assert "without an answer" not in made
+    assert len(server.received) == 18
 
 
 def opened(dataset: Path, root: Path) -> Pipeline:
@@ -148,7 +168,7 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     assert len(server.received) == 5
     whole = invoke("ferry", "--sheet", "review.csv")
     assert whole.exit_code == 0, whole.output
-    assert "from 16 chunks, by 11 requests\n" in whole.stdout
+    assert "from 16 chunks; requests sent: 11\n" in whole.stdout
     # The one that the model refused is an answer as well.
     configure(ferry, llm={**llm, "max_calls": 0})
     again = invoke("ferry", "--sheet", "again.csv")

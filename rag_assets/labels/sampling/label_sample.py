@@ -113,8 +113,7 @@ class LabelSample:
 
     def probabilities(self) -> Floats:
         """Return with what probability each item was asked and judged; 1 for certain ones."""
-        counted = self.asked & self.pool.counted
-        response = self.judged.sum() / max(int(counted.sum()), 1)
+        response = self.judged.sum() / max(int((self.asked & self.pool.counted).sum()), 1)
         return np.where(self.certain, 1.0, self.design.probabilities(self.clock) * response)
 
     @property
@@ -153,8 +152,7 @@ def label_sample(
     number_of = {item: number for number, item in enumerate(pool.items)}
     same = SamePassages(pool.items)
     lines = list(judgments)
-    last = {line.item: line for line in lines if not line.is_hint}
-    for item, line in last.items():
+    for item, line in {line.item: line for line in lines if not line.is_hint}.items():
         number = number_of.get(item) if line.was_drawn else None
         numbers = same.numbers(item) if number is None else [number]
         if line.grade is not None:

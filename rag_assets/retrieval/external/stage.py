@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -40,14 +40,13 @@ from rag_assets.retrieval.external.units import located, notes, unit_run
 from rag_assets.retrieval.runs_stage import FamilyStage, RetrieverStage, RunsStage, hits_key
 from rag_assets.schemas import EXTERNAL_HITS, EXTERNAL_RANKINGS, RUNS, column_values
 from rag_assets.sources.stage import DOCUMENTS_KEY, QUERIES_KEY
-from rag_assets.store.artifacts import ArtifactKey
+from rag_assets.store.artifacts import Artifact, ArtifactKey
 
 SINGLE, ANSWER = "single", "answer"
 """Measurements: of each query of a sample; of all queries, as many at once as is said."""
 
 ANSWERED, REVISION = "answered", "revision"
 """Facts: when a search was asked, at which revision."""
-
 
 FAMILY = "external"
 
@@ -82,8 +81,7 @@ class ExternalRankings(RetrieverStage):
         if not isinstance(config, ExternalRetriever):
             return config.described()
         named = config.files()  # a called source counts by what it says
-        searched = [name for name in config.file_options if name in named]
-        files = {name: context.file_digest(named[name]) for name in searched}
+        files = {n: context.file_digest(named[n]) for n in config.file_options if n in named}
         return {
             **config.asked_as(),
             **({"files": files} if files else {}),
@@ -106,7 +104,7 @@ class ExternalRankings(RetrieverStage):
     def compute_one(self, context: StageContext, key: ArtifactKey) -> TableProduct:
         config = context.experiment.retrievers[key["retriever"]]
         if isinstance(config, AnsweredRetriever):
-            return _own_contexts(context, key, config)
+            return _own_contexts(context, config)
         if not isinstance(config, ImportedRetriever):
             search = ExternalRetriever.lookup(key["retriever"], context.experiment.retrievers)
             return _ask(context, key, search)
@@ -124,16 +122,12 @@ class ExternalRankings(RetrieverStage):
         line = retriever_line(context.experiment, key["retriever"])
         if line is None:
             return NO_WORK
-        line, queries = replace(line, passages=0), context.current(QUERIES_KEY)
-        if queries is not None:
-            n_queries = queries.manifest.rows
-            line = replace(line, questions=n_queries, requests=n_queries)
-        return ExpectedWork(requests=(line,))
+        queries = context.current(QUERIES_KEY)
+        n = queries.manifest.rows if queries is not None else None
+        return ExpectedWork(requests=(replace(line, passages=0, questions=n, requests=n),))
 
 
-def _own_contexts(
-    context: StageContext, key: ArtifactKey, config: AnsweredRetriever
-) -> TableProduct:
+def _own_contexts(context: StageContext, config: AnsweredRetriever) -> TableProduct:
     """Return what a generator retrieves by itself; its answers are stored too."""
     generator, questions = context.experiment.generators[config.generator], _asked_alone(context)
     session = session_of(context, f"ask {config.generator}", generator)
@@ -144,8 +138,7 @@ def _own_contexts(
 
 
 def _asked_alone(context: StageContext) -> list[Question]:
-    queries = context.artifact(QUERIES_KEY).table()
-    pairs = column_values(queries, "query_id", "text")
+    pairs = column_values(context.artifact(QUERIES_KEY).table(), "query_id", "text")
     return [Question(query_id, text, None) for query_id, text in pairs]
 
 
@@ -154,8 +147,7 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
         require_allowed(context.experiment.source, allowed=context.allow_code)
     retriever, revision = key["retriever"], context.revisions.of(config)
     k = config.k or context.experiment.depth(retriever)
-    queries = context.artifact(QUERIES_KEY).table()
-    texts = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    texts = dict(column_values(context.artifact(QUERIES_KEY).table(), "query_id", "text"))
     results = _answered_before(context, key, texts)
     new = {query_id: text for query_id, text in texts.items() if query_id not in results}
     started = datetime.now(UTC)
@@ -176,8 +168,7 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
     lengths = {len(result.hits) for result in results.values() if not result.error}
     if len(results) > 1 and len(lengths) == 1 and 0 < max(lengths) < k:
         notes.append(f"each query has {max(lengths)} hits, where {k} were asked for")
-    when = started.isoformat(timespec="seconds")
-    facts = {ANSWERED: when, REVISION: revision, "notes": notes}
+    facts = {ANSWERED: started.isoformat(timespec="seconds"), REVISION: revision, "notes": notes}
     return _product(results, facts)
 
 
@@ -190,11 +181,21 @@ def _answered_before(
     stored = context.store.find(key.asset, before.fingerprint) if before is not None else None
     if stored is None:
         return {}
-    failures = stored.manifest.failures
-    hits: dict[str, list[Hit]] = {name: [] for name in query_ids if name not in failures}
+    failures = {*stored.manifest.failures, *_not_located(context, stored)}
+    hits: dict[str, list[Hit]] = {name: [] for name in query_ids}
     for query_id, *values in column_values(stored.table(), "query_id", *Hit._fields):
         hits[query_id].append(Hit(*values))
-    return {query_id: QueryResult(of_query) for query_id, of_query in hits.items()}
+    return {name: QueryResult(of_query) for name, of_query in hits.items() if name not in failures}
+
+
+def _not_located(context: StageContext, rankings: Artifact) -> Iterator[str]:
+    """Yield the queries whose hits, in the documents as they are, named what does not exist."""
+    documents = context.artifact(DOCUMENTS_KEY).manifest.digests["text"]
+    read = {"rankings": rankings.manifest.digests["all"], "documents": documents}
+    for name in context.store.names(EXTERNAL_HITS.name):
+        hits = context.store.read(context.store.objects / EXTERNAL_HITS.name / name)
+        if hits is not None and read.items() <= hits.manifest.inputs.items():
+            yield from hits.manifest.failures
 
 
 def _times(
@@ -229,8 +230,7 @@ def _validity(asked: datetime, config: ExternalRetriever, revision: str | None) 
         return f"{when}; asked again in each evaluation"
     if revision is None:
         return f"{when}; reused until the code, the documents or the queries change"
-    at = f"{when} at revision {shortened(revision, 40)}"
-    return f"{at}; reused until that or the queries change"
+    return f"{when} at revision {shortened(revision, 40)}; reused until that or the queries change"
 
 
 def _product(results: Mapping[str, QueryResult], facts: Mapping[str, Any]) -> TableProduct:
@@ -279,7 +279,9 @@ class ExternalHits(FamilyStage):
             file = next(iter(experiment.retrievers[retriever].files().values()), None)
             raise DataError(f"query '{query_id}': {problem}", file=file)
         counts = Counter(table.column("located").to_pylist())
-        facts = {"located": dict(counts), "notes": list(notes(counts))}
+        facts: dict[str, Any] = {"located": dict(counts), "notes": list(notes(counts))}
+        if failures and isinstance(experiment.retrievers[retriever], ExternalRetriever):
+            facts[UNANSWERED] = len(failures)  # the search may know better when it is asked again
         return TableProduct(table, facts, {**rankings.manifest.failures, **failures})
 
 

@@ -136,8 +136,7 @@ def _unit(
             raise Rejected(f"the search returned {span}, which has {length}")
         chunk = f"{document}#{start}-{end}"
         return _Unit(chunk, chunk, document, start, end, how)
-    content = str(hit.text).encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(content).hexdigest()[:16]
+    digest = hashlib.sha256(str(hit.text).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     chunk = f"{document}#{NOT_LOCATED}-{digest}" if document else f"{NOT_LOCATED}#{digest}"
     return _Unit(chunk, chunk, document or chunk, 0, 0, how, hit.text)
 
@@ -160,8 +159,7 @@ def chunks_of(artifact: Artifact, columns: Sequence[str] | None = None) -> pa.Ta
 
 def _is_located(units: pa.Table) -> pa.ChunkedArray:
     """Return of each unit of a search's own whether it is a span of a document."""
-    is_empty = pc.equal(units.column("text"), "")
-    return pc.or_(pc.greater(units.column("end"), 0), is_empty)
+    return pc.or_(pc.greater(units.column("end"), 0), pc.equal(units.column("text"), ""))
 
 
 def returned_spans(units: pa.Table) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,7 @@ from rag_assets.retrieval.external.locate import (
 from rag_assets.retrieval.external.stage import rankings_key
 from rag_assets.retrieval.external.units import chunks_of
 from rag_assets.retrieval.runs_stage import hits_key
+from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched, times_of
 from tests.tiny_experiment import JUDGMENTS, QUERIES
@@ -161,6 +163,8 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
     searched.configure("mine", revision="always")
     empty = "if (HERE.parent / 'up').exists():\n        return []\n    "
     searched.write_search(SEARCH.replace("    scored = [", f"    {empty}scored = ["))
+    port = {"url": "http://127.0.0.1:9/?q={query}", "method": "GET", "hits": "hits", "id": "id"}
+    searched.configure("far", type="http", revision="always", retries=0, **port)
 
     def evaluate() -> set[str]:
         pipeline = searched.pipeline()
@@ -180,6 +184,8 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
         "requested in each evaluation (revision: always)",
     )
     assert steps["external_hits[retriever=mine]"].action == "check"
+    sent = [(line.client, line.requests) for step in steps.values() for line in step.outgoing]
+    assert sent == [("retrievers.far", len(QUERIES))]
     assert searched.log == []
     searched.snapshot()
     assert evaluate() == {"external_rankings/mine"}  # what it returned is as it was
@@ -200,9 +206,14 @@ def told_changes(searched: Searched) -> tuple[list[str], list[str]]:
     return [one.text for one in changes_between(a, b)], [one["what"] for one in row["changes"]]
 
 
-def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> None:
+@pytest.mark.parametrize(
+    ("failure", "asset"), [("raise OSError('down')", rankings_key), ("return ['nope']", hits_key)]
+)
+def test_failures_are_no_zeros_and_are_asked_for_again(
+    searched: Searched, failure: str, asset: Callable[[str], ArtifactKey]
+) -> None:
     is_down = 'if "dog" in query and not (HERE.parent / "up").exists():'
-    flaky = f"{is_down}\n        raise OSError('down')\n    "
+    flaky = f"{is_down}\n        {failure}\n    "
     searched.write_search(SEARCH.replace("    scored = [", f"    {flaky}scored = ["))
     searched.run()
     own = means(searched, "mine")
@@ -210,7 +221,7 @@ def test_failures_are_no_zeros_and_are_asked_for_again(searched: Searched) -> No
     rows = searched.rows(metrics_key("mine", 5))
     assert {row["query_id"]: row["ndcg"] for row in rows if row["failed"]} == {"q1": None}
     assert unfinished(searched.pipeline(), ["mine"]) == {"mine": {"q1"}}
-    assert unanswered(searched.pipeline()) == {rankings_key("mine"): 1}
+    assert unanswered(searched.pipeline()) == {asset("mine"): 1}
     searched.snapshot()
     (searched.root / "up").touch()
     assert not searched.run()
