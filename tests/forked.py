@@ -153,7 +153,6 @@ def _run(place: Place, *arguments: str) -> None:
             from rag_assets.cli.main import main
 
             progress_bars.LINE_INTERVAL_S = 3600.0  # how busy the machine is changes no output
-
             main.main(list(arguments), prog_name="rag-assets")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1

@@ -199,7 +199,6 @@ def test_from_the_first_run_to_a_comment_that_is_updated(tmp_path: Path, forge: 
     assert "gate passed: ferry, mrr@3 against" in night.summary
     assert "Pin the anchor" in forge.run(main, "workflow_dispatch", pin=True).steps
     assert forge.calls() == []
-
     request = checkout(tmp_path / "request", GOOD.replace("english", "whitespace"))
     shutil.copytree(main / "data/store", request / "data/store")  # the cache, under another path
     worse = forge.run(request, "pull_request")
@@ -213,7 +212,6 @@ def test_from_the_first_run_to_a_comment_that_is_updated(tmp_path: Path, forge: 
     assert created == ["pr", "comment", "5", "--repo", "me/ferry", "--body-file", "comment.md"]
     comment = (request / "comment.md").read_text(encoding="utf-8")
     assert comment.startswith(f"{MARK}\n### gate FAILED: ferry, mrr@3 against ")
-
     (request / "data/ferry/experiment.yaml").write_text("top_k: [none]\n", encoding="utf-8")
     broken = forge.run(request, "pull_request")
     assert broken.failed == ["What the gate says: 2"]
@@ -222,7 +220,6 @@ def test_from_the_first_run_to_a_comment_that_is_updated(tmp_path: Path, forge: 
     *_, updated = forge.calls()
     assert updated[:4] == ["api", "repos/me/ferry/issues/comments/77", "--method", "PATCH"]
     assert updated[4:] == ["--field", "body=@comment.md"]
-
     (request / "data/ferry/experiment.yaml").write_text(
         GOOD.replace("hit_rate@3", "ndcg@9"), "utf-8"
     )

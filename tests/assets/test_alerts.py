@@ -133,7 +133,6 @@ def test_a_check_that_fails_as_an_error_is_told_once(location: Location, server:
 def test_a_check_is_told_on_one_line_and_escaped(location: Location, server: Loopback) -> None:
     @dg.asset
     def pages() -> None: ...
-
     @dg.asset_check(asset=pages)
     def are_there() -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=False, description=problem)

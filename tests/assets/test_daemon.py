@@ -78,14 +78,12 @@ def test_an_edit_computes_what_depends_on_it_and_a_touch_nothing(small: Tiny) ->
         everything = matching(small.pipeline(), "*")
         assert (first.trigger, first.computed) == ("sensor", len(everything))
         assert counts(small) == dict.fromkeys(everything, 1)
-
         runs = n_runs(small)
         for file in small.folder.rglob("*.*"):
             file.touch()
         moment = time.time()
         running.wait("a tick that skips", lambda: skipped_since(small, moment))
         assert (n_runs(small), current(small)) == (runs, first)
-
         small.replace("fares.md", "travel free of charge", "pay nothing")
         running.wait("the evaluation of the edit", lambda: another(small, first))
     second = current(small)

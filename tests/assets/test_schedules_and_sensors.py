@@ -290,7 +290,6 @@ def test_how_often_a_sensor_looks_is_a_number_of_seconds_in_the_environment(
     sensors = definitions_of(loaded(fresh), fresh.settings).sensors or []
     assert [(s.name, s.minimum_interval_seconds) for s in sensors] == [("tiny_sources", 600)]
     assert {s.default_status for s in sensors} == {dg.DefaultSensorStatus.STOPPED}
-
     for text in ("0", "-1", "1.5", "soon", "٣"):
         monkeypatch.setenv(SENSOR_VARIABLE, text)
         with pytest.raises(UsageError, match=f"{SENSOR_VARIABLE} must be .* found '{text}'"):

@@ -227,7 +227,6 @@ def test_all_is_made_in_order_and_as_the_command_line_makes_it(
     assert made[LEADERBOARD_KEY] > made[COMPARISONS_KEY], "who wins is shown with the board"
     assert {short(key) for key in made} == matching(pipeline, "*")
     assert not_fresh(tiny) == {}
-
     assert other.command("evaluate", ".").exit_code == 0
     by_ui, by_cli = artifacts(tiny), artifacts(other)
     assert by_ui.keys() == by_cli.keys()

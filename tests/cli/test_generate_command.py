@@ -101,7 +101,6 @@ def test_from_documents_to_metrics(ferry: Path, server: Server, tmp_path: Path) 
     assert done.exit_code == 0, done.output
     kept = "asked: 3 questions kept, 1 refused, 1 left out because `keep` is empty\n"
     assert done.stdout == kept
-
     pipeline = opened(tmp_path / "asked", tmp_path)
     materialize(pipeline)
     board = pipeline.artifact(LEADERBOARD_KEY).table().to_pylist()

@@ -83,7 +83,6 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny, forks: Forks) -> None
     assert unread_files(pipeline_of(tiny).experiment.dataset, []) == []
     old = read_design(design_file(log))
     assert len(old.items) == first["progress"]["left"]
-
     tiny.config["retrievers"]["whole"] = {"type": "tfidf", "chunking": "whole"}
     tiny.write_config()
     evaluated(tiny)

@@ -42,7 +42,6 @@ def test_a_passage_of_several_chunkings_is_asked_once(tiny: Tiny, tmp_path: Path
     rows = sheet_rows(sheet)
     assert len({(row["query_id"], row["document_id"]) for row in rows}) == len(rows)
     assert max(len(row["text"]) for row in rows) <= 32_767
-
     for row in rows:
         answers = row["query_id"] == "q1" and row["document_id"] == "fares.md"
         row |= {"grade": "1", "evidence": "A dog needs a ticket"} if answers else {"grade": "0"}

@@ -179,7 +179,6 @@ def test_the_gate_compares_by_the_newer_sample(
     assert {check["drop"]["change"] for check in same["checks"]} == {0.0}
     assert same["look"] is None
     assert "--split does not apply" in invoke(*gate, "anchor", "--split", "test").stderr
-
     first = dict(tiny.config["retrievers"]["bm25"])
     tiny.configure("bm25", analyzer="whitespace")
     tiny.config["retrievers"]["before"] = first  # what the gate remembers, as a retriever of now

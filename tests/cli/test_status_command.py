@@ -39,7 +39,6 @@ def test_each_experiment_with_its_state(invoke: Invoke, tmp_path: Path) -> None:
     pinned = invoke("anchor", one, *store)
     shutil.rmtree(gone)
     (one / "experiment.yaml").write_text(YAML.replace("bm25}", "bm25, k1: 0.4}") + schedule)
-
     rows = {row["experiment"]: row for row in status(invoke, store)}
     assert set(rows) == {"one", "two", "gone"}
     assert (rows["one"]["best"], rows["one"]["primary"]) == (["bm25"], "ndcg@1")
@@ -55,7 +54,6 @@ def test_each_experiment_with_its_state(invoke: Invoke, tmp_path: Path) -> None:
     assert (rows["two"]["compute"], rows["two"]["check"]) == (0, 0)
     assert rows["gone"]["problem"] == "its source is gone"
     assert rows["gone"]["best"] == ["bm25"]
-
     day = rows["one"]["evaluated"][:10]
     text = io.StringIO()
     Console(file=text, width=60).print(sheet_view(status_sheet(list(rows.values()), "store")))

@@ -127,7 +127,6 @@ def test_the_results_are_the_same_when_a_node_dies(
     with file.open("a", encoding="utf-8") as stream:
         stream.write(yaml.safe_dump({"compute": options}))
     there = evaluated(experiment, tmp_path / "there", killing)
-
     release_workers()
     assert 0 < killed[0] < N_DOCUMENTS
     assert {"DocumentCut", "_analysed", "_hits", "search_shard"} < sent

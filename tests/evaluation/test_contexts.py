@@ -142,7 +142,6 @@ def test_equals_the_metrics_of_the_prefix(
         len(expected[q]) == len(units) == longest for q, units in rankings.items()
     )
     assert kept.n_nothing_fits() == sum(not units for units in expected.values())
-
     judgments, queries = document_judgments(grades), query_table(QUERIES)
     rows = by_query(budget_metrics(kept, judgments, queries, MEASURES))
     cut = run_table(expected)
@@ -171,7 +170,6 @@ def test_neighbours() -> None:
     cut = chunks({"d": text}, {"d": spans})
     start = text.index(WINDOWS["evidence"])
     labels = qrels(("q", "e", "d", (start, start + len(WINDOWS["evidence"])), 1))
-
     table = expanded_contexts(contexts(cut, {}), WINDOWS["neighbours"], {"d": text})
     returned = [text[first:last] for first, last in column_values(table, "start", "end")]
     assert returned == WINDOWS["returned"]

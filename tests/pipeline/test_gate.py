@@ -461,7 +461,6 @@ def test_a_floor_that_cannot_be_read_hides_no_failure(known: Known) -> None:
     unreadable = [{"metric": "recall@9", "at_least": 0}, {"metric": "ndcg", "at_least": 0}]
     failing = {"metric": "mrr", "at_least": 0.9, "of": ["one"]}
     lines = [f"the floor {floor['metric']} >= 0 cannot be read: " for floor in unreadable]
-
     found = floored(known, one=unreadable[0], failing=failing, two=unreadable[1])
     assert [floor.problem for floor in found.floors] == ["one: mrr >= 0.9: 0.5000 is below 0.9"]
     assert [note[: len(line)] for note, line in zip(found.notes, lines, strict=True)] == lines
@@ -469,7 +468,6 @@ def test_a_floor_that_cannot_be_read_hides_no_failure(known: Known) -> None:
     assert shown.exit_code == 1
     assert "failed: one: mrr >= 0.9: 0.5000 is below 0.9" in shown.stdout
     assert all(line in shown.stdout for line in lines)
-
     dropped = floored(known, "previous", one=unreadable[0])
     assert (dropped.answer, dropped.checks[0].answer, dropped.floors) == ("fail", "fail", ())
     assert f"note: {lines[0]}" in dropped.markdown().replace("\\", "")

@@ -299,7 +299,6 @@ def test_two_machines_pin_at_the_same_time(
     names_a = a.names()
     names_a.pin(first.evaluation_id)
     names_b = b.names()
-
     write = StoreSettings.write_record
 
     def b_comes_first(self: StoreSettings, *given: Any) -> str:

@@ -93,7 +93,6 @@ def autorag(sample: Sample) -> Numbers:
 
 def llamaindex(sample: Sample) -> Numbers:
     metrics: Any = import_module("llama_index.core.evaluation.retrieval.metrics")
-
     classes = [
         metrics.HitRate,
         metrics.MRR,
@@ -120,7 +119,6 @@ def llamaindex(sample: Sample) -> Numbers:
 
 def beir(sample: Sample) -> Numbers:
     tool: Any = import_module("beir.retrieval.evaluation").EvaluateRetrieval
-
     ks = list(CUTOFFS)
     qrels = sample["grades"]
 

@@ -202,7 +202,6 @@ def saved(
     """Index vectors whose texts are their ids and numbers."""
     ids = list(vectors)
     folder.mkdir()
-
     contents = {f"{name} {row.tolist()}": name for name, row in vectors.items()}
 
     def embed(texts: Sequence[str], make: MakeArray) -> np.ndarray:

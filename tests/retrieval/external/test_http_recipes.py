@@ -304,7 +304,6 @@ def test_what_an_engine_says_is_wrong_is_a_failed_query(
 ) -> None:
     for variable, value in VARIABLES.items():
         monkeypatch.setenv(variable, value)
-
     first = next(name for name, (own, _) in RECIPES.items() if own == heading)
     with serving(lambda request: Reply(body)) as server:
         (result,) = search(recipe(first, server, static_model), "dog")
