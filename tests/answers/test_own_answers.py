@@ -481,8 +481,7 @@ def test_any_characters_are_kept_and_endless_contexts_cut(ask: Callable[..., lis
 
 def test_a_text_is_no_id_unless_that_is_said() -> None:
     assert own_answer({"answer": "x", "contexts": ["a"]}).contexts == [Hit(id="a")]
-    given_texts = own_answer({"answer": "x", "contexts": ["a"]}, as_texts=True)
-    assert given_texts.contexts == [Hit(text="a")]
+    assert own_answer({"answer": "x", "contexts": ["a"]}, as_texts=True).contexts == [Hit(text="a")]
     with pytest.raises(Rejected, match="not a list of hits"):
         own_answer({"answer": "x", "contexts": "a"})
 

@@ -181,8 +181,7 @@ def test_tokens_money_and_seconds_of_a_model(tmp_path: Path, computed: Tiny) -> 
         small.run()
         small.snapshot()
         n_asked = len(server.received)
-        rows = small.rows(answers_key("plain@3"))
-        assert len(rows) == n_asked == 7
+        assert len(small.rows(answers_key("plain@3"))) == n_asked == 7
         board = small.command("leaderboard", ".", "--answers", "--format", "json").stdout
         row = next(one for one in json.loads(board) if one["answerer"] == "plain")
         assert row["answer_tokens"] == REQUEST_TOKENS + WORDS

@@ -69,8 +69,7 @@ def test_what_is_not_wanted_of_a_range_keeps_its_result(tiny: Tiny) -> None:
     tiny.configure("bm25", k1=0.5)
     evaluate_now(tiny, ["bm25"], [1])
     evaluate_now(tiny)
-    found = told(tiny, "lexical_runs", "queries_answered")
-    assert set(found.values()) == {("SUCCEEDED", True)}
+    assert set(told(tiny, "lexical_runs", "queries_answered").values()) == {("SUCCEEDED", True)}
 
 
 def test_several_problems_are_a_list(tiny: Tiny) -> None:

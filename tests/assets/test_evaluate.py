@@ -77,8 +77,7 @@ def test_an_instance_that_was_deleted_is_told_everything_again(
     """In the storage that stays open, and in that of Dagster itself."""
     monkeypatch.setattr("rag_assets.assets.instance.TESTED_WITH", tested_with)
     shutil.rmtree(tiny.settings.dagster_home)
-    work = evaluate_now(tiny)
-    assert work.computed == 0
+    assert evaluate_now(tiny).computed == 0
     assert counts(tiny) == dict.fromkeys(matching(tiny.pipeline(), "*"), 1)
     assert all(e.metadata["reused"].value is True for e in materializations(tiny, "metrics"))
     assert not_fresh(tiny) == {}

@@ -85,8 +85,7 @@ def test_the_job_goes_on_where_it_was(asking: Tiny, server: Server) -> None:
             instance=instance, run_config=QUIET, raise_on_error=False
         )
     assert result.success
-    kinds = [event.event_type_value for event in result.all_events]
-    assert kinds.count("STEP_RESTARTED") == 1
+    assert [event.event_type_value for event in result.all_events].count("STEP_RESTARTED") == 1
     assert read_current(asking.artifacts).complete
 
 

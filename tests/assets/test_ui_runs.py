@@ -126,8 +126,7 @@ def test_assets_that_share_their_partitions_run_together(tiny: Tiny) -> None:
     """
     shutil.rmtree(tiny.objects("intervals"))
     shutil.rmtree(tiny.objects("metrics_summary"))
-    result = run_as_ui(tiny, ["intervals", "metrics_summary"], between=("bm25", "shallow"))
-    assert result.success
+    assert run_as_ui(tiny, ["intervals", "metrics_summary"], between=("bm25", "shallow")).success
     assert tiny.pipeline().current(ArtifactKey.of("intervals", retriever="shallow"))
     assert tiny.pipeline().current(ArtifactKey.of("metrics_summary", retriever="shallow"))
     assert not_fresh(tiny) == {}
@@ -189,8 +188,7 @@ def backfill(
     assert found["__typename"] == "LaunchBackfillSuccess", found
     logger = logging.getLogger("dagster.test_backfill")
     for _ in range(MOST_ITERATIONS):
-        errors = [error for error in execute_backfill_iteration(workspace, logger) if error]
-        assert errors == []
+        assert [error for error in execute_backfill_iteration(workspace, logger) if error] == []
         made = workspace.instance.get_backfill(str(found["backfillId"]))
         assert made is not None
         if made.status is not BulkActionStatus.REQUESTED:

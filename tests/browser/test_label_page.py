@@ -200,8 +200,7 @@ def test_nothing_is_lost_when_the_server_does_not_answer(opened: Labelling, log:
 def test_a_phone_in_both_schemes(browser: Browser, client: Client, scheme: str) -> None:
     opened = Labelling(browser, client.address, viewport=PHONE, color_scheme=scheme)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    low = opened.page.evaluate(RATIOS)
-    assert low >= 4.5
+    assert opened.page.evaluate(RATIOS) >= 4.5
     heights = opened.page.evaluate(
         "[...document.querySelectorAll('.actions button')].filter((b) => !b.hidden)"
         ".map((b) => b.getBoundingClientRect().height)"

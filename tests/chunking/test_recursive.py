@@ -91,8 +91,7 @@ def test_between_words_the_sum_is_the_count(text: str, data: st.DataObject) -> N
     words = edges(text)[WORD]
     start, end = sorted(data.draw(st.tuples(st.sampled_from(words), st.sampled_from(words))))
     [starts] = STARTS["wordpiece"].of([text])
-    summed = sum(start <= each < end for each in starts)
-    assert summed == n_tokens(text[start:end], "wordpiece")
+    assert sum(start <= each < end for each in starts) == n_tokens(text[start:end], "wordpiece")
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -117,8 +117,7 @@ def test_a_command_and_what_it_runs_have_the_same_parameters_and_defaults() -> N
             continue
         module, function = command.runs.split(":")
         runs = inspect.signature(getattr(import_module(f"rag_assets.cli.{module}"), function))
-        given = {one.name for one in command.params if one.expose_value}
-        assert given == set(runs.parameters)
+        assert {one.name for one in command.params if one.expose_value} == set(runs.parameters)
     assert (*DIALECTS, squad_v2_official.NAME) == data_commands.DIALECTS
     assert tuple(WRITERS) == data_commands.WRITTEN_FORMATS
     defaults: dict[str | None, Any] = {

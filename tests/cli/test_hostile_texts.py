@@ -157,8 +157,7 @@ def test_a_store_is_not_its_neighbour(invoke: Invoke, tmp_path: Path) -> None:
         assert not re.search(r"\bother\b", result.stdout)
     with duckdb.connect(str(place / NAME / "warehouse.duckdb"), read_only=True) as connection:
         for name in ("leaderboard", "history"):
-            names = connection.sql(f"SELECT DISTINCT retriever FROM {name}").fetchall()
-            assert names == [("own",)]
+            assert connection.sql(f"SELECT DISTINCT retriever FROM {name}").fetchall() == [("own",)]
         assert connection.sql("SELECT count(*) FROM documents").fetchall() == [(4,)]
     assert {path.name for path in place.iterdir()} == {NEIGHBOUR, NAME}
 

@@ -110,8 +110,7 @@ def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     refused = invoke("evaluate", data, *store)
     assert refused.exit_code == 1
     assert "queries.jsonl:1: `text`: is still an example" in refused.stderr
-    checked = invoke("validate", data, *store)
-    assert checked.stdout.count("is still an example") == 3
+    assert invoke("validate", data, *store).stdout.count("is still an example") == 3
     planned = invoke("plan", data, *store)
     assert planned.exit_code == 0
     assert "queries.jsonl still has 3 example questions from `init`" in planned.stderr

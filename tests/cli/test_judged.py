@@ -102,8 +102,7 @@ def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
     assert "no difference shown between fancy@- and plain@-" in run(*swapped).stdout
     unknown = run("compare", "--metric", "judged_correct:kind")
     assert "unknown judge 'kind'" in unknown.stderr
-    sliced = run("leaderboard", "--by", "tag", "--metric", "judged_correct:strict")
-    assert sliced.exit_code != 0
+    assert run("leaderboard", "--by", "tag", "--metric", "judged_correct:strict").exit_code != 0
 
 
 def test_floors_of_calibrated_verdicts(run: Invoke) -> None:

@@ -93,8 +93,7 @@ def test_judgments_stay_when_a_retriever_joins(tiny: Tiny, forks: Forks) -> None
     assert (len(new.durations), now["answered"]) == (1, 5)
     assert (new.rates[0, : len(old.items)] == old.rates[0]).all()
     assert (new.rates[1, : len(old.items)] >= old.rates[0]).all()
-    again = sampled_pool(pipeline_of(tiny), 5)
-    assert again.design.durations == new.durations
+    assert sampled_pool(pipeline_of(tiny), 5).design.durations == new.durations
     assert read_judgments(log) == lines
 
 

@@ -265,8 +265,7 @@ def test_a_document_that_comes_is_found(kept: Any, invoke: Invoke, tmp_path: Pat
     shutil.copytree(kept[0], root)
     with (root / "data" / "corpus.jsonl").open("a", encoding="utf-8") as corpus:
         corpus.write('{"_id": "d21", "text": "ferry harbour"}\n')
-    rows = evaluated(invoke, root, store)
-    assert rows == attributed(invoke, root, store)
+    assert evaluated(invoke, root, store) == attributed(invoke, root, store)
     gated = invoke("gate", root, "--against", "previous", "--max-drop", 1, *store)
     assert gated.exit_code == 0, gated.output
     assert invoke("diff", root, "previous", "latest", *store).exit_code == 0

@@ -205,6 +205,5 @@ def test_a_resource_of_dagster_ray_brings_the_cluster(
         evaluated(folder, tmp_path / "alone")
     defs = rag_assets.build_defs(folder, store=tmp_path / "store", ray="cluster")
     with_cluster = dg.Definitions.merge(defs, dg.Definitions(resources={"cluster": OwnCluster()}))
-    done = with_cluster.get_job_def("several_evaluate").execute_in_process()
-    assert done.success
+    assert with_cluster.get_job_def("several_evaluate").execute_in_process().success
     assert not ray.is_initialized()

@@ -79,8 +79,7 @@ def test_the_text_that_counts_is_the_parent_s() -> None:
     run, gold = run_table({"q": ["c"]}), answer_table({"q": ["10", "ten crowns"]})
     answers = GoldAnswers(documents, gold)
     texts = [returned_texts(run, spans({"c": place}), "chunk_id") for place in (own, outer)]
-    values = [answers.hits(returned, ["q"]).to_pylist() for returned in texts]
-    assert values == [[0.0], [1.0]]
+    assert [answers.hits(returned, ["q"]).to_pylist() for returned in texts] == [[0.0], [1.0]]
 
 
 @pytest.mark.real_data

@@ -163,8 +163,7 @@ def test_example(example: dict[str, Any]) -> None:
         inputs={name: {"q": items} for name, items in example.get("inputs", {}).items()},
         documents=dict.fromkeys(example.get("gone", ()), "gone"),
     )
-    found = {row["evidence_id"]: row["lost_at"] for row in table.to_pylist()}
-    assert found == example["lost_at"]
+    assert {row["evidence_id"]: row["lost_at"] for row in table.to_pylist()} == example["lost_at"]
     counted = places(table)
     assert counted is not None
     assert counted.recall == pytest.approx(example["recall"], abs=1e-6)

@@ -308,8 +308,7 @@ def test_the_example_of_autorags_page() -> None:
         "retrieval_ndcg": (1 / log2(2) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3) + 1 / log2(4)),
     }
     for name, value in expected.items():
-        found = number("autorag", name, ranking, groups=groups)
-        assert found == pytest.approx(value, abs=1e-12)
+        assert number("autorag", name, ranking, groups=groups) == pytest.approx(value, abs=1e-12)
     assert expected["retrieval_f1"] == 0.5
     assert expected["retrieval_map"] == pytest.approx(5 / 12)
     assert expected["retrieval_ndcg"] == pytest.approx(0.7039180890341347, abs=1e-15)

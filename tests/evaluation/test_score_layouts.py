@@ -554,8 +554,7 @@ def test_accounting_and_trec_mean() -> None:
 def test_a_count_is_a_sum_under_trec_evals_name() -> None:
     qrels = document_judgments({"a": {"x": 1, "y": 1}, "b": {"x": 1}, "c": {"z": 1}})
     run = run_table({"a": ["x", "y"], "b": ["x"]})
-    found = score(run, qrels, ["num_rel_ret", "tp"])
-    assert found.means == {"num_rel_ret": 3.0, "tp": 1.0}
+    assert score(run, qrels, ["num_rel_ret", "tp"]).means == {"num_rel_ret": 3.0, "tp": 1.0}
 
 
 def test_judged_has_no_value_where_nothing_is_retrieved() -> None:

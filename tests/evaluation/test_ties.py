@@ -102,8 +102,7 @@ def test_units_below_the_cut(top_k: int, found: dict[str, int | None]) -> None:
 
 
 def test_a_list_that_ends_at_the_cut_may_have_been_cut_there() -> None:
-    found = tied_at_cut(scored_table(RUN), 2, ends_known=False)
-    assert found == {"crossed": 2, "ends": None}
+    assert tied_at_cut(scored_table(RUN), 2, ends_known=False) == {"crossed": 2, "ends": None}
 
 
 def test_the_count_does_not_depend_on_the_depth_of_the_ranking() -> None:

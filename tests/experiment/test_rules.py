@@ -280,8 +280,7 @@ def test_all_ways_to_ask(load: Load, keys: str, metric: str, grid: int) -> None:
 
 @pytest.mark.parametrize("kind", ["rrf", "convex", "comb_sum", "comb_mnz", "borda"])
 def test_every_fusion_can_be_tuned(load: Load, kind: str) -> None:
-    experiment = load(fused("weights: tuned").replace("type: rrf", f"type: {kind}"))
-    assert experiment.tuned == {"h"}
+    assert load(fused("weights: tuned").replace("type: rrf", f"type: {kind}")).tuned == {"h"}
 
 
 def test_what_reranks_a_tuned_fusion_is_tuned_too_and_inputs_are_as_deep(load: Load) -> None:
@@ -289,10 +288,8 @@ def test_what_reranks_a_tuned_fusion_is_tuned_too_and_inputs_are_as_deep(load: L
     assert load(fused("weights: tuned") + more).tuned == {"h", "m"}
     assert load(fused("weights: [1, 2]") + more).tuned == set()
     assert load(fused("candidates: top_k, tune: {metric: ndcg@3}")).tuning_depth("h") == 3
-    experiment = load(fused("candidates: 70, tune: {metric: ndcg@3}"))
-    assert experiment.tuning_depth("h") == 70
-    tuned = load(fused("candidates: top_k, weights: tuned"))
-    assert tuned.candidate_depths("x", 3) == {3, 10}
+    assert load(fused("candidates: 70, tune: {metric: ndcg@3}")).tuning_depth("h") == 70
+    assert load(fused("candidates: top_k, weights: tuned")).candidate_depths("x", 3) == {3, 10}
 
 
 def test_a_schedule_is_read(load: Load) -> None:

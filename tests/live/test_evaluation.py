@@ -164,8 +164,7 @@ def test_a_store_is_used_again_unless_the_state_of_a_search_is_unknown(tmp_path:
         return first_of_all(query, k)
 
     def computed(**retrievers: object) -> int:
-        found = evaluated(retrievers, store=tmp_path, name="ferry")
-        return found.evaluation.computed
+        return evaluated(retrievers, store=tmp_path, name="ferry").evaluation.computed
 
     known = {"source": first_of_all, "known": {"call": closure, "revision": "1"}}
     assert computed(**known) > 0

@@ -214,8 +214,7 @@ def test_calls_are_counted_and_limited() -> None:
     ],
 )
 def test_unknown_cost_counts_as_the_most(answer: Completion | Failed, cost: float) -> None:
-    budget = after(PRICED, answer)
-    assert budget.cost == pytest.approx(cost, abs=1e-15)
+    assert after(PRICED, answer).cost == pytest.approx(cost, abs=1e-15)
 
 
 def test_what_surely_fits_is_counted_in_bytes() -> None:

@@ -85,8 +85,7 @@ def test_data_files_are_downloaded_once_and_code_never(
     assert not [name for name in files.split() if name.endswith((".py", ".bin", ".pkl", ".md"))]
     assert not any("onnx" in request.path for request in hub.received)
     hub.received.clear()
-    second = run_python(RESOLVE, HF_ENDPOINT=hub.root, HF_HUB_OFFLINE="0")
-    assert second.stdout == first.stdout
+    assert run_python(RESOLVE, HF_ENDPOINT=hub.root, HF_HUB_OFFLINE="0").stdout == first.stdout
     assert hub.received == []
 
 

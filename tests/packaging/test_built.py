@@ -29,8 +29,7 @@ def metadata_of(wheel: Path) -> Message:
 def readme_of(wheel: Path) -> str:
     payload = metadata_of(wheel).get_payload()
     assert isinstance(payload, str)
-    fences = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
-    return fences.sub("", payload)
+    return re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE).sub("", payload)
 
 
 def test_the_wheel_holds_every_file_of_the_package(built: tuple[Path, Path]) -> None:

@@ -120,8 +120,7 @@ def test_means_by_split_and_weight_by_hand(one: Tiny) -> None:
     assert "Weighted means over 4 answerable queries of the test split" in render(result)
     slices = {one.value: one.n_queries for one in slices_of(result)}
     assert slices == {"engines": 1, "safety": 2}  # q1 and q2, fares and wind, are in dev
-    found = [row["answers"] for row in one.rows(QUERY_FACTS_KEY)]
-    assert found == [["x"], [], ["y"], [], [], []]
+    assert [row["answers"] for row in one.rows(QUERY_FACTS_KEY)] == [["x"], [], ["y"], [], [], []]
     unread = "2 queries have an answer that is not a text; their answers are not used: q4, q5"
     assert unread in one.facts(QUERY_FACTS_KEY)["notes"]
     one.replace("queries.jsonl", '"n": 4', '"n": 0')
@@ -307,8 +306,7 @@ def test_only_the_changed_block_is_parsed_and_cut(
     assert 1 <= len(cut) <= 2
     assert sum(cut) < 60
     assert 1 < len(parsed) < 60
-    texts = dict(column_values(after.table(), "document_id", "text"))
-    assert texts == edited(TEXTS)
+    assert dict(column_values(after.table(), "document_id", "text")) == edited(TEXTS)
 
 
 def test_a_bad_line_far_from_the_first_block_is_named(

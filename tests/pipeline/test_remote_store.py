@@ -189,8 +189,7 @@ def _check_next_evaluation_is_whole(a: Machine, b: Machine) -> None:
     assert computed == set()
     assert b.evaluate()[0] == set()
     assert [row["evaluation_id"] for row in b.history()][:2] == [stopped, last.evaluation_id]
-    found = b.names().find(stopped)
-    assert found.content == last.content
+    assert b.names().find(stopped).content == last.content
     assert b.leaderboard() == a.leaderboard()
 
 
@@ -211,8 +210,7 @@ def test_two_machines_at_once_lose_nothing(machines: Machines) -> None:
         assert machine.current() == of_a
         ids = {row["evaluation_id"] for row in machine.history()}
         assert {of_a.evaluation_id, of_b.evaluation_id} <= ids
-        names = machine.names()
-        assert names.find(of_b.evaluation_id) == of_b
+        assert machine.names().find(of_b.evaluation_id) == of_b
     # What the other one edited is known here, and going back is free there.
     assert a.evaluate()[0] == set()
     machines.tiny.replace("fares.md", "45 crowns", "40 crowns")
@@ -257,8 +255,7 @@ def test_what_ended_later_stays_current(
     assert f"{of_a.evaluation_id} is in the history; {of_b[0].evaluation_id}" in caplog.text
     for machine in (a, b, machines["c"]):
         assert machine.current() == of_b[0]
-        names = machine.names()
-        assert names.find(of_a.evaluation_id) == of_a
+        assert machine.names().find(of_a.evaluation_id) == of_a
         ids = [row["evaluation_id"] for row in machine.history()]
         assert {of_a.evaluation_id, of_b[0].evaluation_id} <= set(ids)
 

@@ -154,8 +154,7 @@ def test_a_query_on_which_an_input_failed_is_in_no_mean(tiny: Tiny) -> None:
     tiny.configure("good-on-dev", path="dev.jsonl")
     tiny.run()
     pipeline = tiny.pipeline()
-    facts = pipeline.artifact(tuning_key(pipeline.experiment, "tuned")).manifest.facts
-    assert facts["n_dev"] == 1
+    assert pipeline.artifact(tuning_key(pipeline.experiment, "tuned")).manifest.facts["n_dev"] == 1
     assert {row["weights"][0]: row["value"] for row in tuning(tiny)}[1.0] == 1.0
 
 

@@ -117,8 +117,7 @@ def test_a_failed_rebuild_leaves_the_old_file(tiny: Tiny) -> None:
     with pytest.raises(StoreError, match=board.name):
         rebuild(tiny.settings)
     assert warehouse.read_bytes() == before
-    leftovers = {file.name for file in tiny.settings.state_dir.iterdir() if "tmp" in file.name}
-    assert leftovers == set()
+    assert {file.name for file in tiny.settings.state_dir.iterdir() if "tmp" in file.name} == set()
 
 
 def test_every_asset_with_rows_is_a_table_or_a_view(tiny: Tiny) -> None:

@@ -72,8 +72,7 @@ def test_an_evaluation_and_what_is_shown_of_it(evaluated: Tiny) -> None:
     assert not result.has_metrics
     with pytest.raises(NotEvaluated, match="tiny had no labels when it was evaluated"):
         _ = result.leaderboard
-    rows = overlap_rows(result)
-    assert len(rows) == 3 * 10
+    assert len(overlap_rows(result)) == 3 * 10
     assert set(result.speed) == set(pipeline.experiment.retrievers)
     with duckdb.connect(str(pipeline.settings.warehouse), read_only=True) as connection:
         counted = connection.sql("SELECT count(*), count(DISTINCT top_k) FROM run_overlaps")
@@ -88,8 +87,7 @@ def test_labels_turn_overlaps_into_metrics_and_search_nothing_again(
     work = evaluate(again, Selection.of(again.experiment))
     assert (work.computed, work.evaluation.dagster_runs) == (0, ())
     labelled.write_rows("judgments.jsonl", JUDGMENTS)
-    computed = {name.partition("/")[0] for name in labelled.run()}
-    assert computed == LABELLED
+    assert {name.partition("/")[0] for name in labelled.run()} == LABELLED
     assert labelled.snapshot().complete
 
 
@@ -201,8 +199,7 @@ def test_the_yaml_example_is_an_experiment(tmp_path: Path) -> None:
     (tmp_path / "queries.jsonl").write_text('{"query_id": "q", "text": "t"}\n', encoding="utf-8")
     example = block("own_data", "yaml")
     (tmp_path / "experiment.yaml").write_text(example, encoding="utf-8")
-    experiment = load_experiment(tmp_path)
-    assert set(experiment.retrievers) == set(yaml.safe_load(example)["retrievers"])
+    assert set(load_experiment(tmp_path).retrievers) == set(yaml.safe_load(example)["retrievers"])
 
 
 def test_the_sql_example_runs(tiny: Tiny) -> None:

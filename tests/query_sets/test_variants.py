@@ -135,8 +135,7 @@ def test_published_rewritings(shared_data: Callable[[str], Path], name: str) -> 
     assert len(sizes) == queries.num_rows
     assert set(sizes) <= {2, 3, 4}  # a few of the three rewritings are alike
     assert sizes.count(4) > 0.9 * len(sizes)
-    itself = read_variants(folder / name, queries)
-    assert itself.table.num_rows == queries.num_rows
+    assert read_variants(folder / name, queries).table.num_rows == queries.num_rows
 
 
 class TestEveryStrategy(QuerySetContract):
@@ -275,8 +274,7 @@ def test_agrees_with_the_formulas(
     for query_id in {query_id for query_id, _ in expected}:
         totals = [(combine(t), item) for (q, item), t in expected.items() if q == query_id]
         values = sorted((total for total, _ in totals), reverse=True)[:depth]
-        found_scores = [score for _, score in scores(fused, query_id)]
-        assert found_scores == pytest.approx(values, abs=1e-12)
+        assert [score for _, score in scores(fused, query_id)] == pytest.approx(values, abs=1e-12)
 
 
 WORDS = [f"word{number}" for number in range(30)]
@@ -321,5 +319,4 @@ def first_three(tiny: Tiny, name: str, top_k: list[int], **options: Any) -> list
 def test_a_deeper_cell_changes_nothing_at_the_top(words: Tiny, variants: str) -> None:
     alone = first_three(words, "alone", [3], variants=variants)
     assert first_three(words, "deep", [3, 200], variants=variants) == alone
-    few = first_three(words, "few", [3], variants=variants, variant_candidates=2)
-    assert few != alone
+    assert first_three(words, "few", [3], variants=variants, variant_candidates=2) != alone

@@ -49,8 +49,7 @@ def test_vectors_are_those_of_the_server_in_order(server: Server) -> None:
     config = OpenAIEmbedding(**options(server, batch_size=3, query_prompt="ask: ", dimensions=4))
     found = encode(config, texts)
     assert np.allclose(found, [unit(f"ask: {text}") for text in texts], atol=1e-6)
-    sizes = sorted(len(request.body["input"]) for request in server.received)
-    assert sizes == [1, 3, 3]
+    assert sorted(len(request.body["input"]) for request in server.received) == [1, 3, 3]
     for request in server.received:
         assert request.path == "/v1/embeddings"
         assert request.headers["authorization"] == f"Bearer {KEY}"

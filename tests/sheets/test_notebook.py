@@ -144,8 +144,7 @@ def test_the_board_and_the_history_know_the_same_costs(changed: EvaluationTable)
 
 def test_figures_are_drawn_as_the_report_is() -> None:
     for theme in ("light", "dark", "page"):
-        used = {palette.style(number, theme)["colour"] for number in range(8)}
-        assert len(used) == 8
+        assert len({palette.style(number, theme)["colour"] for number in range(8)}) == 8
     assert palette.colours()["page"] == "#fff"
     assert palette.colours("dark")["page"] != "#fff"
 

@@ -147,8 +147,7 @@ def test_collecting_leaves_out_and_names_every_bad_row(write: Write) -> None:
     lines = '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n{bad\n{"id": 2}\n{"id": 3, "text": ""}'
     dataset = open_dataset(write({**LABELS, "documents.jsonl": lines}))
     problems = Problems(collect=True)
-    documents = dataset.read_documents(problems)
-    assert documents.table.column("document_id").to_pylist() == ["1", "3"]
+    assert dataset.read_documents(problems).table.column("document_id").to_pylist() == ["1", "3"]
     assert {str(p).split(":")[1] for p in problems.collected or ()} == {"2", "3", "4"}
 
 
@@ -284,16 +283,14 @@ def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
 
 def test_without_quotes_documents_are_judged(write: Write) -> None:
     judgments = '{"query_id": 1, "doc_id": "fares.md", "quote": null}\n'
-    dataset = open_dataset(write({**FILES, "judgments.jsonl": judgments}))
-    assert dataset.default_judge == "document"
+    assert open_dataset(write({**FILES, "judgments.jsonl": judgments})).default_judge == "document"
 
 
 def test_files_for_hashing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = open_dataset(write(FILES))
     # What looks like questions is sought only where there are none: a folder may be large.
     monkeypatch.setattr(labelled_folder, "look_alikes", lambda _: pytest.fail("it was listed"))
-    names = [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()]
-    assert names == IDS
+    assert [f.relative_to(dataset.root).as_posix() for f in dataset.document_files()] == IDS
     assert [f.name for f in dataset.query_files()] == ["queries.jsonl"]
     assert [f.name for f in dataset.qrels_files()] == ["judgments.jsonl"]
 
@@ -316,8 +313,7 @@ def test_links_stay_inside(write: Write, tmp_path_factory: pytest.TempPathFactor
     (folder / "inside.md").symlink_to(folder / "fares.md")
     (folder / "loop").symlink_to(folder, target_is_directory=True)
     dataset = open_dataset(folder)
-    ids = dataset.read_documents().table.column("document_id").to_pylist()
-    assert ids == [*IDS, "inside.md"]
+    assert dataset.read_documents().table.column("document_id").to_pylist() == [*IDS, "inside.md"]
     assert unread_files(dataset, [])[1:] == [
         "3 links that lead to no file inside are not followed: broken.md, out.md, loop"
     ]

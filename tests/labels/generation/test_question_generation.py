@@ -91,8 +91,7 @@ def test_review(found: GeneratedQuestions, tmp_path: Path) -> None:
     sheet = review_sheet(found.questions, FACTS)
     assert "'@SUM or =SUM" in sheet  # no formula
     file = tmp_path / "review.csv"
-    everything = read_review(fill(sheet, ["Yes", "x"], {}, file), FACTS)
-    assert everything.questions.equals(found.questions)
+    assert read_review(fill(sheet, ["Yes", "x"], {}, file), FACTS).questions.equals(found.questions)
     better = read_review(fill(sheet, ["n", "y "], {1: "What is  @SUM?"}, file), FACTS)
     assert better.questions.column("text").to_pylist() == ["What is @SUM?"]
     assert better.questions.column("query_id")[0] == found.questions.column("query_id")[1]

@@ -70,8 +70,7 @@ def pipeline(
 
 
 def counts(pipeline: Pipeline, chunking: str) -> pa.Table:
-    table = pipeline.artifact(metrics_key(chunking, 10)).table()
-    return table.sort_by("query_id")
+    return pipeline.artifact(metrics_key(chunking, 10)).table().sort_by("query_id")
 
 
 @pytest.mark.slow

@@ -175,8 +175,7 @@ def test_a_table_tells_the_same(name: str) -> None:
     again = stored_sample(table, system_passages(), ids, 10)
     assert again.pool.items == POOL.items
     assert list(again.verdicts) == list(sample.verdicts)
-    old = stored_sample(table.drop(["verdicts"]), system_passages(), ids, 10)
-    assert old.verdicts == {}
+    assert stored_sample(table.drop(["verdicts"]), system_passages(), ids, 10).verdicts == {}
     np.testing.assert_allclose(again.probabilities(), sample.probabilities(), atol=1e-9)
     for target in ("items", "questions"):
         want, have = (Estimator(one, DCG).estimates(target) for one in (sample, again))

@@ -79,8 +79,7 @@ class Index:
         return self._ordered((self.vectors @ np.array(vector, dtype=np.float64)).tolist())
 
     def _ordered(self, scores: Sequence[float]) -> Ranked:
-        pairs = zip(scores, self.passages, strict=True)
-        return sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+        return sorted(zip(scores, self.passages, strict=True), key=lambda pair: (-pair[0], pair[1]))
 
 
 @pytest.fixture(scope="module")

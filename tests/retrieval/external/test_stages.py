@@ -58,8 +58,7 @@ def test_two_lines_of_yaml_evaluate_a_search_on_the_evidence(asked: Searched) ->
     own = means(asked, "mine")
     assert own["n_failed"] == own["n_empty"] == 0
     # Each evidence is a paragraph, so each of them is a unit that the search can return.
-    located = asked.facts(hits_key("mine"))
-    assert located["located"] == {"exact": 30}
+    assert asked.facts(hits_key("mine"))["located"] == {"exact": 30}
     assert own["hit_rate"] > 0.8
     texts = chunks_of(asked.pipeline().artifact(hits_key("mine")))
     assert "A dog needs a ticket of 10 crowns." in texts["text"].to_pylist()
