@@ -49,7 +49,7 @@ from rag_assets.labels.questions import (
     review_sheet,
     write_folder,
 )
-from rag_assets.labels.questions_stage import needed_requests
+from rag_assets.labels.questions_stage import N_LATER, needed_requests
 from rag_assets.labels.sampling.design import read_design
 from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.labels.sampling.sample_stage import sampled_depth
@@ -366,7 +366,7 @@ def _generated(pipeline: Pipeline) -> Outcome:
         pipeline.attempts.add(recipe)
         pipeline.forget()
     (outcome,) = pipeline.materialize(QUESTIONS_KEY.asset, [QUESTIONS_KEY])
-    if n_open := (facts := outcome.artifact.manifest.facts).get(UNANSWERED):
+    if n_open := (facts := outcome.artifact.manifest.facts).get(N_LATER):
         print_message("; ".join(facts["notes"]))
         problem = f"chunks that the model has not answered: {n_open} of {facts['n_chunks']}"
         raise NotServed(f"{problem}; nothing is written; run again to ask for these only")

@@ -47,8 +47,8 @@ COPIED = "copied_from_the_chunk"
 ANSWER_INSIDE = "answer_in_the_question"
 NEAR_DUPLICATE = "near_duplicate"
 REASONS = (TOO_SHORT, NOT_A_QUESTION, ABOUT_THE_PASSAGE, COPIED, ANSWER_INSIDE, NEAR_DUPLICATE)
+N_LATER = "n_later"
 _PLAIN_ANSWERS = ("yes", "no", "true", "false")  # "no" inside a question gives nothing away
-
 # Latin, full-width, Arabic, Ethiopic; Greek, of which NFC makes a semicolon; Armenian, in a word
 _QUESTION_MARK = re.compile(
     "(?s:[?\uff1f\u061f\u037e\u1367]|\\A(?>.*?[\u0370-\u03ff\u1f00-\u1fff]).*;)"
@@ -56,7 +56,6 @@ _QUESTION_MARK = re.compile(
 )
 _SOURCE = "passage|excerpt|snippet|extract"
 _ALSO = "text|document|article|paragraph|section|context|chapter|author|information"
-
 _ABOUT = re.compile(
     rf"\b(?:(?:the|this|that|these|above|given|provided|following) (?:{_SOURCE})s?\b"
     rf"|(?:this|above|given|provided|following|(?:according|referring) to the|based on the"
@@ -66,7 +65,6 @@ _ABOUT = re.compile(
     r"|mentions?|says?|said|states?|describes?|discuss(?:es)?|provides?|provided|above|given)))",
     re.IGNORECASE,
 )
-
 _ABOUT_CJK = re.compile(
     "\u672c\u6587|\u4e0a\u6587|\u6587\u4e2d|\u6587\u7ae0|\u8be5\u6587|\u8fd9\u6bb5|\u8be5\u6bb5"
     "|\u6bb5\u843d|\u4e0a\u8ff0(?:\u6587\u672c|\u5185\u5bb9)|\u7ed9\u5b9a\u7684?\u6587\u672c"
@@ -74,7 +72,6 @@ _ABOUT_CJK = re.compile(
 )
 COPIED_WORDS = 4
 """Length of the runs of words by which a copy is found."""
-
 _OBJECT = re.compile(r"\{[^{}]*\}", re.DOTALL)
 _KEYS = ("question", "query")
 
@@ -87,12 +84,14 @@ class GeneratedQuestions(NamedTuple):
         failures: chunk id -> why there is no question of it.
         counts: reason -> how many questions were dropped.
         unanswered: reason -> of how many chunks the model said nothing, not even that it refuses.
+        n_later: for how many of these the same request may succeed later.
     """
 
     questions: pa.Table
     failures: dict[str, str]
     counts: Mapping[str, int]
     unanswered: Counter[str]
+    n_later: int
 
 
 def question_requests(chunks: pa.Table, options: QuestionOptions) -> list[ChatRequest]:
@@ -138,8 +137,9 @@ def generate_questions(
     alike = near_earlier(bags, options.near_duplicate)
     dropped.update([NEAR_DUPLICATE] * len(alike))
     different = [row for number, row in enumerate(rows) if number not in alike]
-    unanswered = Counter(answer.reason for answer in answers if isinstance(answer, Failed))
-    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, unanswered)
+    failed = [answer for answer in answers if isinstance(answer, Failed)]
+    open_ones = Counter(answer.reason for answer in failed), sum(one.retryable for one in failed)
+    return GeneratedQuestions(QUESTIONS.from_rows(different), failures, dropped, *open_ones)
 
 
 class Question(NamedTuple):
@@ -288,7 +288,7 @@ class GeneratedQuestionsStage(Stage):
             lost = "; ".join(facts["notes"]) or "none was chosen"
             problem = f"no question is left of {chunks.num_rows} chunks: {lost}"
             raise DataError(problem, file=context.experiment.source, key="questions")
-        facts |= asked_facts(generated.unanswered.total(), served)
+        facts |= {N_LATER: generated.n_later, **asked_facts(generated.unanswered.total(), served)}
         return TableProduct(generated.questions, facts, generated.failures)
 
     def expected_work(self, context: StageContext, key: ArtifactKey) -> ExpectedWork:

@@ -93,8 +93,9 @@ class Wanted:
             yield Reason("schema_version", str(manifest.schema_version), str(SCHEMA_VERSION))
         reasons = list(changes(self._early(manifest.config), self._early(recipe.config)))
         yield from reasons
-        # Another configuration may name other code, which is no change of the code.
-        if not reasons and manifest.code_version != recipe.code_version:
+        # Another configuration, also of what is read, may name other code: no change of the code.
+        is_same = not reasons and manifest.versions.keys() == recipe.versions.keys()
+        if is_same and manifest.code_version != recipe.code_version:
             yield Reason(f"the code of {recipe.stage} changed")
         yield from version_changes(manifest.versions, recipe.versions)
         yield from self._input_changes(manifest.inputs)
