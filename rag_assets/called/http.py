@@ -45,7 +45,8 @@ def _checked_path(text: str) -> str:
     try:
         jmespath.compile(text)
     except jmespath.exceptions.JMESPathError as error:
-        raise ValueError(f"'{text}' is not a JMESPath: {str(error).splitlines()[0]}") from error
+        why = str(error).partition(": ")[2].partition(":\n")[0]
+        raise ValueError(f"'{text}' is not a JMESPath: {why}") from error
     return text
 
 
@@ -56,10 +57,8 @@ def _checked_headers(headers: dict[str, str]) -> dict[str, str]:
         if not (text.isascii() and text.isprintable()):
             raise ValueError(f"'{header}' must have printable ASCII characters only")
         if _CREDENTIAL.search(header) and not _VARIABLE.search(text):
-            raise ValueError(
-                f"'{header}' holds a credential; write ${{NAME}} instead, which is read "
-                "from the environment and never stored"
-            )
+            advice = "write ${NAME} instead, which is read from the environment and never stored"
+            raise ValueError(f"'{header}' holds a credential; {advice}")
     return {header.lower(): text for header, text in headers.items()}
 
 

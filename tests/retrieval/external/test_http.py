@@ -235,7 +235,7 @@ def test_vectors_of_a_model_of_ours(static_model: Path) -> None:
     ("options", "problem"),
     [
         ({"revision": None}, "needs `revision`, because changes of what is searched"),
-        ({"hits": "hits.["}, "'hits.[' is not a JMESPath"),
+        ({"hits": "a["}, "'a[' is not a JMESPath: Incomplete expression ["),
         ({"id": ""}, "String should have at least 1 character"),
         ({"id": None}, "a hit is one of three: `id`; `text`; or `document_id`, `start` and `end`"),
         ({"body": {"q": "fixed"}}, "have no '{query}' and no '{vector}'"),
