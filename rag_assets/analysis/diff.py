@@ -13,21 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from rag_assets.analysis.comparability import has_documents, question_texts
 from rag_assets.analysis.comparisons import difference_columns
 from rag_assets.analysis.evaluation_pairs import EvaluationPair
-from rag_assets.analysis.history import (
-    DIGESTS,
-    LABELS_ADDED,
-    LABELS_REMOVED,
-    answers_changed,
-    changed_artifacts,
-    evaluation_changes,
-)
+from rag_assets.analysis.history import answers_changed, changed_artifacts, setting_changes
 from rag_assets.analysis.pair_details import answer_text
 from rag_assets.analysis.result import EvaluationResult, Row
 from rag_assets.answers.contexts_stage import answer_contexts_key, units_by_query
 from rag_assets.answers.stage import answers_key
 from rag_assets.pipeline.evaluations import Evaluation
 from rag_assets.pipeline.history import history_table
-from rag_assets.pipeline.reasons import FILE, Reason, row_changes, version_changes
+from rag_assets.pipeline.reasons import Reason, changes, row_changes
 from rag_assets.pipeline.stages import STAGES
 from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
@@ -43,10 +36,8 @@ def changes_between(a: EvaluationResult, b: EvaluationResult) -> list[Reason]:
     """
     sources = [reason for asset in _SOURCES for reason in _source_changes(a, b, asset)]
     old, new = history_table(b.root, [a.evaluation, b.evaluation]).to_pylist()
-    texts = {*DIGESTS.values(), LABELS_ADDED, LABELS_REMOVED}
-    settings = [reason for reason in evaluation_changes(old, new) if reason.what not in texts]
-    others = (*_engine_changes(a, b), *answers_changed(a, b))
-    return list(dict.fromkeys([*sources, *settings, *others]))
+    others = (*setting_changes(old, new), *_engine_changes(a, b), *answers_changed(a, b))
+    return list(dict.fromkeys([*sources, *others]))
 
 
 def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Iterable[Reason]:
@@ -68,8 +59,11 @@ def _source_changes(a: EvaluationResult, b: EvaluationResult, asset: str) -> Ite
 def _engine_changes(a: EvaluationResult, b: EvaluationResult) -> Iterator[Reason]:
     """Yield what differs in engines, types and models; files that options name are named above."""
     for _, old, new in changed_artifacts(a, b):
-        reasons = version_changes(old.versions, new.versions)
-        yield from (reason for reason in reasons if not reason.what.startswith(FILE))
+        versions = [
+            {name: text for name, text in m.versions.items() if not name.startswith("file.")}
+            for m in (old, new)
+        ]
+        yield from changes(*versions)
         if old.config.get("model_sha256") != new.config.get("model_sha256"):
             yield Reason("files of the model changed")
 

@@ -27,6 +27,7 @@ from rag_assets.analysis.evaluation_pairs import MetricSource, is_answerer
 from rag_assets.analysis.leaderboard import COST_TIME
 from rag_assets.analysis.metric_sources import ANSWER_HEADLINES, named_source
 from rag_assets.analysis.result import SAMPLED, EvaluationResult, Row, grouped
+from rag_assets.engine.recipe import ATTEMPT
 from rag_assets.errors import NotEvaluated, StoreError, UsageError, allowed_names
 from rag_assets.evaluation.metric_names import Metric, parse_metric
 from rag_assets.labels.pool import sampled_metrics
@@ -42,14 +43,13 @@ from rag_assets.store.artifacts import Manifest
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-DIGESTS = {
+
+_DIGESTS = {
     "corpus_digest": "documents changed",
     "queries_digest": "queries changed",
     "qrels_digest": "labels changed",
 }
 """Column of the history -> what is said where two evaluations differ in it."""
-
-LABELS_ADDED, LABELS_REMOVED = "labels added", "labels removed"
 
 _NAMED = {
     "retrievers": "retriever",
@@ -67,14 +67,20 @@ _JSON = {"configuration": "", "code_versions": "rag_assets.", "packages": ""}
 
 def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Reason]:
     """Return why two rows of the history may differ: what a person changed, not what follows."""
-    reasons = [
-        Reason(text)
-        for column, text in DIGESTS.items()
-        if None not in (old[column], new[column]) and old[column] != new[column]
-    ]
+    return [*_digest_changes(old, new), *setting_changes(old, new)]
+
+
+def _digest_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
+    for column, text in _DIGESTS.items():
+        if None not in (old[column], new[column]) and old[column] != new[column]:
+            yield Reason(text)
     labelled = [row["qrels_digest"] is not None for row in (old, new)]
     if labelled[0] != labelled[1]:
-        reasons.append(Reason(LABELS_ADDED if labelled[1] else LABELS_REMOVED))
+        yield Reason(f"labels {'added' if labelled[1] else 'removed'}")
+
+
+def setting_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
+    """Yield what differs in the configuration, the code and the packages of two such rows."""
     for column, before in _JSON.items():
         if old[column] != new[column]:
             was, now = json.loads(old[column]), json.loads(new[column])
@@ -83,8 +89,7 @@ def evaluation_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[R
                 if column == "code_versions":  # a stage that came or went follows from something
                     was = {stage: was[stage] for stage in was if stage in now}
                     now = {stage: now[stage] for stage in was}
-                reasons += _json_changes(before, was, now)
-    return reasons
+                yield from _json_changes(before, was, now)
 
 
 def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[Reason]:
@@ -104,17 +109,16 @@ def _json_changes(before: str, was: dict[str, Any], now: dict[str, Any]) -> Iter
         yield Reason(f"{before}{change.what.removeprefix('retrievers.')}", change.old, change.new)
 
 
-_ASKED_AGAIN = {"attempt", "revision", "search_revision"}
+_ASKED_AGAIN = {ATTEMPT, "revision", "search_revision"}
 """Last names of what differs between two recipes that ask the same, at another time."""
 
 
 def answers_changed(a: StoredEvaluation, b: StoredEvaluation) -> Iterator[Reason]:
     """Yield who was asked the same again, and answered otherwise."""
-    for entry, *manifests in changed_artifacts(a, b):
-        old, new = manifests
+    for entry, old, new in changed_artifacts(a, b):
         differ = {change.what.rpartition(".")[2] for change in changes(old.config, new.config)}
-        recipes = [(m.inputs, m.versions, m.code_version) for m in manifests]
-        contents = [(m.digests["all"], m.failures.keys()) for m in manifests]
+        recipes = [(m.inputs, m.versions, m.code_version) for m in (old, new)]
+        contents = [(m.digests["all"], m.failures.keys()) for m in (old, new)]
         if recipes[0] == recipes[1] and differ <= _ASKED_AGAIN and contents[0] != contents[1]:
             yield Reason(f"answers of {next(iter(entry.partition.values()), entry.asset)} changed")
 
@@ -166,9 +170,9 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
         Rows with what is known of ``COSTS`` of :mod:`rag_assets.pipeline.history`, and ``change``,
         the difference to the same retriever in the evaluation before; None also where the means are
         not :func:`comparable`, or of another number of queries, because some failed: ``comparable``
-        says both (None: there is none before). ``changes``
-        is a list of what differs from that evaluation: mappings of ``what``, ``old`` and ``new``.
-        ``failed`` says who failed in an evaluation that is not complete, where it is known.
+        says both (None: there is none before). ``changes`` is a list of what differs from that
+        evaluation: mappings of ``what``, ``old`` and ``new``. ``failed`` says who failed in
+        an evaluation that is not complete, where it is known.
         An evaluation without the metric has one row, with ``retriever`` and ``value`` None.
     """
     by_id = grouped(values, "evaluation_id")
@@ -177,7 +181,7 @@ def history_rows(evaluations: Sequence[Row], values: Iterable[Row], split: str |
     last: dict[tuple[str, str], Row] = {}
     for evaluation in evaluations:
         alike = None if before is None else comparable(before, evaluation)
-        reasons = [*evaluation_changes(before, evaluation)] if before else []
+        reasons = evaluation_changes(before, evaluation) if before else []
         reasons += evaluation.get("answers", ())
         cells = of_split(by_id.get(evaluation["evaluation_id"], []), split)
         for cell in cells or [_NO_CELL]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -118,17 +120,18 @@ def row_changes(asset: str, old: pa.Table, new: pa.Table, key: tuple[str, ...]) 
     one, many = _NOUNS[asset]
     before, after = row_contents(old, key), row_contents(new, key)
     changed = sum(before[row] != content for row, content in after.items() if row in before)
-    counts = {
-        "changed": changed,
-        "added": len(after.keys() - before.keys()),
-        "removed": len(before.keys() - after.keys()),
-    }
-    parts = [(count, verb) for verb, count in counts.items() if count]
+    # A judgment of a query at another place of its document is one that changed.
+    subject = itemgetter(*(n for n, name in enumerate(key) if name in ("query_id", "document_id")))
+    added = Counter(map(subject, after.keys() - before.keys()))
+    removed = Counter(map(subject, before.keys() - after.keys()))
+    moved = (added & removed).total()
+    n_added, n_removed = added.total() - moved, removed.total() - moved
+    counts = {"changed": changed + moved, "added": n_added, "removed": n_removed}
+    parts = [f"{count} {verb}" for verb, count in counts.items() if count]
     if not parts:
         return [Reason(f"files changed, no {one} did")]
-    first, *others = parts
-    lead = f"{first[0]} {one if first[0] == 1 else many} {first[1]}"
-    return [Reason(", ".join([lead, *(f"{count} {verb}" for count, verb in others)]))]
+    noun = one if parts[0].startswith("1 ") else many
+    return [Reason(", ".join(parts).replace(" ", f" {noun} ", 1))]
 
 
 def row_contents(table: pa.Table, key: tuple[str, ...]) -> dict[tuple[object, ...], int]:
@@ -163,10 +166,8 @@ def file_changes(
 def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Reason]:
     """Yield what differs between the versions of two artifacts."""
     for change in changes(dict(old), dict(new)):
-        if change.what.startswith("file."):
-            yield Reason(f"{change.what.replace('file.', FILE)}")
-        else:
-            yield change
+        is_file = change.what.startswith("file.")
+        yield Reason(change.what.replace("file.", FILE)) if is_file else change
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:

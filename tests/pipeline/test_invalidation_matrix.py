@@ -177,6 +177,13 @@ OF_LABELS: dict[str, Cost] = {
         (*LABELS, *NUMBERS),
         {"qrels": "1 judgment added"},
     ),
+    "a judgment of another evidence in its document": Cost(
+        lambda matrix: matrix.write_rows(
+            "judgments.jsonl", [{**JUDGMENTS[0], "evidence_id": "x"}, *JUDGMENTS[1:]]
+        ),
+        (*LABELS, "metrics_summary/*", "comparisons"),
+        {"qrels": "1 judgment changed"},
+    ),
     "the order of the judgments": Cost(
         lambda matrix: matrix.write_rows("judgments.jsonl", JUDGMENTS[::-1]), ("qrels",)
     ),
