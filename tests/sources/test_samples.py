@@ -273,8 +273,7 @@ def test_tags_are_the_kinds_of_questions_and_the_index_of_pandas_is_no_field(
     file, content, *_ = WITH_PASSAGES[name]
     queries = open_dataset(write({file: content}) / file).read_queries().table
     assert queries["tags"][0].as_py() == tags
-    metadata = json.loads(queries["metadata"][0].as_py())
-    assert metadata == {"answers": ["10 crowns"], **others}
+    assert json.loads(queries["metadata"][0].as_py()) == {"answers": ["10 crowns"], **others}
 
 
 def test_a_passage_with_other_white_space_is_found_and_one_from_nowhere_left_out(

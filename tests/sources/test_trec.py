@@ -285,8 +285,7 @@ def test_groups_are_evidences_and_their_ids_alternatives(tmp_path: Path, read_al
         ("q1", "1", "d4", None, None, 1),
         ("q1", "2", "d4", None, None, 1),
     ]
-    asked = values_of(queries, "metadata")
-    assert asked == [('{"generation_gt":["yes","yeah"]}',), ("{}",)]
+    assert values_of(queries, "metadata") == [('{"generation_gt":["yes","yeah"]}',), ("{}",)]
     (first, _), *others = values_of(documents, "metadata", "title")
     assert json.loads(first)["page"] == 1
     assert json.loads(first)["at"].startswith("2024-01-02T03")

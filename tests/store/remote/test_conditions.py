@@ -152,8 +152,7 @@ def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     with Hostile(answer) as server:
-        store = Objects(Address("bucket", "", server.root))
-        assert store.write("current", b"1", '"2"') == '"3"'
+        assert Objects(Address("bucket", "", server.root)).write("current", b"1", '"2"') == '"3"'
         assert [headers["if-match"] for _, headers, _ in server.received] == ['"2"'] * 3
 
 

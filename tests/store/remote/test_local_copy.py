@@ -127,8 +127,7 @@ def test_a_removal_reaches_other_copies_once(here: LocalCopy, other: LocalCopy) 
     assert set(here.objects.listed("")) == {"a/kept.parquet", "a/new.parquet", REMOVED}
     assert (other.folder / "objects/x/12/data").exists()
     other.refresh()
-    left = {path.name for path in other.folder.rglob("*.*")}
-    assert left == {"kept.parquet", REMOVED}
+    assert {path.name for path in other.folder.rglob("*.*")} == {"kept.parquet", REMOVED}
     here.send([written(here, "a/old.parquet", "made again")])
     other.refresh()
     other.fetch("a")
@@ -198,8 +197,7 @@ def test_a_removal_by_an_old_listing_forgets_no_other_removal(
     other.refresh()
     removed(here, "a/1.parquet")
     other.delete([other.folder / "a/2.parquet"])
-    noted = json.loads(here.objects.read(REMOVED) or b"")
-    assert set(noted) == {"a/1.parquet", "a/2.parquet"}
+    assert set(json.loads(here.objects.read(REMOVED) or b"")) == {"a/1.parquet", "a/2.parquet"}
 
 
 def test_a_removal_that_was_interrupted_is_not_undone(
