@@ -99,8 +99,7 @@ def test_versions_are_kept_for_the_next_process(tmp_path: Path) -> None:
     folder = tmp_path / "store" / "code"
     root = root_of(CodeVersions, "of")
     assert root == "rag_assets.code_versions.versions:CodeVersions.of"
-    alone = CodeVersions(folder)
-    version = alone.of([root])
+    version = CodeVersions(folder).of([root])
     assert len(version) == 16
     assert not folder.exists()  # there was no store
     folder.parent.mkdir()

@@ -264,8 +264,7 @@ def test_gold_needs_units_and_labels(problem: Problem, load: Load, folder: Path)
 
 
 def test_the_block_of_the_documentation_loads(load: Load) -> None:
-    page = (DOCS / "answers.md").read_text(encoding="utf-8")
-    block = page.split("```yaml\n")[1].split("```")[0]
+    block = (DOCS / "answers.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     both = "x: {type: tfidf}, bm25: {type: bm25}, hybrid: {type: rrf, inputs: [bm25, x]}"
     experiment = load(f"retrievers: {{{both}}}\n{block}")
     assert list(experiment.answer_cells) == [

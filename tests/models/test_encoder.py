@@ -92,8 +92,7 @@ def test_vectors_are_written_where_they_stay(fresh: np.ndarray, tmp_path: Path) 
 
 
 def test_cached_vectors_equal_new_ones(encoder: Encoder, fresh: np.ndarray, tmp_path: Path) -> None:
-    cached = Encoder(cache=tmp_path, device="cpu")
-    first = cached.encode(TEXTS, kind="document")
+    first = Encoder(cache=tmp_path, device="cpu").encode(TEXTS, kind="document")
     assert (np.sum(first * fresh, axis=1) >= 1 - 1e-6).all()
     calls: list[tuple[int, int]] = []
     again = Encoder(cache=tmp_path).encode(

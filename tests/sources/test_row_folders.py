@@ -359,6 +359,5 @@ def test_a_quote_cut_from_the_text_is_found_where_it_was(
         return
     judgment = {"query_id": "q", "doc_id": "a.md", "quote": quote}
     (folder / "judgments.jsonl").write_text(json.dumps(judgment))
-    qrels = dataset.read_qrels(documents, dataset.read_queries().table).table
-    row = qrels.to_pylist()[0]
+    row = dataset.read_qrels(documents, dataset.read_queries().table).table.to_pylist()[0]
     assert (row["start"], body[row["start"] : row["end"]]) == (start, quote)

@@ -404,8 +404,7 @@ def test_tables_of_a_folder(write: Write, read_all: ReadAll) -> None:
 
 def test_metadata_whose_name_clashes_stays_whole(write: Write) -> None:
     corpus = '{"_id": "d", "text": "t", "url": 1, "metadata": {"url": 2}}\n'
-    dataset = open_dataset(write({**BEIR, "corpus.jsonl": corpus}))
-    table = dataset.read_documents().table
+    table = open_dataset(write({**BEIR, "corpus.jsonl": corpus})).read_documents().table
     assert table.column("metadata").to_pylist() == ['{"metadata":{"url":2},"url":1}']
 
 

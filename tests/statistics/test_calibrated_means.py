@@ -262,8 +262,7 @@ def test_two_published_systems(shared_data: Callable[[str], Path]) -> None:
 
 
 def test_the_arithmetic_of_labels_alone_is_the_t_test_of_one_sample() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.choice([-1.0, 0.0, 1.0], 80)
+    labels = np.random.default_rng(0).choice([-1.0, 0.0, 1.0], 80)
     found = calibrated_difference(labels, np.zeros(80), np.zeros(300))
     interval = stats.ttest_1samp(labels, 0).confidence_interval()
     assert found[:3] == pytest.approx((labels.mean(), *interval))

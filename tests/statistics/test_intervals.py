@@ -129,8 +129,7 @@ def test_the_share_itself_is_always_inside() -> None:
 
 
 def test_such_a_difference_is_found_four_times_in_five() -> None:
-    rng = np.random.default_rng(1)
-    noise = rng.normal(0, 0.3, size=(50, 2000))
+    noise = np.random.default_rng(1).normal(0, 0.3, size=(50, 2000))
     detectable = (1.96 + 0.84) * 0.3 / np.sqrt(50)
     units = alone(noise + detectable)
     found = np.array([t_test_p_value(units.sums[:, number]) for number in range(2000)])
