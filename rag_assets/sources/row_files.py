@@ -244,15 +244,13 @@ def read_declared(
 def read_csv(path: Path, problems: Problems = FIRST) -> Iterator[tuple[Place, dict[str, str]]]:
     """Yield place and cell of each column for every row below the header.
 
-    Cells are separated by commas and kept to the character; blank lines are no rows.
+    Commas part cells; where the first line has none, semicolons or tabs. Blank lines are no rows.
     """
     csv.field_size_limit(_MAX_CELL)
     records = _csv_records(path)
     place, header = next(records, (Place(path), []))
     if not header:
         raise place.error("is empty; a header with the names of the columns is needed")
-    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-        raise place.error(f"header {shown(header[0])}: cells must be separated by commas")
     _refuse_twice(header, place, " in the header")
     for place, cells in records:
         with problems:
@@ -269,7 +267,9 @@ def _refuse_twice(names: list[str], place: Place, where: str = "") -> None:
 
 def _csv_records(path: Path) -> Iterator[tuple[Place, list[str]]]:
     lines = (decoded(raw, place) for place, raw in read_raw_lines(path, blank=True))
-    reader = csv.reader(lines, strict=True)
+    first = next(lines, "")
+    delimiter = next((sign for sign in ",;\t" if sign in first), ",")
+    reader = csv.reader(chain([first], lines), strict=True, delimiter=delimiter)
     while True:
         place = Place(path, reader.line_num + 1)
         try:

@@ -99,6 +99,14 @@ LAYOUTS: dict[str, tuple[str, Files]] = {
             "judgments.csv": "qid,docno,label\nq1,d1,2\nq2,d2,1\n",
         },
     ),
+    "spreadsheet programs": (
+        "csv",
+        {
+            "documents.csv": 'id;text\nd1;A dog, too, pays.\nd2;"It closes; late."\n',
+            "queries.csv": "qid\ttext\nq1\twhat does a dog pay\nq2\twhen is it shut\n",
+            "judgments.csv": "qid;docno;label\nq1;d1;2\nq2;d2;1\n",
+        },
+    ),
     "PyTerrier with topics": (
         "trec",
         {
