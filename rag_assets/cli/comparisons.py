@@ -129,43 +129,37 @@ def print_diff(
     has_answers = bool(a.answer_metrics and b.answer_metrics) and not retrievers
     answers = answer_changes(a, b, answerers) if has_answers else None
     changes = changes_between(a, b)
+    mean_sheets = [means_sheet(pair, rows, whose) for pair, rows in means]
+    tables = [(p.source, [p.source.with_subject(row) for row in rows]) for p, rows in means]
     if form == "json":
         reasons = dict.fromkeys(reason for part in shared for reason in part.reasons)
-        of_answers, of_retrieval = (
-            [
-                pair.source.with_subject(row)
-                for pair, rows in means
-                if pair.source.is_of_answers == kind
-                for row in rows
-            ]
-            for kind in (True, False)
-        )
         content = {
             "a": a.evaluation.evaluation_id,
             "b": b.evaluation.evaluation_id,
             "changes": [asdict(change) for change in changes],
             "not_comparable": [asdict(reason) for reason in reasons],
             "n_shared_queries": len(shared[0].shared) if shared else 0,
-            "metrics": of_retrieval,
-            "answer_metrics": of_answers,
+            "metrics": [row for of, rows in tables if not of.is_of_answers for row in rows],
+            "answer_metrics": [row for of, rows in tables if of.is_of_answers for row in rows],
             "answers": answers or [],
         }
         print_data(as_json(content))
     elif form == "table":
         sheets = [changes_sheet(a.evaluation, b.evaluation, changes)]
-        sheets += [means_sheet(pair, rows, whose) for pair, rows in means]
+        sheets += mean_sheets
         if answers is not None:
             sheets.append(answer_changes_sheet(answers))
         output().print(sheets_view(sheets))
     else:
         reasons_of = [{"what": r.what, "old": r.old, "new": r.new} for r in changes]
-        tables = [[pair.source.with_subject(row) for row in rows] for pair, rows in means if rows]
-        print_data(formatted((tables or [[]])[0] if form == "csv" else reasons_of, form))
-        for rows in [*tables, *([answers] if answers else [])] if form == "markdown" else []:
+        of_means = [rows for _, rows in tables if rows]
+        print_data(formatted((of_means or [[]])[0] if form == "csv" else reasons_of, form))
+        for rows in [*of_means, *([answers] if answers else [])] if form == "markdown" else []:
             print_data(f"\n{formatted(rows, form)}")
     refusals = [part.refusal for part in shared if part.reasons and not intersection]
-    for refusal in dict.fromkeys(refusals):
-        print_note(refusal)
+    notes = [note for sheet in mean_sheets for note in sheet.notes if form != "table"]
+    for text in dict.fromkeys([*notes, *refusals]):
+        print_note(text)
     if refusals:
         click.get_current_context().exit(NOT_COMPARABLE)
 

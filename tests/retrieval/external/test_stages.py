@@ -233,8 +233,10 @@ def test_failures_are_no_zeros_and_are_asked_for_again(
     assert told_changes(searched) == (["answers of mine changed"],) * 2
     past = MetricHistory.of(searched.names().history(), None, ["mine"]).rows
     assert [row.get("failed") for row in past] == ["mine failed on 1 of 6 queries", None]
-    told = searched.command("diff", ".", *(row["evaluation_id"] for row in past)).output
-    assert "mine failed on 1 of 6 queries in the older evaluation, which count in no" in told
+    for form in ("table", "json"):
+        ids = (row["evaluation_id"] for row in past)
+        told = " ".join(searched.command("diff", ".", *ids, "--format", form).output.split())
+        assert "mine failed on 1 of 6 queries in the older evaluation, which count in no" in told
 
 
 def test_texts_that_are_from_nowhere_are_counted_and_judged_by_document(searched: Searched) -> None:
