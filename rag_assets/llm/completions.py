@@ -307,7 +307,7 @@ class Completions:
                     number = waiting.popleft()
                     sent[pool.submit(self._stored_answer, requests[number], journal)] = number
                 if not sent:
-                    raise self.budget.reached(requests[waiting[0]], n_done, len(waiting))
+                    raise self.budget.reached(requests[waiting[0]], n_done, n_all - n_done)
                 arrived, _ = wait(sent, return_when=FIRST_COMPLETED)
                 for future in [future for future in sent if future in arrived]:
                     number, answer = sent.pop(future), future.result()

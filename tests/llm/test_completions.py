@@ -111,6 +111,12 @@ ONE = asking("x" * 100, max_tokens=50)
 MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
 
 
+def test_a_failed_request_is_missing_where_a_limit_stops(server: Server, tmp_path: Path) -> None:
+    server.on("question 2", replies.error(400, "no"))
+    with pytest.raises(BudgetReached, match="5 answers are stored and 5 are missing"):
+        completions(server, tmp_path, Limits(max_calls=6)).answer(ASKED)
+
+
 def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     limits = Limits(max_cost=0.0012, prompt_price=1.0, completion_price=1.0)
     found = estimated(server, tmp_path, ASKED, limits)
