@@ -5,7 +5,7 @@ each reply is on the disk before its place is given to another request. So a pro
 repeats at most that many.
 
 A budget says what an evaluation may spend: a number of calls, and money. A call is a request that
-is answered or fails; attempts that the server turned away (rate limits) belong to the same call.
+is answered or fails; retries after a rate limit or a failure belong to the same call.
 Costs are in the unit of the prices, which is the user's own.
 """
 
