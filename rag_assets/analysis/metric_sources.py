@@ -290,7 +290,8 @@ class JudgedAnswers(EstimatedSource):
         """Yield that the judge is another one."""
         old, new = (recorded_judge(result, self.judge) for result in (pair.old, pair.new))
         if None not in (old, new) and old != new:
-            yield f"{self.judge} is another judge now"
+            other = f"{self.judge} is another judge now"
+            yield f"{other}; old is new less the change of the answers, not what history shows"
 
     def differences(self, result: EvaluationResult, names: Sequence[str] = ()) -> list[Row]:
         """Return rows of :data:`rag_assets.schemas.CALIBRATED_DIFFERENCES` with ``by``, the judge.

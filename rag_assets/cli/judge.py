@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import pyarrow as pa
 from msgspec.structs import replace
 
 from rag_assets.analysis.judged import check_sheets
@@ -40,7 +39,7 @@ from rag_assets.labels.experiment_pool import read_sheet as read_passage_sheet
 from rag_assets.labels.experiment_pool import sheet_text as passage_sheet_text
 from rag_assets.labels.logs import HIGHEST_GRADE, LoggedJudgment, append_lines, read_judgments
 from rag_assets.pipeline.pipeline import Pipeline
-from rag_assets.schemas import ANSWER_LABELS
+from rag_assets.schemas import column_values
 from rag_assets.sheets.formats import as_json
 from rag_assets.sheets.terminal_table import sheets_view
 from rag_assets.sources.row_files import read_csv
@@ -70,7 +69,8 @@ def write_sheet(
     elif passages:
         text, n_rows = _passage_sheet(pipeline, drawn)
     else:
-        rows = sheet_rows(asked_answers(pipeline, drawn), _labels(pipeline.experiment))
+        file = _file(pipeline.experiment.answer_labels, pipeline.experiment)
+        rows = sheet_rows(asked_answers(pipeline, drawn), read_answer_labels(file))
         text, n_rows = sheet_text(rows), len(rows)
     what = "claims" if claims else "passages" if passages else "answers"
     then = "" if claims else f"rag-assets judge import {shlex.quote(str(path))}"
@@ -79,7 +79,8 @@ def write_sheet(
 
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
-    labelled = {label.item for label in _passage_labels(pipeline.experiment)}
+    file = _file(pipeline.experiment.passage_labels, pipeline.experiment)
+    labelled = {label.item for label in read_judgments(file)}
     units = [unit for unit in asked_passages(pipeline, drawn) if unit not in labelled]
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
     return passage_sheet_text(units, documents, queries), len(units)
@@ -96,16 +97,18 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
     splits = clusters_by_split(pipeline)
     every = [query_id for clusters in splits.values() for query_id in clusters]
     labels, n_open = read_sheet(sheet, asked_answers(pipeline, every))
-    labelled = {label.query_id for label in labels}
-    labelled |= labelled_questions(_labels(pipeline.experiment))
+    stored = read_answer_labels(file)
+    labelled = {label.query_id for label in labels} | labelled_questions(stored)
     chances = probabilities(splits, labelled)
-    new = [replace(label, probability=chances[label.query_id], by=by, at=at) for label in labels]
+    told = set(column_values(stored, "query_id", "answer", "correct", "by"))
+    new = [
+        replace(label, probability=chances[label.query_id], by=by, at=at)
+        for label in labels
+        if (label.query_id, label.answer, label.correct, by) not in told
+    ]
+    unknown = f" ({sum(label.correct is None for label in new)} 'cannot tell')"
     append_lines(file, new)
-    n_unknown = sum(label.correct is None for label in labels)
-    print_message(
-        f"{len(labels)} labels added to {file} ({n_unknown} 'cannot tell'); {n_open} "
-        "rows still empty"
-    )
+    _say_added(f"{len(new)} labels added to {file}{unknown}", len(labels) - len(new), n_open)
 
 
 def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -> None:
@@ -116,15 +119,20 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
     for row, place in graded:
         if row.grade is not None and row.grade > HIGHEST_GRADE:
             raise place.error(f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}", "grade")
-    labelled = {row.query_id for row, _ in graded}
-    labelled |= {label.item.query_id for label in _passage_labels(experiment)}
+    told = {label.item: (label.grade, label.by) for label in read_judgments(file)}
+    labelled = {item.query_id for item in [*told, *(row.item for row, _ in graded)]}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
     new = [
         LoggedJudgment(*row.item, row.grade, probability=chances.get(row.query_id), by=by, at=at)
         for row, _ in graded
+        if told.get(row.item) != (row.grade, by)
     ]
     append_lines(file, new)
-    print_message(f"{len(graded)} labels added to {file}; {n_open} rows still empty")
+    _say_added(f"{len(new)} labels added to {file}", len(graded) - len(new), n_open)
+
+
+def _say_added(added: str, n_there: int, n_open: int) -> None:
+    print_message(f"{added}; {n_there} were there already; {n_open} rows still empty")
 
 
 def check(
@@ -173,14 +181,3 @@ def _file(file: Path | None, experiment: Experiment) -> Path:
     if file is None:
         raise UsageError(f"{experiment.source}: has no experiment.yaml to store labels next to")
     return file
-
-
-def _passage_labels(experiment: Experiment) -> list[LoggedJudgment]:
-    file = experiment.passage_label_files.get("passage_labels")
-    return read_judgments(file) if file is not None else []
-
-
-def _labels(experiment: Experiment) -> pa.Table:
-    if not experiment.has_answer_labels:
-        return ANSWER_LABELS.empty()
-    return read_answer_labels(_file(experiment.answer_labels, experiment))

@@ -27,12 +27,12 @@ LIMIT = "`max_calls`, or `max_cost` with `prompt_price` and `completion_price`"
 class LlmConfig(ServedModelOptions, Limits):
     """A language model that writes query variants and questions.
 
-    ``type: openai`` is any server with that protocol at ``base_url``, or
-    OpenAI's own server without it. The key is read from the environment variable ``api_key_env``,
-    null for a server that needs none.
+    ``type: openai`` is any server with that protocol at ``base_url``, or OpenAI's own without it.
+    ``api_key_env`` is the environment variable with the key, null for a server that needs none.
     ``type: transformers`` runs ``model``, a folder or a name at the hub, in this process. More than
     one of ``beams`` means beam search; all ``sequences`` become variants of a ``multi_query``.
-    ``max_calls`` and ``max_cost`` limit one evaluation; prices are per million tokens.
+    ``max_calls`` and ``max_cost`` limit one evaluation; prices are per million tokens. Retries
+    after a failure are not counted as calls.
     """
 
     type: Literal["openai", "transformers"] = "openai"

@@ -5,7 +5,7 @@ each reply is on the disk before its place is given to another request. So a pro
 repeats at most that many.
 
 A budget says what an evaluation may spend: a number of calls, and money. A call is a request that
-is answered or fails; attempts that the server turned away (rate limits) belong to the same call.
+is answered or fails; retries after a rate limit or a failure belong to the same call.
 Costs are in the unit of the prices, which is the user's own.
 """
 
@@ -112,16 +112,19 @@ class Budget:
             self.cost += self.limits.cost(answer.prompt_tokens, answer.completion_tokens)
             self.tokens += answer.prompt_tokens + answer.completion_tokens
 
-    def reached(self, answered: int, missing: int) -> BudgetReached:
-        """Return the error for requests of one step, which do not all fit any more."""
-        limits = self.limits
+    def reached(self, request: ChatRequest, n_done: int, n_missing: int) -> BudgetReached:
+        """Return the error for requests of one step, whose next one does not fit any more."""
+        limits, most = self.limits, self.limits.cost_at_most(request)
         out_of_calls = limits.max_calls is not None and self.calls >= limits.max_calls
         limit = f"max_calls {limits.max_calls}" if out_of_calls else f"max_cost {limits.max_cost}"
         spent = f"{self.calls} calls" + (f", cost {self.cost:.4g}" if limits.priced else "")
+        advice = "run again to go on with what is missing, or raise the limit"
+        if not Budget(limits).reserve(request):  # so running again would end here again
+            lower = f"one request alone may cost {most:.4g}: lower `max_tokens`, or "
+            advice = f"{'' if out_of_calls else lower}raise the limit"
         return BudgetReached(
-            f"stopped before LLM {limit} would be passed ({spent}): of this step, {answered} "
-            f"answers are stored and {missing} are missing, and later steps may ask for more; run "
-            "again to go on with what is missing, or raise the limit"
+            f"stopped before LLM {limit} would be passed ({spent}): of this step, {n_done} answers "
+            f"are stored and {n_missing} are missing, and later steps may ask for more; {advice}"
         )
 
 
@@ -166,11 +169,11 @@ class CallLimit:
             if self._max_calls is not None and self._calls + n_requests > self._max_calls:
                 if n_pieces:
                     return n_pieces
-                raise BudgetReached(
-                    f"stopped before max_calls {self._max_calls} would be passed ({self._calls} "
-                    "requests); the answers are stored; run again to get the rest, "
-                    "or raise the limit"
-                )
+                advice = "the answers are stored; run again to get the rest, or raise the limit"
+                if n_requests > self._max_calls:
+                    advice = f"what comes next takes {n_requests} at once, so raise the limit"
+                limit = f"max_calls {self._max_calls} would be passed ({self._calls} requests)"
+                raise BudgetReached(f"stopped before {limit}; {advice}")
             self._calls += n_requests
         return len(works)
 
@@ -260,8 +263,7 @@ class Completions:
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[Answer]:
         """Return the answer to each request, in order; raises as :meth:`complete`."""
-        answers = dict(self.complete(requests))
-        return [answers[number] for number in range(len(requests))]
+        return [answer for _, answer in sorted(self.complete(requests), key=lambda pair: pair[0])]
 
     def complete(self, requests: Sequence[ChatRequest]) -> Iterator[tuple[int, Answer]]:
         """Yield (number of a request, its answer): first what is stored, then as it arrives.
@@ -305,7 +307,7 @@ class Completions:
                     number = waiting.popleft()
                     sent[pool.submit(self._stored_answer, requests[number], journal)] = number
                 if not sent:
-                    raise self.budget.reached(n_done, len(waiting))
+                    raise self.budget.reached(requests[waiting[0]], n_done, n_all - n_done)
                 arrived, _ = wait(sent, return_when=FIRST_COMPLETED)
                 for future in [future for future in sent if future in arrived]:
                     number, answer = sent.pop(future), future.result()

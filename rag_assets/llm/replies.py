@@ -135,8 +135,7 @@ class ReplyStore:
                 replies[number] = Completion(**row)
         for number, text in enumerate(texts):
             if replies[number] is None and text in journals:
-                row = journals[text]
-                replies[number] = Completion(**{name: row[name] for name in _REPLY})
+                replies[number] = Completion(**{name: journals[text][name] for name in _REPLY})
         return replies
 
     def _journal_rows(self) -> Iterator[Mapping[str, Any]]:
@@ -181,10 +180,9 @@ class Journal:
 
     def close(self) -> bool:
         """Close the file; return whether there is one."""
-        if self._file is None:
-            return False
-        self._file.close()
-        return True
+        if self._file is not None:
+            self._file.close()
+        return self._file is not None
 
 
 def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -199,8 +197,7 @@ def read_journal(path: Path) -> Iterator[Mapping[str, Any]]:
         return  # its writer has made a segment of it
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    whole = content.split(b"\n")[:-1]
-    for number, line in enumerate(whole, start=1):
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
             row = json.loads(line)
             _columns([row])

@@ -93,6 +93,22 @@ def test_without_labels_no_verdict_is_shown(liked: Tiny, tmp_path: Path, invoke:
     assert "no labels of people, so its verdicts are not used" in page
 
 
+def test_the_same_sheet_of_answers_adds_nothing(
+    liked: Tiny, tmp_path: Path, invoke: Invoke
+) -> None:
+    tiny = liked.copy_to(tmp_path / "tiny")
+    told, sheet, run = tiny.folder / "answer_labels.jsonl", tmp_path / "s.csv", runner(tiny, invoke)
+    told.unlink()
+    run("judge sheet", "--questions", 3, "--out", sheet)
+    rows = [{**row, "correct": "?"} for row in sheet_rows(sheet)]
+    start, n = f" labels added to {told} ", len(rows)
+    for by, word, there in (("a", "?", 0), ("a", "?", n), ("b", "?", 0), ("b", "yes", 1)):
+        write_sheet(sheet, [*rows[:1], *({**row, "correct": word} for row in rows[1:])])
+        said = run("judge import", sheet, "--by", by).stderr
+        assert f"{n - there}{start}" in said
+        assert f"; {there} were there already; 0 rows still empty" in said
+
+
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
     (pair,) = parsed(run("compare", "--metric", "judged_correct", "--format", "json"))
     assert (pair["name_a"], pair["name_b"], pair["by"]) == ("plain@-", "fancy@-", "strict")
@@ -119,7 +135,8 @@ def test_floors_of_calibrated_verdicts(run: Invoke) -> None:
 def test_a_swapped_judge_is_no_regression(run: Invoke) -> None:
     gate = run("gate", "--metric", "judged_correct", "--against", "previous", "--max-drop", 0)
     assert gate.exit_code == 0, gate.output
-    assert "strict is another judge now" in " ".join(gate.stdout.split())
+    told = "strict is another judge now; old is new less the change of the answers, not what"
+    assert told in " ".join(gate.stdout.split())
 
 
 def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
@@ -200,6 +217,9 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     assert next_command == ["judge", "import", *named, str(sheet)]
     added = invoke(*next_command)
     assert f"{len(rows)} labels added" in added.stderr, added.output
+    told = tiny.folder / "passage_labels.jsonl"
+    repeated = f"0 labels added to {told}; {len(rows)} were there already; 0 rows still empty"
+    assert repeated in invoke(*next_command).stderr
     again(tiny)
     shown = run("leaderboard").stdout
     assert "ndcg@5 by floor, 6 questions" in shown

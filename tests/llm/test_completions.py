@@ -106,6 +106,17 @@ def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Pa
     assert sorted(r.text for r in server.received) == sorted(f"question {i}" for i in range(10))
 
 
+PRICED = Limits(prompt_price=2.0, completion_price=10.0)
+ONE = asking("x" * 100, max_tokens=50)
+MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
+
+
+def test_a_failed_request_is_missing_where_a_limit_stops(server: Server, tmp_path: Path) -> None:
+    server.on("question 2", replies.error(400, "no"))
+    with pytest.raises(BudgetReached, match="5 answers are stored and 5 are missing"):
+        completions(server, tmp_path, Limits(max_calls=6)).answer(ASKED)
+
+
 def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     limits = Limits(max_cost=0.0012, prompt_price=1.0, completion_price=1.0)
     found = estimated(server, tmp_path, ASKED, limits)
@@ -116,9 +127,25 @@ def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     tight = Limits(max_cost=0.0004, prompt_price=1.0, completion_price=1.0)
     more = [asking(f"{i} more") for i in range(30)]
     stopped = completions(server, tmp_path, tight)
-    with pytest.raises(BudgetReached, match=r"LLM max_cost 0\.0004"):
+    with pytest.raises(BudgetReached, match=r"LLM max_cost 0\.0004.*; run again"):
         stopped.answer(more)
     assert 0 < stopped.budget.cost <= 0.0004
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        (PRICED.model_copy(update={"max_cost": MOST / 2}), "alone may cost 0.000764: lower `max_t"),
+        (Limits(max_calls=0), "may ask for more; raise the limit"),
+    ],
+)
+def test_a_limit_that_one_request_passes_advises_no_further_run(
+    server: Server, tmp_path: Path, limits: Limits, advice: str
+) -> None:
+    with pytest.raises(BudgetReached) as stopped:
+        completions(server, tmp_path, limits).answer([ONE])
+    assert advice in str(stopped.value)
+    assert ("run again" in str(stopped.value), len(server.received)) == (False, 0)
 
 
 def test_a_wrong_key_stops_at_once(server: Server, tmp_path: Path) -> None:
@@ -170,11 +197,6 @@ def test_what_is_given_up_by_its_reader_is_stored(server: Server, tmp_path: Path
     assert sum(one is not None for one in found) == sent
     assert untimed([completion(answer)]) == untimed([found[number] or failure(answer)])
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
-
-
-PRICED = Limits(prompt_price=2.0, completion_price=10.0)
-ONE = asking("x" * 100, max_tokens=50)
-MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
 
 
 def limited(**limits: float) -> Limits:

@@ -114,6 +114,8 @@ def test_max_calls_are_never_passed_and_what_was_scored_is_kept(
     assert len(server.received) == 8
     assert found.failures == {}
     assert np.isfinite(np.concatenate(found.scores)).all()
+    with pytest.raises(BudgetReached, match=r"\(0 requests\); what comes next takes 2 at once, so"):
+        rerank(config(server, batch_size=2, max_calls=1), ["other wind"], tmp_path)
 
 
 KEY = "sk-very-secret"
