@@ -10,10 +10,11 @@ import pytest
 
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
+from rag_assets.pipeline.plan import REUSE
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.search_steps_stage import RECENCY_FACTORS_KEY
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, by_action, is_done, planned
 
 NEWEST = date(2026, 1, 31)
 RECENCY = {"half_life": "90d", "weight": 0.9, "now": "newest"}
@@ -121,6 +122,29 @@ def test_what_is_searched_again(dated: Tiny) -> None:
     assert searched(dated) == {"okapi"}
     dated.configure("okapi", recency={**RECENCY, "weight": 0.5})
     assert searched(dated) == {"okapi"}
+
+
+def test_a_plan_says_of_each_retriever_what_its_own_options_cost(dated: Tiny) -> None:
+    """Ages and filters are one artifact each, of which every retriever reads its own part."""
+    rows = [{**QUERIES[0], "filter": {"date": "2026-01-31"}}, *QUERIES[1:]]
+    dated.write_rows("queries.jsonl", rows)
+    recent = {**RECENCY, "weight": 0.5}
+    for change in (
+        {"bm25-fresh": {"recency": recent}},
+        {"fused-fresh": {"recency": recent}},
+        {"filtered": {**BM25, "filters": True}},
+        {"filtered-fresh": {**BM25, "filters": True, "recency": RECENCY}},
+        {"filtered-fresh": {"recency": recent}, "late": {**BM25, "recency": {"half_life": "1y"}}},
+        {"more": {"filters": True}, "far-fresh": {"recency": recent}},
+    ):
+        dated.run()
+        dated.snapshot()
+        for name, options in change.items():
+            dated.configure(name, **options)
+        plan = planned(dated)
+        same = {name.split("/")[1] for name in by_action(plan)[REUSE] if "_runs/" in name}
+        assert {"bm25", "far", "fused"} <= same
+        assert is_done(plan, dated.run())
 
 
 def searched(tiny: Tiny) -> set[str]:
