@@ -13,7 +13,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.sheets.environment import meaning
 from rag_assets.sheets.formats import interval_name
-from rag_assets.sheets.sheet import TEXT, Column, Sheet, better_of, metric_column
+from rag_assets.sheets.sheet import TEXT, VALUE, Column, Sheet, better_of, form_of, metric_column
 from rag_assets.statistics.paired_tests import ALPHA
 
 MEANINGS = {column.name: column.meaning for column in LEADERBOARD.columns}
@@ -150,12 +150,10 @@ def _curve(result: EvaluationResult, rows: Sequence[Row], cutoffs: Sequence[int]
         line = lines.setdefault(name, {"retriever": name, "position": row["position"]})
         line[f"@{row['top_k']}"] = row.get(result.primary.column)
         line[f"@{row['top_k']} mark"] = FAILED if row.get("n_failed") else ""
+    form, better = form_of(result.primary.column), better_of(result.primary.column)
     columns = (
         Column("retriever", "retriever", TEXT),
-        *(
-            Column(f"@{k}", f"@{k}", mark=f"@{k} mark", better=better_of(result.primary.column))
-            for k in cutoffs
-        ),
+        *(Column(f"@{k}", f"@{k}", form, mark=f"@{k} mark", better=better) for k in cutoffs),
     )
     return Sheet(f"{result.primary.column} by top_k", columns, list(lines.values()))
 
@@ -275,7 +273,7 @@ def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> 
         Column("retriever", "retriever", TEXT),
         *([Column("split", "split", TEXT, is_whole=True)] if has_splits else []),
         Column("auroc", "auroc", help="how well the best score separates the two; 0.5: not at all"),
-        Column("threshold", "threshold", help="queries with this score or more are answered"),
+        Column("threshold", "threshold", VALUE, help="queries of this score or more are answered"),
         Column("coverage", "coverage", help="share of answerable queries that are answered"),
         Column("rejected", "rejected", help="share of unanswerable queries that are not answered"),
     )

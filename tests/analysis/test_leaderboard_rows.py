@@ -150,6 +150,15 @@ def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
     assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)
 
 
+def test_only_a_mean_between_0_and_1_that_should_be_high_has_a_bar() -> None:
+    unbounded, mistakes = (
+        ("dcg", "dcg_exp@3", "idcg", "cg(rel=2)", "tp", "tn", "own_x"),
+        ("fp", "fn@5"),
+    )
+    bars = {name: metric_column(name).bar({name: 0.5}) for name in ("ndcg", *unbounded, *mistakes)}
+    assert bars == {"ndcg": 0.5, **dict.fromkeys((*unbounded, *mistakes))}
+
+
 ROWS: list[dict[str, object]] = [
     {"retriever": "a", "top_k": 1, "ndcg": 0.123456},
     {"retriever": "b", "ndcg": None, "map": 1.0},
