@@ -23,7 +23,7 @@ from rag_assets.evaluation.query_facts import DEV, TEST
 from rag_assets.evaluation.query_facts_stage import counting_of
 from rag_assets.judges.calibration import JUDGED_CORRECT
 from rag_assets.pipeline.written_answers import written
-from rag_assets.sheets.sheet import TEXT, Column, Sheet, interval_of, of_split
+from rag_assets.sheets.sheet import TEXT, VALUE, Column, Sheet, interval_of, of_split
 from rag_assets.statistics.comparisons import difference
 from rag_assets.statistics.intervals import largest_value, number_or_none
 from rag_assets.statistics.paired_differences import PairedDifferences
@@ -103,7 +103,7 @@ def threshold_sheets(result: EvaluationResult) -> list[Sheet]:
     columns = (
         Column("answerer", "answerer", TEXT),
         Column("metric", "metric", TEXT),
-        Column("threshold", "threshold", help="refuse if the no-answer score is above it"),
+        Column("threshold", "threshold", VALUE, help="refuse if the no-answer score is above it"),
         Column("chosen_on", "chosen on", TEXT),
         Column("as_it_is", "as it is"),
         Column("value", "with it"),

@@ -246,7 +246,9 @@ def against_time(
     drawn = [ms for trace in traces for ms in trace["x"] if ms]
     least, most = (log10(end(drawn)) for end in (min, max))
     room = max(0.35, 0.1 * (most - least))
-    ends = {"dtick": 1, "range": [least - room, most + room]}
+    steps = (1,) if most - least + 2 * room > 2 else (1, 2, 5)  # a short axis may lack powers of 10
+    ticks = [step * 10.0**power for power in range(-4, 8) for step in steps]
+    ends = {"tickvals": ticks, "range": [least - room, most + room]}
     return figure(
         [line, *traces],
         theme,
@@ -274,8 +276,7 @@ def charts(view: EvaluationResult) -> Row | None:
             drawn["pareto"] = {"": page_data(quality_figure(view, quality, times))}
         return drawn
 
-    unmeasured = [name for name in quality if name not in times]
-    return {"front": front, "unmeasured": unmeasured, "data": data}
+    return {"front": front, "unmeasured": [n for n in quality if n not in times], "data": data}
 
 
 def page_data(drawn: go.Figure) -> Any:  # noqa: ANN401 (JSON)

@@ -28,7 +28,7 @@ from rag_assets.retrieval.base import ORIGINAL
 from rag_assets.schemas import ANSWER_COMPARISONS, COMPARISONS
 from rag_assets.sheets.formats import interval_name, p_text
 from rag_assets.sheets.notebook import Tabular
-from rag_assets.sheets.sheet import P_VALUE, SIGNED, TEXT, Column, Sheet, of_split
+from rag_assets.sheets.sheet import P_VALUE, SIGNED, TEXT, VALUE, Column, Sheet, of_split
 from rag_assets.statistics.comparisons import Pairs, all_pairs, is_significant
 from rag_assets.statistics.intervals import intervals
 from rag_assets.statistics.paired_tests import ALPHA
@@ -90,7 +90,7 @@ def difference_columns(level: float) -> tuple[Column, ...]:
         Column("won", "won", "d"),
         Column("tied", "tied", "d", is_page_only=True),
         Column("lost", "lost", "d"),
-        Column("detectable", "detectable", help=least, is_page_only=True),
+        Column("detectable", "detectable", VALUE, help=least, is_page_only=True),
     )
 
 

@@ -37,7 +37,7 @@ from rag_assets.pipeline.reasons import Reason, changes, file_changes
 from rag_assets.pipeline.stored_evaluation import StoredEvaluation
 from rag_assets.sheets.environment import shortened
 from rag_assets.sheets.notebook import Tabular
-from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet
+from rag_assets.sheets.sheet import SIGNED, TEXT, Column, Sheet, form_of
 from rag_assets.store.artifacts import Manifest
 
 if TYPE_CHECKING:
@@ -410,7 +410,7 @@ class MetricHistory(Tabular):
             Column("time", "evaluation", TEXT, min_width=10, missing=""),
             Column("id", "id", TEXT, is_whole=True, missing=""),
             Column("retriever", self.source.subject, TEXT),
-            Column("value", str(self.metric), is_required=True),
+            Column("value", str(self.metric), form_of(str(self.metric)), is_required=True),
             replace(COST_TIME, is_sparse=True),
             Column("change", "change", SIGNED, missing=""),
             Column("what", "what changed", TEXT, missing=""),

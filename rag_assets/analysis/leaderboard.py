@@ -13,7 +13,7 @@ from rag_assets.pipeline.selection import Selection
 from rag_assets.schemas import LEADERBOARD
 from rag_assets.sheets.environment import meaning
 from rag_assets.sheets.formats import interval_name
-from rag_assets.sheets.sheet import TEXT, Column, Sheet, better_of, metric_column
+from rag_assets.sheets.sheet import TEXT, VALUE, Column, Sheet, better_of, form_of, metric_column
 from rag_assets.statistics.paired_tests import ALPHA
 
 MEANINGS = {column.name: column.meaning for column in LEADERBOARD.columns}
@@ -150,12 +150,10 @@ def _curve(result: EvaluationResult, rows: Sequence[Row], cutoffs: Sequence[int]
         line = lines.setdefault(name, {"retriever": name, "position": row["position"]})
         line[f"@{row['top_k']}"] = row.get(result.primary.column)
         line[f"@{row['top_k']} mark"] = FAILED if row.get("n_failed") else ""
+    form, better = form_of(result.primary.column), better_of(result.primary.column)
     columns = (
         Column("retriever", "retriever", TEXT),
-        *(
-            Column(f"@{k}", f"@{k}", mark=f"@{k} mark", better=better_of(result.primary.column))
-            for k in cutoffs
-        ),
+        *(Column(f"@{k}", f"@{k}", form, mark=f"@{k} mark", better=better) for k in cutoffs),
     )
     return Sheet(f"{result.primary.column} by top_k", columns, list(lines.values()))
 
@@ -221,47 +219,49 @@ def _warnings(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[str]:
     perturbed = ", ".join(row["retriever"] for row in rows if row["retriever"] in result.perturbed)
     if perturbed:
         yield f"not ranked, because they search perturbed queries: {perturbed}"
+    named: dict[str, list[str]] = {}
+    for name, text in _limits(result, rows):
+        named.setdefault(text, []).append(name)
+    yield from (f"{', '.join(names)}: {text}" for text, names in named.items())
+    tied = [row for row in rows if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]]
+    if tied:
+        most = max(tied, key=lambda row: int(row["n_tied"]))
+        up_to = "up to " * any(row["n_tied"] < most["n_tied"] for row in tied)
+        yield (
+            f"{', '.join(row['retriever'] for row in tied)}: equal scores on both sides of the cut "
+            f"in {up_to}{most['n_tied']} of {most['n_queries']} queries; `rag-assets leaderboard "
+            "PATH --ties` shows how much their order matters"
+        )
+
+
+def _limits(result: EvaluationResult, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Yield a retriever and what its means do not show; the same of several is said once."""
     entries = result.evaluation.entries_of("external_hits")
     searches = {entry.partition["retriever"]: result.manifest_of(entry) for entry in entries}
     own_chunks = {name for name, hits in searches.items() if hits and "own" not in hits.config}
     analyzers = chosen_analyzers(result)
     for row in rows:
-        name = row["retriever"]
+        name, n_attempted = row["retriever"], row["n_attempted"]
         if CHOSEN_WEIGHTS.name in row:
-            yield f"{name}: weights chosen on dev: {row[CHOSEN_WEIGHTS.name]}"
+            yield name, f"weights chosen on dev: {row[CHOSEN_WEIGHTS.name]}"
         if row["position"] is None and name not in result.perturbed:
-            yield (
-                f"{name}: not ranked, its parameters were chosen on {row['split']}; "
-                f"`--split {TEST}` ranks it"
-            )
-        if row["n_failed"]:
-            yield (
-                f"{name} !: failed on {row['n_failed']} of {row['n_attempted']} queries, which "
-                "count in no mean"
-            )
-        if row["n_empty"]:
-            is_part = row["n_empty"] >= MIN_EMPTY_SHARE * row["n_attempted"]
+            chosen = f"not ranked, its parameters were chosen on {row['split']}"
+            yield name, f"{chosen}; `--split {TEST}` ranks it"
+        if n := row["n_failed"]:
+            yield f"{name} !", f"failed on {n} of {n_attempted} queries, which count in no mean"
+        if n := row["n_empty"]:
+            is_part = n >= MIN_EMPTY_SHARE * n_attempted
             by = f" (analyzer {analyzers[name]})" if is_part and name in analyzers else ""
-            yield (
-                f"{name}: nothing retrieved for {row['n_empty']} of {row['n_attempted']} "
-                f"queries{by}; those with a relevant document count as 0"
-            )
-        if (row.get("n_tied") or 0) > MIN_TIED_SHARE * row["n_queries"]:
-            yield (
-                f"{name}: equal scores on both sides of the cut in {row['n_tied']} of "
-                f"{row['n_queries']} queries; `leaderboard --ties` shows how much their order "
-                "matters"
-            )
-        if row["n_unreachable"]:
+            nothing = f"nothing retrieved for {n} of {n_attempted} queries{by}"
+            yield name, f"{nothing}; those with a relevant document count as 0"
+        if n := row["n_unreachable"]:
             absent = row.get("n_not_in_corpus")
             of_them = f" ({absent} of them in no document of the corpus)" if absent else ""
             asked = [source for source in read_by(result, name) if not inputs_of(result, source)]
             by = "it" if name in asked else ", ".join(dict.fromkeys(asked))
             chunk = f"chunk that {by} returned" if own_chunks.issuperset(asked) else "chunk"
-            yield (
-                f"{name}: evidences in no {chunk}: {row['n_unreachable']}{of_them}; they still "
-                "count in the denominator of recall"
-            )
+            counts = "they still count in the denominator of recall"
+            yield name, f"evidences in no {chunk}: {n}{of_them}; {counts}"
 
 
 def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> Sheet | None:
@@ -275,7 +275,7 @@ def answerability_sheet(result: EvaluationResult, retrievers: Sequence[str]) -> 
         Column("retriever", "retriever", TEXT),
         *([Column("split", "split", TEXT, is_whole=True)] if has_splits else []),
         Column("auroc", "auroc", help="how well the best score separates the two; 0.5: not at all"),
-        Column("threshold", "threshold", help="queries with this score or more are answered"),
+        Column("threshold", "threshold", VALUE, help="queries of this score or more are answered"),
         Column("coverage", "coverage", help="share of answerable queries that are answered"),
         Column("rejected", "rejected", help="share of unanswerable queries that are not answered"),
     )

@@ -41,7 +41,7 @@ from rag_assets.labels.sampling.sample_stage import (
     passages_of,
 )
 from rag_assets.pipeline.history import History
-from rag_assets.sheets.sheet import INTERVAL, TEXT, Column, Sheet, interval_of
+from rag_assets.sheets.sheet import INTERVAL, TEXT, Column, Sheet, form_of, interval_of
 from rag_assets.statistics.comparisons import holm
 from rag_assets.statistics.paired_differences import look_level
 from rag_assets.statistics.paired_tests import detectable
@@ -83,7 +83,7 @@ def estimates_sheet(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) 
     """Return a row a retriever, with both intervals; rows have the ``confidence`` of these."""
     columns = (
         Column("retriever", "retriever", TEXT),
-        Column("value", "estimate", is_required=True),
+        Column("value", "estimate", form_of(rows[0]["metric"]), is_required=True),
         *_intervals(rows),
         Column("n_labels", "labels", "d"),
         Column("effective_labels", "effective", ".1f", help="equally good plain random sample"),

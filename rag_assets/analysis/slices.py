@@ -27,7 +27,7 @@ from rag_assets.evaluation.query_facts import ALL
 from rag_assets.pipeline.stored_evaluation import pairs_of
 from rag_assets.schemas import column_values
 from rag_assets.sheets.environment import shortened
-from rag_assets.sheets.sheet import TEXT, Column, Sheet, better_of, of_split
+from rag_assets.sheets.sheet import TEXT, Column, Sheet, better_of, form_of, of_split
 
 TAG = "tag"
 DOCUMENT = "document."
@@ -175,7 +175,7 @@ def slices_sheet(
         Column("value", by, TEXT),
         Column("n_queries", "queries", "d"),
         *(
-            Column(f"mean {name}", name, better=better_of(metric))
+            Column(f"mean {name}", name, form_of(metric), better=better_of(metric))
             for name in order or slices[0].means
         ),
     )

@@ -100,7 +100,8 @@ def winner_of(result: EvaluationResult) -> Winner | None:
     sentences = [_numbers(result)]
     if pair.caveat is not None:
         sentences.append(f"But {pair.caveat}.")
-    nearest = next((row for row in pairs if row["other"] in tied), None)
+    by_name = {row["other"]: row for row in pairs}
+    nearest = next((by_name[name] for name in tied if name in by_name), None)
     if nearest and (power := power_text(nearest, "questions", more_would_help=not pair.caveat)):
         sentences.append(f"The test cannot tell: {power.removeprefix('; ')}.")
     failed = {str(row["retriever"]) for row in result.ranked if row["n_failed"]}

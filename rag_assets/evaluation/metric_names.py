@@ -48,10 +48,10 @@ def needs_size(measure: str) -> bool:
     return measure in MEASURE_TYPES and MEASURE_TYPES[measure].needs_size
 
 
-def highest_value(column: str) -> float:
-    """Return what a query can have at most of the metric of a column; the lowest is 0."""
-    measure = column.partition("(")[0]
-    if measure.startswith(OWN):
+def highest_value(name: str) -> float:
+    """Return what a query can have at most of a metric, with or without its cut-off; least is 0."""
+    measure = name.partition("@")[0].partition("(")[0]
+    if name.startswith(OWN):
         return FunctionMeasure.highest
     return MEASURE_TYPES[measure].highest if measure in MEASURE_TYPES else 1.0
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rag_assets.evaluation.leaderboard import is_tied
-from rag_assets.evaluation.metric_names import lower_is_better
+from rag_assets.evaluation.metric_names import highest_value, lower_is_better
 from rag_assets.evaluation.query_facts import ALL
 from rag_assets.plain_text import one_line
 from rag_assets.sheets.formats import (
@@ -28,13 +28,15 @@ from rag_assets.sheets.formats import (
 Row = Mapping[str, Any]
 Better = Literal["more", "less"]
 
-TEXT, INTERVAL, P_VALUE, SIZE, ROUGH = "text", "interval", "p", "size", "rough"
+TEXT, INTERVAL, P_VALUE, SIZE, ROUGH, VALUE = "text", "interval", "p", "size", "rough", "value"
 """Forms that are no format of a number; a form that ends with % writes a share as ``57 %``."""
 
 MEAN = ".4f"
-"""Form of a mean in [0, 1]; the page draws a bar behind it."""
+"""Form of a mean in [0, 1]; the page draws a bar behind it, and none behind other values."""
 
 SIGNED = "+.4f"
+
+_TEXTS = {P_VALUE: p_text, SIZE: size_text, ROUGH: rough, MEAN: four_places, VALUE: four_places}
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,11 @@ class Column:
     def _written(self, value: Any, row: Row) -> str:  # noqa: ANN401 (whatever a row holds)
         if self.form == INTERVAL:
             return self.ends(row)
-        if self.form == P_VALUE:
-            return p_text(value)
-        if self.form in (SIZE, ROUGH):
-            return size_text(float(value)) if self.form == SIZE else rough(value)
         if self.is_text or isinstance(value, str):
             return str(value)
         if self.form.endswith("%"):
             return f"{100 * value:{self.form[:-1]}f} %"
-        return four_places(value) if self.form == MEAN else format(value, self.form)
+        return _TEXTS[self.form](value) if self.form in _TEXTS else format(value, self.form)
 
     def ends(self, row: Row, form: str = "[{low:.4f}, {high:.4f}]") -> str:
         """Return the interval of the value; empty where there is none."""
@@ -154,6 +152,11 @@ def better_of(metric: str) -> Better:
     return "less" if lower_is_better(metric) else "more"
 
 
+def form_of(metric: str) -> str:
+    """Return the form of a metric's values; only means in [0, 1] that should be high have a bar."""
+    return MEAN if highest_value(metric) == 1 and not lower_is_better(metric) else VALUE
+
+
 def metric_column(
     metric: str,
     title: str = "",
@@ -166,6 +169,7 @@ def metric_column(
     return Column(
         metric,
         title or f"{metric}{'*' if is_primary else ''}",
+        form_of(metric),
         help=help,
         bounds=(f"{metric}_low", f"{metric}_high") if has_bounds else None,
         better=better_of(metric),
@@ -287,10 +291,8 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 def _latex_cell(sheet: Sheet, column: Column, row: Row) -> str:
     text = column.text(row)
-    if not text:
-        return "--"
-    if column.is_text:
-        return latex_text(text)
+    if not text or column.is_text:
+        return latex_text(text) or "--"
     number = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex_text(text))  # an exponent keeps its hyphen
     # A line that begins with a bracket would be an option of the end of the line before.
     number = f"{{}}{number}" if number.startswith("[") else number

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from rag_assets.analysis.label_health import accounting_columns
-from rag_assets.analysis.leaderboard import measured_columns, selected_rows
+from rag_assets.analysis.leaderboard import measured_columns, selected_rows, summary_sheet
 from rag_assets.analysis.result import LEADING, EvaluationResult
 from rag_assets.analysis.slices import members_by, slices
 from rag_assets.errors import UsageError
@@ -148,6 +148,27 @@ def test_the_lowest_is_best_where_mistakes_are_counted_on_every_face() -> None:
     sheet = Sheet("", (Column("name", "name", TEXT), column), list(values.values()))
     assert [sheet.is_best(column, row) for row in sheet.rows] == [False, True, False]
     assert (is_gain("fp(rel=2)@5", -1), is_gain("recall@5", -1)) == (True, False)
+
+
+def test_what_limits_several_retrievers_is_said_once(tiny_result: EvaluationResult) -> None:
+    cells = [row for row in tiny_result.leaderboard.to_pylist() if row["top_k"] == 5][:3]
+    rows = [{**row, "n_tied": n, "n_failed": 2} for n, row in enumerate(cells, 1)]
+    a, b, c = names = [row["retriever"] for row in rows]
+    failed, tied = summary_sheet(tiny_result, rows).notes[-2:]
+    assert failed == f"{a} !, {b} !, {c} !: failed on 2 of 6 queries, which count in no mean"
+    assert tied.startswith(
+        f"{', '.join(names)}: equal scores on both sides of the cut in up to 3 of"
+    )
+    assert "`rag-assets leaderboard PATH --ties` shows" in tied
+
+
+def test_only_a_mean_between_0_and_1_that_should_be_high_has_a_bar() -> None:
+    unbounded, mistakes = (
+        ("dcg", "dcg_exp@3", "idcg", "cg(rel=2)", "tp", "tn", "own_x"),
+        ("fp", "fn@5"),
+    )
+    bars = {name: metric_column(name).bar({name: 0.5}) for name in ("ndcg", *unbounded, *mistakes)}
+    assert bars == {"ndcg": 0.5, **dict.fromkeys((*unbounded, *mistakes))}
 
 
 ROWS: list[dict[str, object]] = [

@@ -166,6 +166,20 @@ def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
     assert opened.wrong == []
 
 
+def test_a_link_to_a_query_shows_it_whatever_the_filters_hide(
+    browser: Browser, tiny_report: Report
+) -> None:
+    page = Opened(browser, tiny_report[1], viewport=DESKTOP).page
+    page.fill("#search", "fire")
+    page.select_option("#outcome", "tie")
+    page.evaluate("location.hash = '#query=q1'")
+    chosen = page.locator("#query-list button[aria-current] .id")
+    chosen.filter(has_text="q1").wait_for()
+    assert page.input_value("#search") == ""
+    page.evaluate("location.hash = '#query=q99'")
+    page.locator("#explorer-count").filter(has_text="Query q99 is not on this page.").wait_for()
+
+
 def test_charts_have_the_width_of_paper_where_they_are_printed(
     browser: Browser, tiny_report: Report
 ) -> None:

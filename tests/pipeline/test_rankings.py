@@ -187,7 +187,7 @@ def test_what_the_order_is_worth(tied: Tiny) -> None:
     values = {row["retriever"]: row for row in result.leaderboard.to_pylist() if row["top_k"] == 1}
     assert values["bm25"]["mrr"] == bm25["value"]
     text = "\n".join(shown(result))
-    assert "bm25: equal scores on both sides of the cut in 1 of 2 queries" in text
+    assert "bm25, flat: equal scores on both sides of the cut in 1 of 2 queries" in text
     # Without the stored ranking: from the deepest run that was cut from it.
     for file in tied.objects("rankings").rglob("*.parquet"):
         file.unlink()

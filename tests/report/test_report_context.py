@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.analysis.charts import charts, pareto_front
+from rag_assets.analysis.charts import against_time, charts, pareto_front
 from rag_assets.analysis.comparisons import names_of, oriented
 from rag_assets.analysis.label_health import labels
 from rag_assets.analysis.result import EvaluationResult, Row
@@ -113,6 +114,17 @@ def test_the_pareto_front_is_what_nothing_beats(
         )
         assert (name in front) == (not beaten)
     assert [cost[name] for name in front] == sorted(cost[name] for name in front)
+
+
+@pytest.mark.parametrize("ms", [(2.2, 4.0), (21.0, 21.0), (0.03, 0.9), (0.8, 60.0)])
+def test_the_axis_of_time_has_at_least_two_ticks(ms: tuple[float, float]) -> None:
+    traces = [{"type": "scatter", "x": [time], "y": [0.5]} for time in ms]
+    values = dict.fromkeys("ab", 0.5)
+    axis = against_time(
+        "mrr@5", values, dict(zip("ab", ms, strict=True)), traces, "light"
+    ).layout.xaxis
+    inside = [t for t in axis.tickvals or () if axis.range[0] <= math.log10(t) <= axis.range[1]]
+    assert 2 <= len(inside) <= 6
 
 
 def test_without_a_value_nothing_is_recommended(tiny_result: EvaluationResult) -> None:

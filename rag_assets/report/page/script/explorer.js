@@ -39,17 +39,15 @@ function moveFocus(event) {
   if (!step) return;
   const buttons = [...byId("query-list").querySelectorAll("button")];
   const next = buttons[buttons.indexOf(document.activeElement) + step];
-  if (next) {
-    event.preventDefault();
-    next.focus();
-    next.click();
-  }
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+  next.click();
 }
 
 function startExplorer(data) {
   const names = data.retrievers.map((name, n) => [n, name]);
-  let shown = PAGE;
-  let current = null;
+  let [shown, current] = [PAGE, null];
   const select = (query, button) => {
     current = query;
     for (const one of byId("query-list").querySelectorAll("[aria-current]")) one.removeAttribute("aria-current");
@@ -78,10 +76,13 @@ function startExplorer(data) {
   byId("query-list").addEventListener("keydown", moveFocus);
   const follow = () => {
     const hash = location.hash.slice(1);
-    const linked = hash.startsWith(LINK) && data.queries.find((one) => encodeURIComponent(one.i) === hash.slice(LINK.length));
-    if (!linked) return;
-    current = linked;
+    if (!hash.startsWith(LINK)) return;
+    const id = hash.slice(LINK.length);
+    current = data.queries.find((one) => encodeURIComponent(one.i) === id) ?? null;
+    for (const [filter, none] of [["outcome", "all"], ["tag", ""], ["search", ""]]) byId(filter).value = none;
+    const isMissing = !current;
     again();
+    if (isMissing) byId("explorer-count").prepend(`Query ${id} is not on this page. `);
     byId("explorer").scrollIntoView();
   };
   addEventListener("hashchange", follow);

@@ -31,10 +31,7 @@ function start() {
     drawn.forEach((redraw) => redraw());
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-  const print = (isPrinting) => {
-    printing = isPrinting;
-    redrawAll();
-  };
+  const print = (isPrinting) => { printing = isPrinting; redrawAll(); };
   matchMedia("print").addEventListener("change", (event) => print(event.matches));
   addEventListener("afterprint", () => print(false));
   addEventListener("beforeprint", () => {
