@@ -154,8 +154,7 @@ DEV_OR_TEST = choice(
     help="Queries for choosing (dev) or for reporting (test)  [default: test, if there is a split]",
 )
 INTERSECTION = flag(
-    "--intersection",
-    "If queries or labels differ, compare on those that are the same in both.",
+    "--intersection", "If queries or labels differ, compare on those that are the same in both."
 )
 EXPLORER = flag(
     "--explorer",
