@@ -50,10 +50,8 @@ class Comparability:
     def refusal(self) -> str:
         """Why their metrics are not compared, and what may be done instead."""
         why = "; ".join(reason.text for reason in self.reasons)
-        return (
-            f"their means are not comparable: {why}. --intersection compares on the "
-            f"{len(self.shared)} queries that are the same in both"
-        )
+        same = f"the {len(self.shared)} queries that are the same in both"
+        return f"their means are not comparable: {why}. --intersection compares on {same}"
 
 
 def comparability(

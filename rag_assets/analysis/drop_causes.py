@@ -11,6 +11,7 @@ Labels are no cause here: questions are compared whose labels are the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,7 +76,7 @@ class CorpusChange:
     def documents(self) -> Mapping[str, str]:
         """Document -> ``added`` or ``changed``; empty where the documents of one are gone."""
         both = (self._pair.old, self._pair.new)
-        if not self.is_there or not all(map(has_documents, both)):
+        if is_same(*both, "documents") or not all(map(has_documents, both)):
             return {}
         before, after = (row_contents(side.table_of("documents"), DOCUMENTS.key) for side in both)
         return {
@@ -83,11 +84,6 @@ class CorpusChange:
             for key, content in after.items()
             if before.get(key) != content
         }
-
-    @property
-    def is_there(self) -> bool:
-        """Whether any document came, went or changed."""
-        return not is_same(self._pair.old, self._pair.new, "documents")
 
     @cached_property
     def judged(self) -> set[tuple[str, str]]:
@@ -121,7 +117,8 @@ class Causes:
         lost: the questions that lost most, the worst first.
         n_lost: how many lost.
         loss: what they lost together, as a part of the mean.
-        unjudged: how much of it by documents that nobody has judged.
+        unjudged: how much of it by documents that nobody has judged, at least.
+        unjudged_at_most: the same with all that may be lost below the ends of stored rankings.
         newcomers: those documents, the best ranks first.
         n_newcomers: how many there are, a question and a document each.
     """
@@ -130,6 +127,7 @@ class Causes:
     n_lost: int
     loss: float
     unjudged: float
+    unjudged_at_most: float
     newcomers: tuple[Newcomer, ...]
     n_newcomers: int
 
@@ -144,7 +142,8 @@ class Causes:
         named = "; ".join(f"{row.query_id} ({row.old:.4f} -> {row.new:.4f})" for row in worst)
         more = self.n_lost - len(worst)
         yield f"  {retriever} lost most on {named}" + (f"; and {more} more" if more else "")
-        by = f", {self.unjudged:.4f} of it to unjudged documents"
+        lead = "at least " if self.unjudged_at_most - self.unjudged > SAME else ""
+        by = f", {lead}{self.unjudged:.4f} of it to unjudged documents"
         won = self.loss + change
         elsewhere = f", and {won:.4f} was won on other questions" if won >= 0.00005 else ""
         yield f"  {self.loss:.4f} of the mean was lost{by if self.newcomers else ''}{elsewhere}"
@@ -163,9 +162,11 @@ def causes_of(pair: EvaluationPair, name: str, corpus: CorpusChange) -> Causes |
             continue
         total = counted.weights[~(np.isnan(before) | np.isnan(after))].sum()
         shares = counted.weights[lost] / total
-        ids = [counted.query_ids[place] for place in lost]
-        better = _without_newcomers(pair, name, counted, lost.tolist(), corpus)
-        guilty = _newcomers(pair, name, corpus, ids)
+        unjudged, at_most = (
+            float(shares @ (np.clip(values, after[lost], before[lost]) - after[lost]))
+            for values in _without_newcomers(pair, name, counted, lost.tolist(), corpus)
+        )
+        guilty = _newcomers(pair, name, corpus, [counted.query_ids[n] for n in lost])
         texts = question_texts(pair.new)
         worst = sorted(lost.tolist(), key=lambda n: (after[n] - before[n], n))[:MAX_KEPT]
         named = [(counted.query_ids[n], float(before[n]), float(after[n])) for n in worst]
@@ -173,7 +174,8 @@ def causes_of(pair: EvaluationPair, name: str, corpus: CorpusChange) -> Causes |
             lost=tuple(LostQuestion(i, texts.get(i, ""), was, now) for i, was, now in named),
             n_lost=int(lost.size),
             loss=float(shares @ (before - after)[lost]),
-            unjudged=float(shares @ (np.clip(better, after[lost], before[lost]) - after[lost])),
+            unjudged=unjudged,
+            unjudged_at_most=at_most,
             newcomers=tuple(guilty[:MAX_KEPT]),
             n_newcomers=len(guilty),
         )
@@ -201,33 +203,45 @@ def _newcomers(
 
 def _without_newcomers(
     pair: EvaluationPair, name: str, counted: Counted, lost: Sequence[int], corpus: CorpusChange
-) -> Floats:
-    """Return the values of the lost questions on the newer run without unjudged newcomers.
+) -> tuple[Floats, Floats]:
+    """Return the values of the lost questions without unjudged newcomers: at least, and at most.
 
-    What they pushed out of the deepest run is not known, and stays lost.
+    What a list as long as the longest has below its end is not known: without the newcomers it may
+    be anything, down to the cut-off.
     """
     ids = [counted.query_ids[place] for place in lost]
     now = counted.values(pair.new_cells[name], pair.metric.column)[list(lost)]
-    measure = pair.metric.measure
+    measure, cutoff = pair.metric.measure, pair.metric.cutoff or 0
     if not corpus.documents or measure not in RANKING_MEASURES or needs_size(measure):
-        return now
-    keys = pair.new.run_keys(name)
-    run = rows_of_queries(pair.new.table(keys[max(keys)]), ids)
-    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+        return now, now
+    ranking = _ranking(pair, name)
+    run = rows_of_queries(ranking, ids).sort_by([("query_id", "ascending"), ("rank", "ascending")])
     drop = corpus.unjudged(run)
     if not pc.any(drop).as_py():
-        return now
+        return now, now
     condensed = run.filter(pc.invert(drop))
-    place = condensed.schema.get_field_index("rank")
     of_query = condensed["query_id"].to_numpy()
     _, first, query = np.unique(of_query, return_index=True, return_inverse=True)
     ranks = pa.array(np.arange(1, len(query) + 1) - first[query], pa.int32())
-    condensed = condensed.set_column(place, run.schema.field("rank"), ranks)
+    condensed = condensed.drop_columns("rank").append_column("rank", ranks)
     units = rows_of_queries(pair.new.table(relevant_units_key(name)), ids)
-    cell = name, pair.metric.cutoff or 0
-    queries = pa.table({"query_id": pa.array(ids, pa.string())})
+    queries, cell = pa.table({"query_id": pa.array(ids, pa.string())}), (name, cutoff)
     tables = query_metrics(
         {name: condensed}, {name: units}, {name: name}, queries, [cell], [pair.metric]
     )
     again = counted.values(tables[cell], pair.metric.column)[list(lost)]
-    return np.where(np.isnan(again), now, again)
+    again = np.where(np.isnan(again), now, again)
+    sizes, left = (Counter(table["query_id"].to_pylist()) for table in (ranking, condensed))
+    longest = max(sizes.values())
+    is_cut = [sizes[i] == longest and left[i] < min(cutoff, longest) for i in ids]
+    return again, np.where(is_cut, np.inf, again)
+
+
+def _ranking(pair: EvaluationPair, name: str) -> pa.Table:
+    """Return what the newer run was cut from; where that is gone, the deepest run."""
+    keys = pair.new.run_keys(name)
+    run = pair.new.manifest(keys[pair.metric.cutoff or max(keys)])
+    for entry in pair.new.evaluation.rankings:
+        if run and entry.fingerprint == run.facts.get("ranking") and pair.new.exists(entry):
+            return pair.new.content_of(entry)
+    return pair.new.table(keys[max(keys)])

@@ -120,9 +120,8 @@ def _failure(floor: FloorConfig, mean: Mean) -> str | None:
         side = f"above {most:g}"
     else:
         return None
-    return (
-        f"{number:.4f}{'' if floor.bound == 'value' else f', the {floor.bound} bound,'} is {side}"
-    )
+    bound = "" if floor.bound == "value" else f", the {floor.bound} bound,"
+    return f"{number:.4f}{bound} is {side}"
 
 
 def floors_sheet(checks: Sequence[FloorCheck], title: str, notes: Sequence[str] = ()) -> Sheet:

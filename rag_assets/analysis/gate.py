@@ -370,14 +370,9 @@ def _looked(
             looks.add(subject, state)
         return look, checks
     # After the last look what did not change still passes.
-    spent = f"{LOOKS} looks at {anchor} are used up"
-    text = f"{spent}; set a new anchor (`rag-assets anchor PATH`)"
-    return look, [
-        replace(check, answer=CANNOT_TELL, reason=text, p_adjusted=None)
-        if check in tested
-        else check
-        for check in checks
-    ]
+    text = f"{LOOKS} looks at {anchor} are used up; set a new anchor (`rag-assets anchor PATH`)"
+    spent: Row = {"answer": CANNOT_TELL, "reason": text, "p_adjusted": None}
+    return look, [replace(check, **spent) if check in tested else check for check in checks]
 
 
 def _check(
@@ -386,7 +381,7 @@ def _check(
     if drop.low is not None and drop.low >= -rules.max_drop - SAME:
         return Check(name, PASS, None, drop, p)
     causes = causes_of(pair, name, corpus) if pair.source.needs_labels else None
-    unjudged = causes.unjudged if causes is not None else 0.0
+    unjudged, at_most = (causes.unjudged, causes.unjudged_at_most) if causes else (0.0, 0.0)
     allowed, level = f"{rules.max_drop:g} is allowed", look_level(rules.alpha)
     is_too_much, answer = drop.drop > rules.max_drop + SAME, CANNOT_TELL
     can_show, fewest = "", fewest_falls(rules.alpha)
@@ -407,10 +402,11 @@ def _check(
         reason = f"dropped by {drop.drop:.4f}, which {chance}; {allowed}{can_show}"
     else:
         reason = f"dropped by {drop.drop:.4f} (p = {four_places(p)})"
-        if drop.drop - unjudged > rules.max_drop + SAME:
+        if drop.drop - at_most > rules.max_drop + SAME:
             answer, reason = FAIL, f"{reason}; {allowed}"
         else:
-            reason += f", but {unjudged:.4f} of it comes from documents that nobody has judged"
+            comes = "may come" if at_most - unjudged > SAME else "comes"
+            reason += f", but {at_most:.4f} of it {comes} from documents that nobody has judged"
     return Check(name, answer, reason, drop, p, causes)
 
 

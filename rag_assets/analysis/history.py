@@ -242,8 +242,7 @@ ID_END = 4
 def what_changed(row: Mapping[str, Any]) -> str:
     """Return the reasons of an evaluation as text, who failed, and whether it is incomplete."""
     state = [row.get("failed", ""), "" if row["complete"] else "incomplete"]
-    parts = [changes_text(row["changes"]), *state]
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in (changes_text(row["changes"]), *state) if part)
 
 
 def time_text(row: Mapping[str, Any]) -> str:
@@ -475,8 +474,7 @@ def history(view: EvaluationResult) -> Row | None:
         return None
     past = History(view.root, None)
     states = past.states(view.evaluation.evaluation_id)[-MAX_POINTS:]
-    since = min(states, default="")
-    last = sum(name >= since for name in past.ids())
+    last = sum(name >= min(states, default="") for name in past.ids())
     try:
         metric = MetricHistory.of(past, str(view.primary), last=last)
     except NotEvaluated:  # it is not in the history yet

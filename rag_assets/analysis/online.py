@@ -142,8 +142,7 @@ def interleaved(
         runs = result.run_keys(name)
         if top_k > max(runs, default=0):
             raise result.lacks(f"has no run of {name} at top_k {top_k}")
-        run = result.table(runs[max(runs)])
-        for query_id, unit in column_values(run, "query_id", "unit_id"):
+        for query_id, unit in column_values(result.table(runs[max(runs)]), "query_id", "unit_id"):
             units.setdefault(query_id, ([], []))[side].append(unit)
     lists = []
     for query_id, rankings in units.items():

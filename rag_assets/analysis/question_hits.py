@@ -163,8 +163,7 @@ class QuestionHits(Tabular):
         return excerpt(line, marks(line, self.question, self._analyzer))
 
     def _label(self, hit: Hit) -> str:
-        name = one_line(hit.document_id)
-        return f"[{self._numbers[_place(hit)]}] {name} {hit.start}-{hit.end}"
+        return f"[{self._numbers[_place(hit)]}] {one_line(hit.document_id)} {hit.start}-{hit.end}"
 
 
 def _indented(depth: int, text: str | Text) -> RenderableType:

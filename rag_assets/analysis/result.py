@@ -304,8 +304,7 @@ class EvaluationResult(StoredEvaluation):
     @property
     def judges(self) -> list[str]:
         """The judges of answers, whether or not people labelled any."""
-        entries = self.evaluation.entries_of("answer_verdicts")
-        return [entry.partition["judge"] for entry in entries]
+        return [each.partition["judge"] for each in self.evaluation.entries_of("answer_verdicts")]
 
     @cached_property
     def answer_labels(self) -> pa.Table:

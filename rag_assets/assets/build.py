@@ -195,8 +195,8 @@ def _materialize(
     context: dg.AssetExecutionContext, stage: Stage, pipeline: Pipeline
 ) -> Iterator[Report]:
     """Bring the wanted partitions up to date, check them, report each with its own version."""
-    has_partitions = context.has_partition_key or context.has_partition_key_range
-    partitions = context.partition_keys if has_partitions else [None]
+    # A run may be of a partition though this asset has none, as documents beside their chunks.
+    partitions = context.partition_keys if stage.dimensions else [None]
     keys = [artifact_key(stage, partition) for partition in partitions]
     upstream = upstream_of(context.assets_def.asset_deps, pipeline.experiment, context.instance)
     pointers = latest_pointers(context.instance, pipeline, stage)

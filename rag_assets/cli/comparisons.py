@@ -198,10 +198,9 @@ def print_gate(
     form: str,
 ) -> None:
     """Pass or fail the last evaluation of PATH, or say that nobody can tell."""
-    sides = (("at_least", "lower", at_least), ("at_most", "upper", at_most))
     floors = [
         {"metric": name, side: limit, "bound": end if bound else "value"}
-        for side, end, limits in sides
+        for side, end, limits in (("at_least", "lower", at_least), ("at_most", "upper", at_most))
         for name, limit in limits
     ]
     if not floors:

@@ -152,8 +152,7 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
     """Say on stderr that judging would help, where little or nothing of the runs is judged."""
     advice = pooling_advice(result)
     if advice is not None:
-        command = f"rag-assets pool {shlex.quote(str(path))} --out sheet.csv"
-        print_note(f"{advice}: {command}")
+        print_note(f"{advice}: rag-assets pool {shlex.quote(str(path))} --out sheet.csv")
 
 
 def _print_unanswered(pipeline: Pipeline) -> None:
@@ -280,9 +279,8 @@ def _print_summary(validation: Validation, form: str) -> None:
         f"{errors}, {warnings} in "
         f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
     )
-    text = f"{line}: {listed}" if listed else line
     say = print_line if form == "table" else print_message
-    say(text)
+    say(f"{line}: {listed}" if listed else line)
 
 
 def _counted(number: int, name: str) -> str:

@@ -129,8 +129,7 @@ def _printable(error: click.UsageError) -> click.UsageError:
     """Return an error of click as ours are; it holds nothing which a terminal obeys."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error  # it is the help
-    text = shortened(printable(error.format_message()), MAX_CHARACTERS)
-    return _WrongUsage(text, error.ctx)
+    return _WrongUsage(shortened(printable(error.format_message()), MAX_CHARACTERS), error.ctx)
 
 
 @click.group(

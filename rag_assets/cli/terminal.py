@@ -65,7 +65,7 @@ def verbosity() -> Verbosity:
 
 def print_line(text: str) -> None:
     """Print one line for people, on stdout."""
-    click.echo(one_line(text))
+    print_data(f"{one_line(text)}\n")
 
 
 def print_data(text: str) -> None:
@@ -73,7 +73,10 @@ def print_data(text: str) -> None:
 
     Into a pipe or a file it is written to the character; a terminal shows it to people.
     """
-    click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+    try:
+        click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+    except BrokenPipeError:
+        output().on_broken_pipe()
 
 
 def print_rows(
@@ -187,6 +190,10 @@ class _Console(Console):
         """Print; a string is one line."""
         lines = (one_line(part) if isinstance(part, str) else part for part in objects)
         super().print(*lines, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Go on and print nowhere: whoever reads no further changes no exit code."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 (rich's)
         """Return the cell of a table."""

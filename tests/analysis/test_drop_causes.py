@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rag_assets.analysis.drop_causes import Causes, LostQuestion
-from rag_assets.analysis.gate import Gate, Rules, gate
+from rag_assets.analysis.gate import Check, Gate, Rules, gate
 from rag_assets.analysis.result import EvaluationResult
 from rag_assets.pipeline.evaluation_names import EvaluationNames
 from tests.tiny_experiment import Tiny
@@ -32,8 +33,12 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def anchored(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    return with_anchor(tmp_path_factory.mktemp("towns"), CONFIG)
+
+
+def with_anchor(folder: Path, config: dict[str, Any]) -> Tiny:
     """Twelve pages, each with one question: its words are above the sentence that answers it."""
-    tiny = Tiny(tmp_path_factory.mktemp("towns") / "towns", CONFIG)
+    tiny = Tiny(folder / "towns", config)
     quote = "It costs 3 crowns for an hour, at any time of day."
     for town in TOWNS:
         lead = f"Parking in {town} is described on this page of the guide."
@@ -64,6 +69,12 @@ def gated(tiny: Tiny, max_drop: float = 0.01) -> Gate:
     return gate(EvaluationResult.current(tiny.artifacts), names, "anchor", Rules(max_drop))
 
 
+def caused(tiny: Tiny) -> tuple[Check, Causes]:
+    (check,) = gated(tiny).checks
+    assert check.causes is not None
+    return check, check.causes
+
+
 def said_of(tiny: Tiny, *options: str) -> str:
     return tiny.command("gate", ".", "--against", "anchor", *options, columns=100).stdout
 
@@ -76,13 +87,9 @@ def test_a_page_that_nobody_judged(towns: Tiny) -> None:
     """One question in twelve loses all, and gets it back without the page. Its name is data."""
     add_page(towns, "[red]pri\x1bcing.md", "Aro")
     evaluate(towns)
-    found = gated(towns)
-    (check,) = found.checks
-    assert check.answer == "cannot tell"
-    causes = check.causes
-    assert causes is not None
-    assert causes.n_lost == 1
-    assert found.notes == ("changed since: 1 document added",)
+    check, causes = caused(towns)
+    assert (check.answer, causes.n_lost) == ("cannot tell", 1)
+    assert gated(towns).notes == ("changed since: 1 document added",)
     assert causes.loss == causes.unjudged == pytest.approx(1 / N)
     assert [one.document_id for one in causes.newcomers] == ["[red]pri\x1bcing.md"]
     done = towns.command("gate", ".", "--against", "anchor", columns=100)
@@ -106,30 +113,37 @@ def test_pages_for_all_questions_are_no_failure_until_they_are_judged(towns: Tin
     assert "and 7 more unjudged documents that were added or changed" in said_of(towns)
 
 
+def test_what_newcomers_push_below_the_deepest_cut_off_is_lost_to_them(tmp_path: Path) -> None:
+    """The ranking that the run was cut from says so; without it nobody knows, and none fails."""
+    towns = with_anchor(tmp_path, {**CONFIG, "top_k": [1]})
+    for town in TOWNS:
+        add_page(towns, f"new/{town}.md", town)
+    evaluate(towns)
+    check, causes = caused(towns)
+    assert (check.answer, causes.unjudged) == ("cannot tell", 1.0)
+    shutil.rmtree(towns.objects("rankings"))
+    check, causes = caused(towns)
+    assert (causes.unjudged, causes.unjudged_at_most) == (0.0, 1.0)
+    assert "but 1.0000 of it may come from documents that nobody" in str(check.reason)
+    assert "was lost, at least 0.0000 of it to unjudged documents" in said_of(towns)
+
+
 def test_worse_chunks_fail(towns: Tiny) -> None:
     """Without the page, a question gets nothing back: its chunks are worse."""
     towns.config["chunking"]["parts"]["max_tokens"] = 15
     towns.write_config()
     evaluate(towns)
-    found = gated(towns)
-    (check,) = found.checks
-    assert check.answer == "fail"
-    causes = check.causes
-    assert causes is not None
-    assert causes.unjudged == 0
-    assert causes.n_lost == N
+    check, causes = caused(towns)
+    assert (check.answer, causes.unjudged_at_most, causes.n_lost) == ("fail", 0, N)
     assert {one.query_id for one in causes.lost} <= {f"q{town}" for town in TOWNS}
-    assert found.notes == ("changed since: chunking.parts.max_tokens 100 -> 15",)
+    assert gated(towns).notes == ("changed since: chunking.parts.max_tokens 100 -> 15",)
     said = " ".join(said_of(towns).split())
     assert "bm25 lost most on qAro (1.0000 -> 0.0000); qBel" in said
     assert "; and 9 more" in said
     add_page(towns, "pricing.md", "Aro")
     evaluate(towns)
-    (check,) = gated(towns).checks
-    assert check.answer == "fail"
-    causes = check.causes
-    assert causes is not None
-    assert causes.unjudged == 0
+    check, causes = caused(towns)
+    assert (check.answer, causes.unjudged_at_most) == ("fail", 0)
     assert [one.document_id for one in causes.newcomers] == ["pricing.md"]
 
 
@@ -166,6 +180,6 @@ def test_a_label_that_only_moved_is_the_same(towns: Tiny) -> None:
 
 def test_what_other_questions_won_stands_beside_the_loss() -> None:
     """A retriever that rose has questions that lost too."""
-    causes = Causes((LostQuestion("q1", "what?", 1.0, 0.5),), 1, 0.25, 0.0, (), 0)
+    causes = Causes((LostQuestion("q1", "what?", 1.0, 0.5),), 1, 0.25, 0.0, 0.0, (), 0)
     said = list(causes.lines("bm25", 0.1))
     assert said[1] == "  0.2500 of the mean was lost, and 0.3500 was won on other questions"

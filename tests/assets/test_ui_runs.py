@@ -118,6 +118,15 @@ def test_two_chained_assets_in_one_run_are_both_done(fresh: Tiny) -> None:
     assert {found[name] for name in ("documents", "queries", "qrels")} == {"FRESH"}
 
 
+def test_one_without_partitions_runs_beside_a_partition_of_another(fresh: Tiny) -> None:
+    """As `dagster asset materialize --select tiny/documents,tiny/chunks --partition parts`."""
+    assert run_as_ui(fresh, ["documents", "chunks"], partition="parts").success
+    assert counts(fresh) == {"documents": 1, "chunks/parts": 1}
+    assert run_as_ui(fresh, ["documents", "chunks"], between=("whole", "parts")).success
+    assert set(counts(fresh)) == {"documents", "chunks/parts", "chunks/whole"}
+    assert {statuses(fresh)[name] for name in counts(fresh)} == {"FRESH"}
+
+
 def test_assets_that_share_their_partitions_run_together(tiny: Tiny) -> None:
     """A range over two assets; nothing is skipped.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -40,6 +43,17 @@ def piped(folder: Path, command: str, columns: str | None) -> str:
     result = CliRunner(env=environment).invoke(main, words)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_whoever_reads_no_further_changes_no_exit_code(wide: Path, form: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = ["rag_assets.cli", "gate", "tiny", "--against", "latest", "--format", form]
+    words = [sys.executable, "-m", *words, "--store", "store"]
+    done = subprocess.run(words, cwd=wide, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *NARROW])
