@@ -114,8 +114,7 @@ def test_a_page(folder: Path, forks: Forks, monkeypatch: pytest.MonkeyPatch, pag
     shutil.copytree(DOCS.parent / "data" / "handbook", folder / "data" / "handbook")
     walked = [command.line.split() for command in walk(page, folder, forks)]
     assert walked
-    used = {words[1] for words in walked if words[0] == "rag-assets"}
-    assert used == set(COMMANDS[page].split())
+    assert {words[1] for words in walked if words[0] == "rag-assets"} == set(COMMANDS[page].split())
     assert page != "in_python.md" or not (folder / "store").exists()
 
 

@@ -88,8 +88,7 @@ def test_the_worked_example_of_mmr() -> None:
     order = mmr_order(query, documents, ["a", "b", "c"], 0.5)
     assert ["abc"[i] for i in order] == ["b", "c", "a"]
     a, b, c = documents.astype(float)
-    after_b = [round(0.5 * one[0] - 0.5 * float(b @ one), 2) for one in (c, a)]
-    assert after_b == [0.14, -0.05]
+    assert [round(0.5 * one[0] - 0.5 * float(b @ one), 2) for one in (c, a)] == [0.14, -0.05]
     assert "= .14), then a (.5 x .9 - .5 x .991 =\n-.05)" in text_of("retrievers.md")
 
 

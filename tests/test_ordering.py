@@ -60,8 +60,7 @@ def test_tie_at_the_cut_is_decided_by_id() -> None:
 def test_ids_are_compared_by_utf8_bytes() -> None:
     ids = ["Z", "a", "\u00e9", "\uffee", "\U0001f600", "a\x00", "10", "9", ""]
     ranks = byte_order_ranks(ids)
-    by_rank = [ids[i] for i in np.argsort(ranks)]
-    assert by_rank == sorted(ids, key=lambda i: i.encode("utf-8"))
+    assert [ids[i] for i in np.argsort(ranks)] == sorted(ids, key=lambda i: i.encode("utf-8"))
 
 
 def test_float32_scores_infinities_and_nothing_to_rank() -> None:

@@ -77,8 +77,7 @@ def length_curve(build: Build) -> Curve:
         _filled(["word"] if number < len(LENGTHS) else [], number, length)
         for number, length in enumerate(lengths)
     ]
-    engine = build(chunks)
-    found = engine.scores(["word"])[: len(LENGTHS)].tolist()
+    found = build(chunks).scores(["word"])[: len(LENGTHS)].tolist()
     return _relative(found, LENGTHS.index(MEAN_LENGTH))
 
 

@@ -303,8 +303,7 @@ def test_a_killed_browser_loses_and_doubles_nothing(
                     assert process.stderr is not None
                     lines = (line for line in process.stderr if "listening on " in line)
                     address = next(lines).split("listening on ")[1].strip()
-                    there = browser.browser_type.connect_over_cdp(address)
-                    page = there.contexts[0].new_page()
+                    page = browser.browser_type.connect_over_cdp(address).contexts[0].new_page()
                     page.goto(client.address)
                     page.wait_for_selector("main:not([hidden])")
                     end = time.monotonic() + generator.uniform(0.0, 0.5)

@@ -133,8 +133,7 @@ def test_a_part_of_the_experiment(tiny: Tiny) -> None:
 def test_texts_to_embed_are_counted_where_the_chunks_are_there(tiny: Tiny) -> None:
     tiny.configure("minilm", type="embedding", chunking="parts")
     found = planned(tiny)
-    pipeline = tiny.pipeline()
-    n_chunks = pipeline.artifact(chunks_key("parts")).manifest.rows
+    n_chunks = tiny.pipeline().artifact(chunks_key("parts")).manifest.rows
     work = {short(step.key): step.work for step in found.steps if step.work}
     assert work == {
         "embedding_index/minilm": {"texts": n_chunks},

@@ -81,8 +81,7 @@ def test_every_similarity_by_every_index(bm25_only: Tiny, static_model: Path) ->
             assert one[2] == pytest.approx(other[2], abs=1e-5)
         orders.add(tuple(name for _, name, _ in flat))
     assert len(orders) == 3
-    pipeline = bm25_only.pipeline()
-    facts = pipeline.artifact(index_key("embedding", "hnsw-dot")).manifest.facts
+    facts = bm25_only.pipeline().artifact(index_key("embedding", "hnsw-dot")).manifest.facts
     assert facts["graph_bytes"] > 0
     assert (facts["dimension"], facts["n_truncated"]) == (64, 0)
     assert len(best(bm25_only, "shallow")) == 2 * len(QUERIES)

@@ -61,8 +61,7 @@ def indexed(
 
 def recall(index: HnswIndex, queries: np.ndarray, k: int, ef_search: int) -> float:
     """Share of the exact best k that the graph leads to."""
-    whole = VectorIndex(index.chunk_ids, index.segments, index.similarity)
-    exact = whole.nearest(queries, k)
+    exact = VectorIndex(index.chunk_ids, index.segments, index.similarity).nearest(queries, k)
     approximate = replace(index, ef_search=ef_search).nearest(queries, k)
     shared = [
         len(set(a.positions.tolist()) & set(b.positions.tolist()))
