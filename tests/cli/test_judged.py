@@ -225,3 +225,8 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     assert {(row["metric"], row["n_labels"]) for row in table} == {(name, 4) for name in names}
     assert "ndcg@5 by floor" in render(EvaluationTable.current(tiny.artifacts))
     assert "0 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr
+    told.write_text(told.read_text().replace('"digest":"', '"digest":"of another text ', 1))
+    again(tiny)
+    assert "1 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr
+    table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
+    assert min(row["n_labels"] for row in table) == 3
