@@ -139,9 +139,8 @@ def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
     rows = parsed(run("history", "--metric", "judged_correct", "--format", "json"))
     assert [row["answerer"] for row in rows] == ["fancy@-", "plain@-"] * 2
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
-        found = connection.sql(
-            "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
-        ).fetchall()
+        counts = "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
+        found = connection.sql(counts).fetchall()
     assert found == [(4, 2, 80)]
 
 
@@ -175,8 +174,7 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
     first = parsed(run("history", "--metric", "judged_correct", "--format", "json"))[0]
     failed = run(*gate, first["evaluation_id"], "--format", "json")
     assert failed.exit_code == 1
-    outcome = json.loads(failed.stdout)
-    by_name = {check["retriever"]: check for check in outcome["checks"]}
+    by_name = {check["retriever"]: check for check in json.loads(failed.stdout)["checks"]}
     assert by_name["plain@-"]["answer"] == "pass"
     assert by_name["fancy@-"]["answer"] == "fail"
     assert "dropped by" in by_name["fancy@-"]["reason"]

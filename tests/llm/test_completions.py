@@ -50,9 +50,8 @@ def test_equal_requests_are_asked_once_and_never_again(server: Server, tmp_path:
     first = completions(server, tmp_path)
     assert estimated(server, tmp_path, ASKED + ASKED) == Estimate(0, 10, None, tokens(10))
     answers = first.answer(ASKED + ASKED[::-1])
-    assert [completion(a).text for a in answers[:10]] == [
-        f"answer to: question {i}" for i in range(10)
-    ]
+    texts = [completion(answer).text for answer in answers[:10]]
+    assert texts == [f"answer to: question {i}" for i in range(10)]
     assert answers[10:] == answers[9::-1]
     assert (len(server.received), first.budget.calls) == (10, 10)
     again = completions(server, tmp_path)
