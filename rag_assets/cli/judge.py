@@ -37,7 +37,8 @@ from rag_assets.judges.calibration_stage import (
 from rag_assets.judges.check import Rules, check_judge, export_verdicts, judges_to_check
 from rag_assets.labels.experiment_pool import read_sheet as read_passage_sheet
 from rag_assets.labels.experiment_pool import sheet_text as passage_sheet_text
-from rag_assets.labels.logs import HIGHEST_GRADE, LoggedJudgment, append_lines, read_judgments
+from rag_assets.labels.logs import HIGHEST_GRADE, PERSON, append_lines
+from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import column_values
 from rag_assets.sheets.formats import as_json
@@ -80,9 +81,9 @@ def write_sheet(
 
 def _passage_sheet(pipeline: Pipeline, drawn: Sequence[str]) -> tuple[str, int]:
     file = _file(pipeline.experiment.passage_labels, pipeline.experiment)
-    labelled = {label.item for label in read_judgments(file)}
-    units = [unit for unit in asked_passages(pipeline, drawn) if unit not in labelled]
     documents, queries = (pipeline.artifact(key).table() for key in (DOCUMENTS_KEY, QUERIES_KEY))
+    labelled = {label.item for label in valid_judgments(file, documents)[0]}
+    units = [unit for unit in asked_passages(pipeline, drawn) if unit not in labelled]
     return passage_sheet_text(units, documents, queries), len(units)
 
 
@@ -119,13 +120,14 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
     for row, place in graded:
         if row.grade is not None and row.grade > HIGHEST_GRADE:
             raise place.error(f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}", "grade")
-    told = {label.item: (label.grade, label.by) for label in read_judgments(file)}
+    valid, _ = valid_judgments(file, documents)
+    told = {label.item: (label.grade, label.evidence, label.by) for label in valid}
     labelled = {item.query_id for item in [*told, *(row.item for row, _ in graded)]}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
     new = [
-        LoggedJudgment(*row.item, row.grade, probability=chances.get(row.query_id), by=by, at=at)
+        replace(row, probability=chances.get(row.query_id), by=by, at=at, source=PERSON)
         for row, _ in graded
-        if told.get(row.item) != (row.grade, by)
+        if told.get(row.item) != (row.grade, row.evidence, by)
     ]
     append_lines(file, new)
     _say_added(f"{len(new)} labels added to {file}", len(graded) - len(new), n_open)

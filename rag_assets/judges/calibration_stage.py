@@ -62,8 +62,8 @@ from rag_assets.judges.verdicts_stage import (
     question_texts,
     verdicts_key,
 )
-from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import PooledUnit, label_pool
+from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.schemas import (
     ANSWER_LABELS,
     CALIBRATED_DIFFERENCES,
@@ -72,6 +72,7 @@ from rag_assets.schemas import (
     TableSchema,
     column_values,
 )
+from rag_assets.sources.stage import DOCUMENTS_KEY
 from rag_assets.statistics.units import Floats, splits_counted
 from rag_assets.store.artifacts import Artifact, ArtifactKey
 from rag_assets.store.canonical import permanent_hash
@@ -200,8 +201,7 @@ class CalibratedDifferences(_Calibrated):
     ) -> Iterator[Row]:
         level = context.experiment.statistics.confidence
         for (a, table_a), (b, table_b) in combinations(tables.items(), 2):
-            both = (table_a, table_b)
-            yield difference_row((a[0], b[0]), JUDGED_CORRECT, both, sample, level)
+            yield difference_row((a[0], b[0]), JUDGED_CORRECT, (table_a, table_b), sample, level)
 
 
 class CalibratedRankings(_Calibrated):
@@ -217,7 +217,7 @@ class CalibratedRankings(_Calibrated):
         names = enumerate(experiment.retrievers)
         passages = [Input(f"passages_{number}", passage_lists_key(name)) for number, name in names]
         verdicts = Input("verdicts", verdicts_key(RELEVANCE, key["judge"]))
-        return [*passages, verdicts, COUNTING_INPUT]
+        return [*passages, verdicts, Input("documents", DOCUMENTS_KEY, "text"), COUNTING_INPUT]
 
     def config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         experiment = context.experiment
@@ -235,7 +235,8 @@ class CalibratedRankings(_Calibrated):
         pool = label_pool(passages, sorted(row["query_id"] for row in counting), k)
         verdicts = context.artifact(verdicts_key(RELEVANCE, key["judge"])).table()
         file = experiment.passage_label_files.get(LABELS)
-        lines = [line for line in (read_judgments(file) if file else ()) if not line.is_hint]
+        valid = valid_judgments(file, context.artifact(DOCUMENTS_KEY).table())[0] if file else ()
+        lines = [line for line in valid if not line.is_hint]
         labels = label_grades(pool, lines)
         *ratios, metric = _metrics(experiment, key["judge"])
         tables = judged_metrics(pool, verdict_grades(pool, verdicts), labels, ratios)
@@ -276,8 +277,7 @@ class CalibratedClaims(_Calibrated):
             (name, kind): judged_claims(answers[name], items, verdicts, labels)
             for (name, kind), items in claims.items()
         }
-        labelled = {label.query_id for label in labels.values()}
-        return list(question_texts(context)), labelled, tables
+        return list(question_texts(context)), {label.query_id for label in labels.values()}, tables
 
 
 def asked_claims(context: StageContext, questions: Sequence[str]) -> list[ClaimItem]:

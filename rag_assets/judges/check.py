@@ -69,13 +69,13 @@ from rag_assets.judges.verdicts_stage import (
     relevance_items,
     verdicts_key,
 )
-from rag_assets.labels.logs import read_judgments
 from rag_assets.labels.pool import units_in
+from rag_assets.labels.sampling.label_sample import valid_judgments
 from rag_assets.llm.completions import ModelSession
 from rag_assets.llm.replies import reply_key
 from rag_assets.pipeline.pipeline import Pipeline
 from rag_assets.schemas import ANSWER_VERDICTS, CLAIM_VERDICTS, RELEVANCE_VERDICTS, column_values
-from rag_assets.sources.stage import QRELS_KEY, QUERIES_KEY
+from rag_assets.sources.stage import DOCUMENTS_KEY, QRELS_KEY, QUERIES_KEY
 from rag_assets.statistics.agreement import agreement
 from rag_assets.store.artifacts import ArtifactKey
 from rag_assets.store.atomic import write_text
@@ -295,7 +295,7 @@ def _labelled_passages(pipeline: Pipeline, key: ArtifactKey) -> Labelled:
     grades: list[tuple[Place, int | None]] = [
         ((line.query_id, line.document_id), line.grade)
         for file in experiment.passage_label_files.values()
-        for line in read_judgments(file)
+        for line in valid_judgments(file, pipeline.artifact(DOCUMENTS_KEY).table())[0]
         if line.grade is not None and not line.is_hint
     ]
     if not grades and experiment.has_qrels:

@@ -72,19 +72,16 @@ def test_without_labels_no_verdict_is_shown(liked: Tiny, tmp_path: Path, invoke:
     (tiny.folder / "answer_labels.jsonl").unlink()
     again(tiny)
     run = runner(tiny, invoke)
-    shown = run("leaderboard", "--answers").stdout
-    assert "judge strict: no labels of people, so its verdicts are not used" in " ".join(
-        shown.split()
-    )
+    shown = " ".join(run("leaderboard", "--answers").stdout.split())
+    assert "judge strict: no labels of people, so its verdicts are not used" in shown
     rows = parsed(run("leaderboard", "--answers", "--format", "json"))
     assert not any("judged" in name for row in rows for name in row)
     gate = run("gate", "--metric", "judged_correct", "--against", "latest")
     assert gate.exit_code == 0, gate.output  # equal answers: nothing has to be known of them
     refused = run("compare", "--metric", "judged_correct")
     assert refused.exit_code != 0
-    floored = run(
-        "gate", "--at-least", "judged_correct=0", "--cannot-tell", "pass", "--against", "latest"
-    )
+    floor = ("--at-least", "judged_correct=0", "--cannot-tell", "pass", "--against", "latest")
+    floored = run("gate", *floor)
     assert (floored.exit_code, floored.stdout) == (2, "")
     said = "the floor judged_correct >= 0 cannot be read: it is not calibrated: "
     assert said in " ".join(floored.stderr.split())
@@ -93,20 +90,19 @@ def test_without_labels_no_verdict_is_shown(liked: Tiny, tmp_path: Path, invoke:
     assert "no labels of people, so its verdicts are not used" in page
 
 
-def test_the_same_sheet_of_answers_adds_nothing(
+def test_a_repeated_sheet_of_answers_adds_nothing(
     liked: Tiny, tmp_path: Path, invoke: Invoke
 ) -> None:
-    tiny = liked.copy_to(tmp_path / "tiny")
-    told, sheet, run = tiny.folder / "answer_labels.jsonl", tmp_path / "s.csv", runner(tiny, invoke)
-    told.unlink()
+    tiny, sheet = liked.copy_to(tmp_path / "tiny"), tmp_path / "sheet.csv"
+    (tiny.folder / "answer_labels.jsonl").unlink()
+    run = runner(tiny, invoke)
     run("judge sheet", "--questions", 3, "--out", sheet)
     rows = [{**row, "correct": "?"} for row in sheet_rows(sheet)]
-    start, n = f" labels added to {told} ", len(rows)
-    for by, word, there in (("a", "?", 0), ("a", "?", n), ("b", "?", 0), ("b", "yes", 1)):
+    for by, word, n in (("a", "?", 6), ("a", "?", 0), ("b", "?", 6), ("b", "no", 5)):
         write_sheet(sheet, [*rows[:1], *({**row, "correct": word} for row in rows[1:])])
         said = run("judge import", sheet, "--by", by).stderr
-        assert f"{n - there}{start}" in said
-        assert f"; {there} were there already; 0 rows still empty" in said
+        assert said.startswith(f"{n} labels added")
+        assert f"; {6 - n} were there already; 0" in said
 
 
 def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
@@ -143,9 +139,8 @@ def test_the_history_tells_values_and_judges(run: Invoke, tiny: Tiny) -> None:
     rows = parsed(run("history", "--metric", "judged_correct", "--format", "json"))
     assert [row["answerer"] for row in rows] == ["fancy@-", "plain@-"] * 2
     with duckdb.connect(str(rebuild(tiny.settings)), read_only=True) as connection:
-        found = connection.sql(
-            "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
-        ).fetchall()
+        counts = "SELECT count(*), count(DISTINCT fingerprint), min(n_labels) FROM history_judged"
+        found = connection.sql(counts).fetchall()
     assert found == [(4, 2, 80)]
 
 
@@ -179,8 +174,7 @@ def test_a_gate_needs_the_labels_of_answers_that_changed(worse: Tiny, invoke: In
     first = parsed(run("history", "--metric", "judged_correct", "--format", "json"))[0]
     failed = run(*gate, first["evaluation_id"], "--format", "json")
     assert failed.exit_code == 1
-    outcome = json.loads(failed.stdout)
-    by_name = {check["retriever"]: check for check in outcome["checks"]}
+    by_name = {check["retriever"]: check for check in json.loads(failed.stdout)["checks"]}
     assert by_name["plain@-"]["answer"] == "pass"
     assert by_name["fancy@-"]["answer"] == "fail"
     assert "dropped by" in by_name["fancy@-"]["reason"]
@@ -225,11 +219,12 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     assert "ndcg@5 by floor, 6 questions" in shown
     assert board(run) == before  # holes stay unjudged there
     table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
-    assert {(row["metric"], row["n_labels"]) for row in table} == {
-        ("context_precision@5", 4),
-        ("hit_rate@5", 4),
-        ("mrr@5", 4),
-        ("ndcg@5", 4),
-    }
+    names = ("context_precision@5", "hit_rate@5", "mrr@5", "ndcg@5")
+    assert {(row["metric"], row["n_labels"]) for row in table} == {(name, 4) for name in names}
     assert "ndcg@5 by floor" in render(EvaluationTable.current(tiny.artifacts))
     assert "0 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr
+    told.write_text(told.read_text().replace('"digest":"', '"digest":"of another text ', 1))
+    again(tiny)
+    assert "1 passages of 4" in run("judge sheet", "--passages", "--questions", 4).stderr
+    table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
+    assert min(row["n_labels"] for row in table) == 3

@@ -50,9 +50,8 @@ def test_equal_requests_are_asked_once_and_never_again(server: Server, tmp_path:
     first = completions(server, tmp_path)
     assert estimated(server, tmp_path, ASKED + ASKED) == Estimate(0, 10, None, tokens(10))
     answers = first.answer(ASKED + ASKED[::-1])
-    assert [completion(a).text for a in answers[:10]] == [
-        f"answer to: question {i}" for i in range(10)
-    ]
+    texts = [completion(answer).text for answer in answers[:10]]
+    assert texts == [f"answer to: question {i}" for i in range(10)]
     assert answers[10:] == answers[9::-1]
     assert (len(server.received), first.budget.calls) == (10, 10)
     again = completions(server, tmp_path)
@@ -106,17 +105,6 @@ def test_a_stopped_run_resumes_with_what_is_missing(server: Server, tmp_path: Pa
     assert sorted(r.text for r in server.received) == sorted(f"question {i}" for i in range(10))
 
 
-PRICED = Limits(prompt_price=2.0, completion_price=10.0)
-ONE = asking("x" * 100, max_tokens=50)
-MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
-
-
-def test_a_failed_request_is_missing_where_a_limit_stops(server: Server, tmp_path: Path) -> None:
-    server.on("question 2", replies.error(400, "no"))
-    with pytest.raises(BudgetReached, match="5 answers are stored and 5 are missing"):
-        completions(server, tmp_path, Limits(max_calls=6)).answer(ASKED)
-
-
 def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     limits = Limits(max_cost=0.0012, prompt_price=1.0, completion_price=1.0)
     found = estimated(server, tmp_path, ASKED, limits)
@@ -132,20 +120,17 @@ def test_cost_is_never_passed(server: Server, tmp_path: Path) -> None:
     assert 0 < stopped.budget.cost <= 0.0004
 
 
-@pytest.mark.parametrize(
-    ("limits", "advice"),
-    [
-        (PRICED.model_copy(update={"max_cost": MOST / 2}), "alone may cost 0.000764: lower `max_t"),
-        (Limits(max_calls=0), "may ask for more; raise the limit"),
-    ],
-)
-def test_a_limit_that_one_request_passes_advises_no_further_run(
-    server: Server, tmp_path: Path, limits: Limits, advice: str
+def test_a_limit_that_no_request_fits_advises_no_further_run(
+    server: Server, tmp_path: Path
 ) -> None:
-    with pytest.raises(BudgetReached) as stopped:
-        completions(server, tmp_path, limits).answer([ONE])
-    assert advice in str(stopped.value)
-    assert ("run again" in str(stopped.value), len(server.received)) == (False, 0)
+    cheap = limited(max_cost=MOST / 2)
+    for limits, advice in (
+        (cheap, "may cost 0.000764: lower"),
+        (Limits(max_calls=0), "more; raise"),
+    ):
+        with pytest.raises(BudgetReached, match=advice) as stopped:
+            completions(server, tmp_path, limits).answer([ONE])
+        assert ("run again" in str(stopped.value), len(server.received)) == (False, 0)
 
 
 def test_a_wrong_key_stops_at_once(server: Server, tmp_path: Path) -> None:
@@ -174,7 +159,7 @@ def test_a_server_that_does_not_serve_is_given_up(tmp_path: Path) -> None:
         assert failure(answers[1]).retryable
 
 
-def test_progress(server: Server, tmp_path: Path) -> None:
+def test_progress_and_limits_count_what_failed(server: Server, tmp_path: Path) -> None:
     told: list[tuple[object, ...]] = []
     server.on("question 2", replies.error(400, "no"))
     limits = Limits(prompt_price=1e5, completion_price=0)
@@ -184,6 +169,8 @@ def test_progress(server: Server, tmp_path: Path) -> None:
     Completions(chat, ReplyStore(tmp_path), Budget(limits), progress=show).answer(ASKED[:4] * 2)
     failed = "1 failed, cost "
     assert told == [(1, 4, "cost 0"), (2, 4, "cost 1"), (3, 4, f"{failed}1"), (4, 4, f"{failed}2")]
+    with pytest.raises(BudgetReached, match="3 answers are stored and 7 are missing"):
+        completions(server, tmp_path, Limits(max_calls=1)).answer(ASKED)
 
 
 def test_what_is_given_up_by_its_reader_is_stored(server: Server, tmp_path: Path) -> None:
@@ -197,6 +184,11 @@ def test_what_is_given_up_by_its_reader_is_stored(server: Server, tmp_path: Path
     assert sum(one is not None for one in found) == sent
     assert untimed([completion(answer)]) == untimed([found[number] or failure(answer)])
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
+
+
+PRICED = Limits(prompt_price=2.0, completion_price=10.0)
+ONE = asking("x" * 100, max_tokens=50)
+MOST = (100 + 2 * MESSAGE_TOKENS) * 2e-6 + 50 * 10e-6
 
 
 def limited(**limits: float) -> Limits:
