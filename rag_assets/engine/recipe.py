@@ -28,7 +28,7 @@ class Input:
         projection: the part of it that matters; another part may change without consequence.
         optional: whether the consumer can do without it.
         is_read: False for an edge that this partition has because others of its stage read it: it
-            must be there, and what it holds is no part of the recipe.
+            must be there to compute, and what it holds is no part of the recipe.
         edge: the partition on which Dagster sees the consumer depend in place of ``key``, and whose
             data version tells of both. Dagster maps no chunking to cells of retriever x top_k.
     """

@@ -163,8 +163,8 @@ class Stage(ABC):
             artifact = context.current(item.key)
             if artifact is not None and item.is_read:
                 yield item.role, artifact.manifest.digests[item.projection]
-            elif artifact is None and not item.optional:
-                yield item.role if item.is_read else "", None
+            elif item.is_read and not item.optional:
+                yield item.role, None
 
     def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
         """Return what determines the partition now; None while a required input is missing."""

@@ -326,7 +326,7 @@ class _Planner:
         """Decide on one partition; its inputs were decided on before."""
         stage = STAGES[key.asset]
         inputs = stage.inputs(self._experiment, key)
-        pending = [item for item in inputs if self._is_pending(item)]
+        pending = [item for item in inputs if item.is_read and self._is_pending(item)]
         # An optional input that is still to come would make what is current now another one.
         current = self._pipeline.current(key) if not pending else None
         if current is not None:
@@ -397,8 +397,8 @@ class _Planner:
             return self._is_new(key)
         if key not in self._pending_ancestors:
             inputs = STAGES[key.asset].inputs(self._experiment, key)
-            pending = any(self._has_pending_ancestor(item.key) for item in inputs)
-            self._pending_ancestors[key] = pending
+            read = (item.key for item in inputs if item.is_read)
+            self._pending_ancestors[key] = any(map(self._has_pending_ancestor, read))
         return self._pending_ancestors[key]
 
     def _wanted(

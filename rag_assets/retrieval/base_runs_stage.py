@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from rag_assets.chunking.index_texts import OF_CHUNK
 from rag_assets.chunking.stage import index_inputs, indexed_fields
 from rag_assets.engine.latency_sample import values_by_query
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Digests
 from rag_assets.engine.stage_context import Need, Part, Ranked, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
 from rag_assets.experiment.experiment import Experiment
@@ -82,12 +83,11 @@ class BaseRuns(RunsStage):
         return [
             Input("index", index_key(self.family, key["retriever"]), self.of_index),
             Input("queries", queries_key(self.family, key["retriever"])),
-            *step_inputs(experiment, self.family),
+            *step_inputs(experiment, key["retriever"]),
         ]
 
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        recipe = super().recipe(context, key)
-        return None if recipe is None else with_own_steps(context, key["retriever"], recipe)
+    def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
+        return with_own_steps(context, key["retriever"], super().input_digests(context, key))
 
     def ranking_config(self, context: StageContext, key: ArtifactKey) -> Mapping[str, Any]:
         options = _config(context, key["retriever"]).search_config()

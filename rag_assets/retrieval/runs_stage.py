@@ -209,7 +209,8 @@ class RankingsStage(Stage):
             yield f"input_{number}", digest if there else None
         for item in self.inputs(experiment, key)[len(reads) :]:
             artifact = context.current(item.key)
-            yield item.role, artifact.manifest.digests[item.projection] if artifact else None
+            if item.is_read:
+                yield item.role, artifact.manifest.digests[item.projection] if artifact else None
 
     def reads(
         self, experiment: Experiment, retriever: str, top_k: int

@@ -10,7 +10,6 @@ for none: the recipe of a ranking has its own inputs only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +17,8 @@ import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
 from rag_assets.code_versions.versions import root_of
-from rag_assets.engine.recipe import Input, Recipe
-from rag_assets.engine.stage import Stage, TableProduct
+from rag_assets.engine.recipe import Input
+from rag_assets.engine.stage import Digests, Stage, TableProduct
 from rag_assets.engine.stage_context import StageContext
 from rag_assets.errors import DataError, allowed_names
 from rag_assets.evaluation.query_facts import (
@@ -243,21 +242,24 @@ def factors_of(context: StageContext, retriever: str) -> dict[str, float] | None
     return dict(column_values(rows, "document_id", "factor"))
 
 
-def step_inputs(experiment: Experiment, family: str) -> list[Input]:
-    """Return filters and ages where a retriever of the family uses them."""
-    steps = [own_steps(experiment, name) for name in experiment.of_family(family)]
+def step_inputs(experiment: Experiment, retriever: str) -> list[Input]:
+    """Return filters and ages where a retriever of the family uses them; read where this does."""
+    family = experiment.of_family(experiment.family(retriever))
+    steps = [own_steps(experiment, name) for name in family]
     used = {role for of in steps for role, name in of.items() if name is not None}
-    return [Input(role, key) for role, key in _STEPS.items() if role in used]
+    read = {role for role, name in own_steps(experiment, retriever).items() if name is not None}
+    return [Input(role, key, is_read=role in read) for role, key in _STEPS.items() if role in used]
 
 
-def with_own_steps(context: StageContext, retriever: str, recipe: Recipe) -> Recipe:
-    """Return a recipe with the filters and the factors of this retriever, if it has any."""
-    inputs = dict(recipe.inputs)
-    for role, name in own_steps(context.experiment, retriever).items():
-        inputs.pop(role, None)
-        if name is not None:
-            inputs[role] = context.artifact(_STEPS[role]).manifest.facts[_DIGESTS][name]
-    return replace(recipe, inputs=inputs)
+def with_own_steps(context: StageContext, retriever: str, digests: Digests) -> Digests:
+    """Yield digests; of filters and ages those of the part that this retriever uses."""
+    names = own_steps(context.experiment, retriever)
+    for role, digest in digests:
+        name = names.get(role)
+        if name is None or digest is None:
+            yield role, digest
+        else:
+            yield role, context.artifact(_STEPS[role]).manifest.facts[_DIGESTS][name]
 
 
 def own_steps(experiment: Experiment, retriever: str) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag_assets.code_versions.closure import Root
-from rag_assets.engine.recipe import Input, Recipe
+from rag_assets.engine.recipe import Input
 from rag_assets.engine.stage import Digests, DuckDBStage, TableProduct, retriever_code
 from rag_assets.engine.stage_context import Need, Ranked, StageContext
 from rag_assets.engine.stage_context import Search as SearchOne
@@ -258,17 +258,14 @@ class FusedRuns(DerivedRuns):
         return [
             *super().inputs(experiment, key),
             *[Input("tuning", key_read) for key_read in tuned],
-            *step_inputs(experiment, self.family),
+            *step_inputs(experiment, retriever),
         ]
-
-    def recipe(self, context: StageContext, key: ArtifactKey) -> Recipe | None:
-        recipe = super().recipe(context, key)
-        return with_own_steps(context, key["retriever"], recipe) if recipe is not None else None
 
     def input_digests(self, context: StageContext, key: ArtifactKey) -> Digests:
         """Yield the rankings' digests; of a tuning only what it chose counts."""
         chosen = _chosen(context, key["retriever"])
-        for role, digest in super().input_digests(context, key):
+        digests = with_own_steps(context, key["retriever"], super().input_digests(context, key))
+        for role, digest in digests:
             yield role, fingerprint(chosen) if role == "tuning" and digest is not None else digest
 
     def rank(self, context: StageContext, need: Need) -> Ranked:
