@@ -92,7 +92,7 @@ def run_evaluation(
     failed = unfinished(pipeline, selection.retrievers)
     answers, texts = left_open(pipeline, "answers"), left_open(pipeline, "index_texts")
     if failed or answers or texts:
-        raise Incomplete(_incomplete(failed, answers, texts, result.queries.num_rows))
+        raise Incomplete(_incomplete(path, failed, answers, texts, result.queries.num_rows))
 
 
 def _unlabelled_sheets(result: EvaluationResult, rows: Sequence[Row]) -> list[Sheet]:
@@ -114,6 +114,7 @@ def _print_warnings(experiment: Experiment, more: Iterable[str] = ()) -> None:
 
 
 def _incomplete(
+    path: Path,
     failed: Mapping[str, Collection[str]],
     answers: Mapping[str, int],
     texts: Mapping[str, int],
@@ -125,7 +126,7 @@ def _incomplete(
     ]
     gaps += [f"{name} lacks {n} of {n_queries} answers" for name, n in answers.items()]
     gaps += [f"{name} lacks texts of {n} chunks" for name, n in texts.items()]
-    return f"incomplete: {', '.join(gaps)}; `rag-assets report` shows why"
+    return f"incomplete: {', '.join(gaps)}; `rag-assets report {shlex.quote(str(path))}` shows why"
 
 
 def _print_notes(pipeline: Pipeline) -> None:
@@ -280,10 +281,8 @@ def _print_summary(validation: Validation, form: str) -> None:
         f"{rows['documents']} documents, {rows['queries']} queries, {rows['qrels']} judgments"
     )
     text = f"{line}: {listed}" if listed else line
-    if form == "table":
-        print_line(text)
-    else:
-        print_message(text)
+    say = print_line if form == "table" else print_message
+    say(text)
 
 
 def _counted(number: int, name: str) -> str:

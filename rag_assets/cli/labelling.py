@@ -103,7 +103,7 @@ def _of_files(path: Path) -> Experiment:
     if experiment.questions is not None:
         raise UsageError(
             f"{path}: its questions are generated (`questions`), but judgments need questions "
-            "in files; `rag-assets generate --out` writes them as a dataset"
+            f"in files; `rag-assets generate {shlex.quote(str(path))} --out FOLDER` writes them"
         )
     return experiment
 

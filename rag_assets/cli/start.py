@@ -155,7 +155,7 @@ def _no_model(model: str) -> NoReturn:
 
 def _pairs(documents: pa.Table) -> str:
     if documents.num_rows > MAX_COMPARED_DOCUMENTS:
-        return "not searched for in so many documents; `rag-assets validate` does that"
+        return "not searched for in so many documents; `rag-assets validate PATH` does that"
     pairs = sorted(near_duplicates(documents.column("text")), key=lambda pair: -pair.similarity)
     if not pairs:
         return "none"

@@ -111,8 +111,8 @@ def sampled_pool(
     if rest:
         raise MissingArtifact(
             f"the sample is drawn from all retrievers, and {', '.join(rest)} have no results yet: "
-            f"run `rag-assets evaluate {experiment.source}`, or use `rag-assets pool`, which "
-            "writes a sheet of what is evaluated"
+            f"run `rag-assets evaluate {experiment.source}`, or use `rag-assets pool "
+            f"{experiment.source}`, which writes a sheet of what is evaluated"
         )
     log = experiment.judgments_log
     file = design_file(log)

@@ -161,7 +161,7 @@ def _read(path: Path, names: Sequence[str]) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         what = " ".join(str(error).split())
         raise StoreError(
-            f"{path}: is not a readable history ({what}); delete it: `rag-assets history` "
+            f"{path}: is not a readable history ({what}); delete it: `rag-assets history PATH` "
             "rebuilds the rows of the evaluations that still exist"
         ) from error
 

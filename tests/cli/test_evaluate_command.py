@@ -153,10 +153,11 @@ def down(tmp_path_factory: pytest.TempPathFactory, invoke: Invoke) -> tuple[list
 def test_evaluate_says_that_it_is_incomplete_and_of_the_others_not(
     down: tuple[list[object], Result], invoke: Invoke
 ) -> None:
-    _, result = down
+    where, result = down
     assert result.exit_code == 3
     assert not NO_NUMBER.search(result.stdout)
     assert "error: incomplete: hyde failed on 6 of 6 queries" in result.stderr
+    assert f" {where[0]}` shows why" in result.stderr  # the command can be run as it is printed
     row = next(line for line in result.stdout.splitlines() if "hyde !" in line)
     assert row.split()[:5] == ["2", "hyde", "!", "-", "-"]
     assert invoke("evaluate", *down[0], "--retriever", "bm25").exit_code == 0
