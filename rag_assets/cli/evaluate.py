@@ -158,10 +158,9 @@ def _print_advice(result: EvaluationResult, path: Path) -> None:
 
 def _print_unanswered(pipeline: Pipeline) -> None:
     """Say on stderr which assets lack answers of a server, and how to ask for them again."""
-    for key, number in unanswered(pipeline).items():
+    for key, n in unanswered(pipeline).items():
         what = "chunks" if key.asset in ("index_texts", QUESTIONS_KEY.asset) else "queries"
-        text = f"no answer for {number} of the {what}; --retry-failed asks for them again"
-        print_message(f"note: {key}: {text}")
+        print_note(f"{key}: no answer for {n} of the {what}; --retry-failed asks for them again")
 
 
 def _print_answer(result: EvaluationResult, rows: Sequence[Row]) -> None:
