@@ -120,17 +120,19 @@ def _dialect_notes(
     for name, outcome in outcomes.items():
         if outcome.mean is None:
             yield f"{name} has no value: {outcome.problem or 'no query has a value'}"
-    valued = [q for q in data.judged if any(_has(o, q.query_id) for o in outcomes.values())]
-    parts = [f"as {dialect.package}", f"{len(valued)} of {len(data.judged)} queries have a value"]
+    ids, counts = [query.query_id for query in data.judged], dict[str, int]()
+    for name, outcome in outcomes.items():
+        counts[name] = sum(outcome.per_query[query_id] is not None for query_id in ids)
+    text = f"{max(counts.values())} of {len(ids)} queries have a value"
+    if len(set(counts.values())) > 1:
+        each = ", ".join(f"{count} in {name}" for name, count in counts.items())
+        text = f"queries with a value, of {len(ids)}: {each}"
+    parts = [f"as {dialect.package}", text]
     if data.strangers:
         parts.append(f"{len(data.strangers)} of the run not in the qrels")
     yield "; ".join(parts)
     if dialect.warning is not None:
         yield f"{dialect.name}: {dialect.warning}"
-
-
-def _has(outcome: Outcome, query_id: str) -> bool:
-    return outcome.per_query[query_id] is not None
 
 
 def _squad(

@@ -32,6 +32,7 @@ _NAMES = {
     "model_sha256": "the model's files",
     "tokenizer_sha256": "the tokenizer",
     "file": "the file",
+    "called_source": "the code that `call` names",
 }
 _NOUNS = {
     "documents": ("document", "documents"),
@@ -124,9 +125,8 @@ def row_changes(asset: str, old: pa.Table, new: pa.Table, key: tuple[str, ...]) 
     subject = itemgetter(*(n for n, name in enumerate(key) if name in ("query_id", "document_id")))
     added = Counter(map(subject, after.keys() - before.keys()))
     removed = Counter(map(subject, before.keys() - after.keys()))
-    moved = (added & removed).total()
-    n_added, n_removed = added.total() - moved, removed.total() - moved
-    counts = {"changed": changed + moved, "added": n_added, "removed": n_removed}
+    n_new, n_gone = (added - removed).total(), (removed - added).total()
+    counts = {"changed": changed + (added & removed).total(), "added": n_new, "removed": n_gone}
     parts = [f"{count} {verb}" for verb, count in counts.items() if count]
     if not parts:
         return [Reason(f"files changed, no {one} did")]

@@ -119,6 +119,14 @@ def test_a_tools_numbers_under_its_own_names(
     assert " ".join(result.stderr.split()) == say
 
 
+def test_metrics_of_other_queries_are_counted_apart(
+    invoke: Invoke, dialect_files: tuple[object, ...]
+) -> None:
+    said = invoke(*dialect_files, "--dialect", "beir", "--metrics", "P@10,MRR@10").stderr
+    # Of q3, which the run lacks, BEIR's MRR is 0, and it has no other value.
+    assert "; queries with a value, of 3: 2 in P@10, 3 in MRR@10" in " ".join(said.split())
+
+
 def test_every_dialect_prints_its_default_metrics(
     invoke: Invoke, dialect_files: tuple[object, ...]
 ) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from rag_assets.errors import ConfigError, DataError
 from rag_assets.experiment import load_experiment
-from rag_assets.pipeline.plan import REUSE
 from rag_assets.retrieval.ask import ask
 from rag_assets.retrieval.search_steps_stage import RECENCY_FACTORS_KEY
 from tests.static_model import save_static_model
-from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, by_action, is_done, planned
+from tests.tiny_experiment import DOCUMENTS, QUERIES, Tiny, is_done, planned
 
 NEWEST = date(2026, 1, 31)
 RECENCY = {"half_life": "90d", "weight": 0.9, "now": "newest"}
@@ -105,7 +104,7 @@ def test_a_question_that_stands_in_no_file(dated: Tiny) -> None:
 
 
 def test_what_is_searched_again(dated: Tiny) -> None:
-    """Exactly what reads a date that changed; and what weighed nothing stays as it was."""
+    """Exactly what reads a date that changed, and plans say so; the rest stays as it was."""
     dated.config["retrievers"] = {"bm25": {**BM25}, "okapi": {**BM25, "variant": "okapi"}}
     dated.write_config()
     dated.run()
@@ -122,33 +121,18 @@ def test_what_is_searched_again(dated: Tiny) -> None:
     assert searched(dated) == {"okapi"}
     dated.configure("okapi", recency={**RECENCY, "weight": 0.5})
     assert searched(dated) == {"okapi"}
-
-
-def test_a_plan_says_of_each_retriever_what_its_own_options_cost(dated: Tiny) -> None:
-    """Ages and filters are one artifact each, of which every retriever reads its own part."""
-    rows = [{**QUERIES[0], "filter": {"date": "2026-01-31"}}, *QUERIES[1:]]
-    dated.write_rows("queries.jsonl", rows)
-    recent = {**RECENCY, "weight": 0.5}
-    for change in (
-        {"bm25-fresh": {"recency": recent}},
-        {"fused-fresh": {"recency": recent}},
-        {"filtered": {**BM25, "filters": True}},
-        {"filtered-fresh": {**BM25, "filters": True, "recency": RECENCY}},
-        {"filtered-fresh": {"recency": recent}, "late": {**BM25, "recency": {"half_life": "1y"}}},
-        {"more": {"filters": True}, "far-fresh": {"recency": recent}},
-    ):
-        dated.run()
-        dated.snapshot()
-        for name, options in change.items():
-            dated.configure(name, **options)
-        plan = planned(dated)
-        same = {name.split("/")[1] for name in by_action(plan)[REUSE] if "_runs/" in name}
-        assert {"bm25", "far", "fused"} <= same
-        assert is_done(plan, dated.run())
+    dated.configure("filtered", **BM25, filters=True)
+    assert searched(dated) == {"filtered"}
+    dated.configure("fused", type="rrf", inputs=["bm25", "okapi"])
+    dated.configure("fresh", type="rrf", inputs=["bm25", "okapi"], recency=RECENCY)
+    assert searched(dated) == {"fused", "fresh"}
+    dated.configure("fresh", recency={**RECENCY, "weight": 0.4})
+    assert searched(dated) == {"fresh"}
 
 
 def searched(tiny: Tiny) -> set[str]:
-    computed = tiny.run()
+    plan, computed = planned(tiny), tiny.run()
+    assert is_done(plan, computed)
     assert not {name for name in computed if "_index" in name}
     return {name.split("/")[1] for name in computed if "_runs/" in name}
 
@@ -183,8 +167,7 @@ def test_one_line_for_what_is_wrong(dated: Tiny) -> None:
     dated.configure("bm25-fresh", recency=RECENCY)
     with pytest.raises(DataError, match=r"crew.md has 'in winter'"):
         dated.run()
-    tuned = {"weights": "tuned", "recency": RECENCY}
-    dated.configure("wrong", type="rrf", inputs=["bm25", "far"], **tuned)
+    dated.configure("wrong", type="rrf", inputs=["bm25", "far"], weights="tuned", recency=RECENCY)
     problem = r"`retrievers\.wrong.*weights cannot be tuned with recency; give numbers"
     with pytest.raises(ConfigError, match=problem):
         load_experiment(dated.folder)

@@ -167,7 +167,7 @@ def _ask(context: StageContext, key: ArtifactKey, config: ExternalRetriever) -> 
     notes = [_validity(started, config, revision)]
     lengths = {len(result.hits) for result in results.values() if not result.error}
     if len(results) > 1 and len(lengths) == 1 and 0 < max(lengths) < k:
-        notes.append(f"each query has {max(lengths)} hits, where {k} were asked for")
+        notes.append(f"each query has {max(lengths)} of the {k} hits that were asked for")
     facts = {ANSWERED: started.isoformat(timespec="seconds"), REVISION: revision, "notes": notes}
     return _product(results, facts)
 

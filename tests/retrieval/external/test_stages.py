@@ -27,8 +27,6 @@ from rag_assets.evaluation.metrics_stage import metrics_key, summary_key
 from rag_assets.experiment import load_experiment
 from rag_assets.pipeline.failed_queries import ask_revisions, try_again, unanswered, unfinished
 from rag_assets.pipeline.forgetting import to_forget
-from rag_assets.pipeline.plan import plan
-from rag_assets.pipeline.selection import Selection
 from rag_assets.retrieval.external import locate as locating
 from rag_assets.retrieval.external.locate import (
     AMBIGUOUS,
@@ -46,7 +44,7 @@ from rag_assets.retrieval.runs_stage import hits_key
 from rag_assets.store.artifacts import ArtifactKey
 from tests.answers.answering import with_answers
 from tests.retrieval.external.conftest import SEARCH, Searched, times_of
-from tests.tiny_experiment import JUDGMENTS, QUERIES
+from tests.tiny_experiment import JUDGMENTS, QUERIES, planned
 
 
 def means(searched: Searched, retriever: str, top_k: int = 5) -> dict[str, Any]:
@@ -95,8 +93,7 @@ def test_what_no_chunk_holds_is_said_by_whose_chunks(searched: Searched) -> None
 
 def test_looking_runs_nothing(searched: Searched) -> None:
     searched.snapshot()
-    pipeline = searched.pipeline()
-    steps = plan(pipeline, Selection.of(pipeline.experiment))
+    steps = planned(searched)
     lines = {name: list(found) for name, found in steps.searches.items()}
     file = searched.folder / "my_search.py"
     assert lines == {"mine": [f"runs {file}:retrieve in this process"]}
@@ -137,8 +134,13 @@ def test_forgetting_finds_what_a_search_returned_of_a_document(asked: Searched) 
 def test_an_edit_asks_again_only_where_it_can_matter(asked: Searched) -> None:
     asked.write_search(f"# a comment\n{SEARCH}")
     assert not asked.run()
-    asked.write_search(SEARCH.replace("[a-z]+", "[a-z]{2,}"))
+    asked.snapshot()
+    asked.write_search(SEARCH.replace("[a-z]+", "[a-z]{2,}").replace("[:k]", "[:1]"))
+    (step,) = [s for s in planned(asked).steps if s.key == rankings_key("mine")]
+    assert [reason.text for reason in step.reasons] == ["the code that `call` names changed"]
     assert "external_rankings/mine" in asked.run()
+    (_, note) = asked.facts(rankings_key("mine"))["notes"]
+    assert note.startswith("each query has 1 of the ")
     asked.write_document("new.md", "# New\n\nA dog is a dog.\n")
     assert "external_rankings/mine" in asked.run()
 
@@ -173,15 +175,10 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
     evaluate()
     searched.forget_log()
     assert not searched.run()
-    pipeline = searched.pipeline()
-    steps = {
-        str(step.key): step for step in plan(pipeline, Selection.of(pipeline.experiment)).steps
-    }
+    steps = {str(step.key): step for step in planned(searched).steps}
     step = steps["external_rankings[retriever=mine]"]
-    assert (step.action, step.reasons[0].text) == (
-        "compute",
-        "requested in each evaluation (revision: always)",
-    )
+    assert step.action == "compute"
+    assert step.reasons[0].text == "requested in each evaluation (revision: always)"
     assert steps["external_hits[retriever=mine]"].action == "check"
     sent = [(line.client, line.requests) for step in steps.values() for line in step.outgoing]
     assert sent == [("retrievers.far", len(QUERIES))]
