@@ -180,6 +180,14 @@ def test_a_link_to_a_query_shows_it_whatever_the_filters_hide(
     page.locator("#explorer-count").filter(has_text="Query q99 is not on this page.").wait_for()
 
 
+def test_a_link_to_a_folded_part_opens_it(browser: Browser, tiny_report: Report) -> None:
+    page = Opened(browser, tiny_report[1], viewport=DESKTOP).page
+    assert not page.locator("#provenance").is_visible()
+    for name in ("stages", "provenance"):
+        page.goto(f"{page.url.partition('#')[0]}#{name}")
+        page.locator(f"#{name}").wait_for()
+
+
 def test_charts_have_the_width_of_paper_where_they_are_printed(
     browser: Browser, tiny_report: Report
 ) -> None:
