@@ -188,6 +188,17 @@ def test_a_link_to_a_folded_part_opens_it(browser: Browser, tiny_report: Report)
         page.locator(f"#{name}").wait_for()
 
 
+def test_a_retriever_alone_is_compared_with_nothing(browser: Browser, tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    opened = Opened(browser, report_of(tiny.write())[1], viewport=DESKTOP)
+    opened.see_all()
+    page = opened.page
+    assert page.locator("#explorer-count").inner_text() == "6 of 6 queries"
+    assert page.locator("#left, #right").locator("visible=true").count() == 0
+    assert "comparison below" not in page.locator("#charts").inner_text()
+
+
 def test_charts_have_the_width_of_paper_where_they_are_printed(
     browser: Browser, tiny_report: Report
 ) -> None:
