@@ -157,10 +157,16 @@ def test_questions_are_marked(opened: Labelling, log: Path) -> None:
 
 
 def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: Path) -> None:
-    for key in "0123":
+    results = opened.page.get_by_role("button", name="Results so far")
+    opened.press("3")
+    opened.says("Saved: 3.")
+    results.click()
+    opened.page.locator("#standing-text").filter(has_text="1 label.").wait_for()
+    opened.press("Escape")
+    for key in "012c":
         opened.press(key)
-        opened.says(f"Saved: {key}.")
-    opened.page.get_by_role("button", name="Results so far").click()
+        opened.says(f"Saved: {key.replace('c', 'cannot tell')}.")
+    results.click()
     rows = opened.page.locator("#systems tbody tr")
     rows.first.wait_for()
     assert sorted(rows.locator("th").all_text_contents()) == ["hidden-a", "hidden-b"]
@@ -169,6 +175,7 @@ def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: 
     assert heads[2:] == ["these questions and this pool", "questions like these"]
     assert "these questions and this pool" in opened.text("#standing-text")
     assert "66 % of the pairs" in opened.text("#price")
+    assert "'cannot tell' are treated as missing at random" in opened.text("#price")
     opened.press("Escape")
     assert "hidden" not in opened.page.inner_text("body")
     assert opened.wrong == []
