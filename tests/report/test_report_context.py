@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_assets.analysis.charts import against_time, charts, pareto_front
+from rag_assets.analysis.charts import against_time, bars_figure, charts, colours, pareto_front
 from rag_assets.analysis.comparisons import names_of, oriented
 from rag_assets.analysis.label_health import labels
 from rag_assets.analysis.result import EvaluationResult, Row
@@ -114,6 +114,11 @@ def test_the_pareto_front_is_what_nothing_beats(
         )
         assert (name in front) == (not beaten)
     assert [cost[name] for name in front] == sorted(cost[name] for name in front)
+
+
+def test_whiskers_are_seen_on_their_bars(tiny_result: EvaluationResult) -> None:
+    for bar in bars_figure(tiny_result, "ndcg", "light").data:
+        assert (bar.error_y.color, bar.marker.opacity) == (colours("light")["ink"], 0.75)
 
 
 @pytest.mark.parametrize("ms", [(2.2, 4.0), (21.0, 21.0), (0.03, 0.9), (0.8, 60.0)])
