@@ -108,7 +108,7 @@ reference: $(INSTALLED) ## write docs/reference/ and the plots of docs/weighting
 .PHONY: docs
 docs: $(INSTALLED) ## the documentation as a site, in build/site; warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html; its search needs a server: $(BIN)/python -m http.server -d build/site"
 
 .PHONY: constraints
 constraints: ## pin the newest versions that pyproject.toml allows, found in a new environment

@@ -111,7 +111,7 @@ Bounds = tuple[float | None, float | None, float | None]
 def whiskers(bounds: Sequence[Bounds], theme: Theme) -> Trace:
     """Return plotly's bars of intervals; of length 0 where none is known."""
     return {
-        **{"type": "data", "symmetric": False, "thickness": 1, "color": colours(theme)["soft"]},
+        **{"type": "data", "symmetric": False, "thickness": 1, "color": colours(theme)["ink"]},
         "array": [_length(value, high) for value, _, high in bounds],
         "arrayminus": [_length(low, value) for value, low, _ in bounds],
     }
@@ -138,7 +138,7 @@ def _bounds(view: EvaluationResult, measure: str) -> list[list[Bounds]]:
 
 
 def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str = "") -> go.Figure:
-    """Return bars of a metric by retriever and top_k, with intervals."""
+    """Return bars of a metric by retriever and top_k, light enough to show their intervals."""
     traces: list[Trace] = []
     for number, bounds in enumerate(_bounds(view, measure)):
         drawn = style(number, theme)
@@ -149,7 +149,7 @@ def bars_figure(view: EvaluationResult, measure: str, theme: Theme, title: str =
                 **{"type": "bar", "name": plain(view.retrievers[number])},
                 **{"x": [f"@{k}" for k in view.cutoffs], "y": [mean for mean, _, _ in bounds]},
                 "error_y": whiskers(bounds, theme),
-                "marker": {"color": drawn["colour"], "pattern": pattern},
+                "marker": {"color": drawn["colour"], "pattern": pattern, "opacity": 0.75},
                 "hovertemplate": "%{fullData.name}<br>%{x}: %{y:.4f}<extra></extra>",
             }
         )

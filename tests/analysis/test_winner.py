@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 import rag_assets
-from rag_assets.analysis.comparisons import (
-    Comparison,
-    least_shown,
-    names_of,
-    oriented,
-    power_text,
-    verdict,
-)
+from rag_assets.analysis.comparisons import Comparison, least_shown, oriented, power_text, verdict
 from rag_assets.analysis.evaluation_pairs import pair_sentence
 from rag_assets.analysis.gate import Gate, Rules, gate
 from rag_assets.analysis.result import EvaluationResult
@@ -99,10 +92,7 @@ def test_a_winner_is_better_than_every_other(tmp_path: Path) -> None:
 
 
 def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(tmp_path: Path) -> None:
-    """Ten questions are won and six lost, by half each: 2/60 apart; poor is out.
-
-    The order of declaration changes nothing: the nearest is the first of the tied.
-    """
+    """Ten questions are won and six lost, by half each: 2/60 apart; far is tied, poor is out."""
     ahead = [1] * 10 + [2] * 6 + [1] * 44
     behind = [2] * 10 + [1] * 6 + [1] * 44
     far = [2] * 10 + [1] * 5 + [2] + [1] * 44
@@ -112,7 +102,7 @@ def test_without_a_winner_it_says_who_is_tied_and_what_would_tell(tmp_path: Path
     assert found.title == "No winner yet: ahead, behind and far are tied"
     assert found.tied == ("behind", "far")
     rows = EvaluationTable.current(tiny.artifacts).comparisons
-    (pair,) = [row for row in rows if names_of(row) == ("behind", "ahead")]
+    (pair,) = [r for r in rows if (r["retriever_a"], r["retriever_b"]) == ("behind", "ahead")]
     needed = 60 * (pair["detectable"] / (2 / 60)) ** 2
     assert found.sentences[1:3] == [
         f"The test cannot tell: 60 questions can show {pair['detectable']:.4f} or more (if the "

@@ -82,7 +82,7 @@ class Opened:
             self.wrong.append(request.url)
 
     def see_all(self) -> None:
-        for name in ("charts", "stages", "answers", "explorer", "history"):
+        for name in ("charts", "answers", "explorer", "history"):
             for section in self.page.locator(f"#{name}").all():
                 section.scroll_into_view_if_needed()
         self.until("[...document.querySelectorAll('.chart')].every((o) => o.querySelector('svg'))")

@@ -90,13 +90,9 @@ def test_keys_alone_grade_skip_and_undo(opened: Labelling, log: Path) -> None:
     opened.press("0")
     opened.says("Saved: 0.")
     lines = read_judgments(log)
-    assert [(line.status, line.grade) for line in lines] == [
-        ("judged", 2),
-        ("skipped", None),
-        ("cannot_tell", None),
-        ("skipped", None),
-        ("judged", 0),
-    ]
+    statuses = ["judged", "skipped", "cannot_tell", "skipped", "judged"]
+    assert [line.status for line in lines] == statuses
+    assert [line.grade for line in lines] == [2, None, None, None, 0]
     assert lines[2].item == lines[3].item == lines[4].item
     assert all(line.by == "ada" and (line.at or "").endswith("Z") for line in lines)
     assert all(line.seconds is not None and line.seconds >= 0 for line in lines[:3])
@@ -157,10 +153,16 @@ def test_questions_are_marked(opened: Labelling, log: Path) -> None:
 
 
 def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: Path) -> None:
-    for key in "0123":
+    results = opened.page.get_by_role("button", name="Results so far")
+    opened.press("3")
+    opened.says("Saved: 3.")
+    results.click()
+    opened.page.locator("#standing-text", has_text="1 label.").wait_for()
+    opened.press("Escape")
+    for key in "012c":
         opened.press(key)
-        opened.says(f"Saved: {key}.")
-    opened.page.get_by_role("button", name="Results so far").click()
+        opened.says(f"Saved: {key.replace('c', 'cannot tell')}.")
+    results.click()
     rows = opened.page.locator("#systems tbody tr")
     rows.first.wait_for()
     assert sorted(rows.locator("th").all_text_contents()) == ["hidden-a", "hidden-b"]
@@ -169,6 +171,7 @@ def test_neighbours_and_how_it_stands(opened: Labelling, browser: Browser, log: 
     assert heads[2:] == ["these questions and this pool", "questions like these"]
     assert "these questions and this pool" in opened.text("#standing-text")
     assert "66 % of the pairs" in opened.text("#price")
+    assert "'cannot tell' are treated as missing at random" in opened.text("#price")
     opened.press("Escape")
     assert "hidden" not in opened.page.inner_text("body")
     assert opened.wrong == []

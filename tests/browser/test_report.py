@@ -163,21 +163,30 @@ def test_a_query_has_an_address(browser: Browser, tiny_report: Report) -> None:
     opened.page.goto(address)
     chosen = opened.page.locator("#query-list button[aria-current] .id")
     assert chosen.inner_text() == name
+    opened.page.fill("#search", "a text that no query has, so that the filter hides all of them")
+    for other in ("q1", "q2"):
+        opened.page.evaluate(f"location.hash = '#query={other}'")
+        chosen.filter(has_text=other).wait_for()
+    opened.page.evaluate("location.hash = '#query=q99'")
+    opened.page.locator("#explorer-count", has_text="Query q99 is not on this page.").wait_for()
     assert opened.wrong == []
 
 
-def test_a_link_to_a_query_shows_it_whatever_the_filters_hide(
-    browser: Browser, tiny_report: Report
-) -> None:
+def test_a_link_to_a_folded_part_opens_it(browser: Browser, tiny_report: Report) -> None:
     page = Opened(browser, tiny_report[1], viewport=DESKTOP).page
-    page.fill("#search", "fire")
-    page.select_option("#outcome", "tie")
-    page.evaluate("location.hash = '#query=q1'")
-    chosen = page.locator("#query-list button[aria-current] .id")
-    chosen.filter(has_text="q1").wait_for()
-    assert page.input_value("#search") == ""
-    page.evaluate("location.hash = '#query=q99'")
-    page.locator("#explorer-count").filter(has_text="Query q99 is not on this page.").wait_for()
+    assert not page.locator("#provenance").is_visible()
+    for name in ("stages", "provenance"):
+        page.goto(f"{page.url.partition('#')[0]}#{name}")
+        page.locator(f"#{name}").wait_for()
+
+
+def test_a_retriever_alone_is_compared_with_nothing(browser: Browser, tmp_path: Path) -> None:
+    tiny = Tiny(tmp_path)
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
+    page = Opened(browser, report_of(tiny.write())[1], viewport=DESKTOP).page
+    assert page.locator("#explorer-count").inner_text() == "6 of 6 queries"
+    assert page.locator("#left, #right").locator("visible=true").count() == 0
+    assert "comparison below" not in page.locator("#charts").inner_text()
 
 
 def test_charts_have_the_width_of_paper_where_they_are_printed(

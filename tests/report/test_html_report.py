@@ -124,6 +124,7 @@ def test_the_page_of_an_evaluation_has_the_tables_alone(
     assert "<script" not in text
     assert "script-src 'none'" in text
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(re.findall(r'id="([^"]+)"', text))
+    assert not re.search("<details[^>]* id=", text), "a link opens what its target is within"
     board = Page(text).tables[0]
     assert {cells[1] for cells in board[1:]} == set(result.retrievers)
     written = file.stat().st_mtime_ns

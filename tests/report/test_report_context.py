@@ -70,16 +70,14 @@ def test_comparisons_and_charts_hold_what_was_computed(tiny_result: EvaluationRe
 
 def test_charts_hold_every_mean_with_its_interval(tiny_result: EvaluationResult) -> None:
     data = built(charts(tiny_result))["data"]()
+    cells = {(row["retriever"], f"@{row['top_k']}"): row for row in tiny_result.rows}
     for measure in tiny_result.measures:
         (bars, curves) = (data[name][measure]["data"] for name in ("bars", "curves"))
         lines = {trace["name"]: trace for trace in curves if trace["mode"] == "lines+markers"}
         for trace in bars:
+            assert (trace["error_y"]["color"], trace["marker"]["opacity"]) == ("var(--ink)", 0.75)
             for place, name in enumerate(trace["x"]):
-                (row,) = (
-                    row
-                    for row in tiny_result.rows
-                    if (row["retriever"], f"@{row['top_k']}") == (trace["name"], name)
-                )
+                row = cells[trace["name"], name]
                 assert trace["y"][place] == lines[trace["name"]]["y"][place] == row.get(measure)
                 interval = tiny_result.intervals[trace["name"], row["top_k"], measure]
                 above = trace["error_y"]["array"][place]
@@ -240,8 +238,7 @@ def test_what_is_no_json_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def context(tiny_result: EvaluationResult) -> Row:
-    found = explorer(tiny_result)
-    assert found is not None
+    found = built(explorer(tiny_result))
     return {**found, "data": found["data"]()}
 
 
@@ -255,10 +252,8 @@ def test_results_and_texts_are_those_of_run_and_documents(
             wanted = [row["document_id"] for row in run if row["query_id"] == query["i"]]
             units = [data["units"][unit] for unit in query["r"][number]]
             assert [data["documents"][unit[0]][0] for unit in units] == wanted
-    texts = {
-        row["document_id"]: row["text"] for row in tiny_result.table_of("documents").to_pylist()
-    }
-    data = context["data"]
+    rows = tiny_result.table_of("documents").to_pylist()
+    texts = {row["document_id"]: row["text"] for row in rows}
     assert context["n_without_text"] == 0
     for document, start, end, first, text in data["units"]:
         assert (first, text) == (start, texts[data["documents"][document][0]][start:end])
@@ -272,7 +267,6 @@ def test_relevant_results_evidence_and_order(context: Row) -> None:
     for query in data["queries"]:
         for number in range(len(data["retrievers"])):
             assert (query["v"][number] > 0) == bool(query["h"][number])
-    data = context["data"]
     (query,) = (query for query in data["queries"] if query["i"] == "q3")
     assert len(query["e"]) == 2
     for one in query["e"]:
@@ -289,8 +283,7 @@ def test_queries_that_do_not_fit_are_left_out_and_counted(
     tiny_result: EvaluationResult, monkeypatch: pytest.MonkeyPatch, context: Row
 ) -> None:
     monkeypatch.setattr(module, "CELLS", 11)
-    found = explorer(tiny_result)
-    assert found is not None
+    found = built(explorer(tiny_result))
     assert (found["n_shown"], found["n_queries"]) == (2, 6)
     kept = [query["i"] for query in found["data"]()["queries"]]
     assert kept == [query["i"] for query in context["data"]["queries"][:2]]

@@ -236,10 +236,10 @@ async function standing() {
     $("metric").textContent = now.metric;
     for (const name of ["items", "questions"]) $(name).textContent = now.targets[name];
     $("pairs").caption.textContent = `Differences on ${now.targets.items}`;
-    $("price").textContent = `${now.price}.`;
+    $("price").textContent = `${now.price}.${now.estimates.some((one) => one.lowest !== one.highest) ? " Passages marked 'cannot tell' are treated as missing at random." : ""}`;
     const pairs = now.differences, open = pairs.filter((one) => !one.decided).length;
     $("standing-text").textContent = now.estimates.length === 0 ? "There is no judgment of the sample yet." :
-      `${now.n_labels} labels. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open && now.more_judgments_high ?
+      `${now.n_labels} label${now.n_labels === 1 ? "" : "s"}. ${pairs.length - open} of ${pairs.length} differences are decided. ` + (open && now.more_judgments_high ?
       `The rest need about ${range(now, "more_judgments")} more judgments${now.more_minutes_low === null ? "" : ` (${range(now, "more_minutes")} min at the pace so far)`}. ` : "") +
       `Decisions are about ${now.targets.items}; intervals hold with ${100 * now.level} %.`;
     rows("systems", now.estimates.map((one) => [one.retriever, number(one.value), interval(one.items_low, one.items_high), interval(one.questions_low, one.questions_high)]));

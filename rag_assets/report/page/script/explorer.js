@@ -15,7 +15,8 @@ function explorerChoice() {
 function queryButton(data, query, choice, select) {
   const gained = difference(query, choice.left, choice.right);
   const side = gained === null || Math.abs(gained) <= 1e-9 ? "same" : gained > 0 ? "right" : "left";
-  const text = gained === null ? (data.metric ? "no value" : "") : signed(gained);
+  const value = data.retrievers.length > 1 ? signed : () => fixed(query.v[0]);
+  const text = gained === null ? (data.metric ? "no value" : "") : value(gained);
   const button = element("button", { type: "button", "aria-controls": "query" },
     element("span", { class: "text clip", dir: "auto", text: query.t }),
     element("span", { class: `delta ${side}`, text }),
@@ -62,13 +63,14 @@ function startExplorer(data) {
     const items = found.slice(0, shown).map((query) => queryButton(data, query, choice, select));
     byId("query-list").replaceChildren(...items);
     byId("more").hidden = found.length <= shown;
-    const gained = `${data.retrievers[choice.right]} minus ${data.retrievers[choice.left]}`;
-    byId("explorer-count").textContent = `${found.length} of ${data.queries.length} queries${data.metric ? `; ${data.metric} of ${gained}, largest differences first` : ""}`;
+    const gained = `; ${data.metric} of ${data.retrievers[choice.right]} minus ${data.retrievers[choice.left]}, largest differences first`;
+    byId("explorer-count").textContent = `${found.length} of ${data.queries.length} queries${data.metric && names.length > 1 ? gained : ""}`;
     select(current, items[found.indexOf(current)]?.firstChild);
   };
   const again = () => { shown = PAGE; fillOutcomes(data); list(); };
   fill(byId("left"), names, Math.min(1, names.length - 1));
   fill(byId("right"), names, 0);
+  for (const id of ["left", "right"]) byId(id).parentElement.hidden = names.length < 2;
   fill(byId("tag"), [["", "all"], ...data.tags.map((tag, n) => [n, tag])], "");
   for (const id of ["left", "right", "outcome", "tag"]) byId(id).addEventListener("change", again);
   byId("search").addEventListener("input", again);
