@@ -198,15 +198,14 @@ def _ui_command(settings: StoreSettings) -> str:
     in_checkout = all(map(Path.is_file, files)) and "\nui:" in files[-1].read_text(errors="replace")
     if in_checkout and settings.store == DEFAULT_STORE.absolute():
         return "run `make ui`, then open http://127.0.0.1:3000"
-    store, home, dagster = (
-        shlex.quote(str(path))
-        for path in (
-            settings.store,
-            settings.dagster_home,
-            Path(sys.executable).with_name("dagster"),
-        )
-    )
-    return f"RAG_ASSETS_STORE={store} DAGSTER_HOME={home} {dagster} dev -m rag_assets.definitions"
+    variables = {
+        "RAG_ASSETS_STORE": settings.place,
+        **({"RAG_ASSETS_STATE_DIR": settings.state_dir} if settings.address is not None else {}),
+        "DAGSTER_HOME": settings.dagster_home,
+    }
+    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
+    dagster = shlex.quote(str(Path(sys.executable).with_name("dagster")))
+    return f"{given} {dagster} dev -m rag_assets.definitions"
 
 
 def print_plan(

@@ -184,8 +184,7 @@ def test_a_line_breaks_where_means_are_of_other_questions(later: Later) -> None:
     later.add(2, content_digest="2", **labels)
     later.add(3, {"weight": "importance"}, content_digest="3", **labels)
     found = later.section()
-    reasons = ["weight null -> importance", "labels changed", "documents changed", ""]
-    assert whats(found) == reasons
+    assert whats(found) == ["weight null -> importance", "labels changed", "documents changed", ""]
     shapes = found["data"]()["history"][""]["layout"]["shapes"]
     assert [shape["x0"] for shape in shapes] == [2.5, 3.5]
 

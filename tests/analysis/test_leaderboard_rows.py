@@ -107,8 +107,7 @@ def test_slices_of_weights_splits_and_failures() -> None:
     weights = {"q1": 3.0, "q2": 1.0}
     (one,) = slices({"r": cell(1.0, 0.5, 0.0)}, {"v": {"q1", "q2", "q3"}}, "mrr", weights)
     assert (one.n_queries, one.means) == (2, {"r": 0.875})
-    cells = {"r": cell(None, None), "s": cell(0.5, 0.0)}
-    (one,) = slices(cells, {"v": {"q1", "q2"}}, "mrr", EQUAL)
+    (one,) = slices({"r": cell(None, None), "s": cell(0.5, 0.0)}, {"v": {"q1", "q2"}}, "mrr", EQUAL)
     assert one.means == {"r": None, "s": 0.25}
 
 

@@ -102,9 +102,8 @@ def test_rows_of_questions(tmp_path: Path, name: str, content: object) -> None:
 
 
 def test_a_cell_that_is_no_number_is_named(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.csv", "query_id,doc_id,mrr\n1,2,0.5\n2,2,n/a\n")
     with pytest.raises(DataError, match=r"a.csv:3: `mrr`: is 'n/a'; must be a number, or empty"):
-        read_values(path)
+        read_values(written(tmp_path / "a.csv", "query_id,doc_id,mrr\n1,2,0.5\n2,2,n/a\n"))
 
 
 def test_the_paired_difference(tmp_path: Path) -> None:

@@ -73,8 +73,7 @@ class Location:
                 last: str | None = ""
                 while self.cursors[number] != last:
                     last = self.cursors[number]
-                    context = dg.build_sensor_context(instance, cursor=last)
-                    result = sensor.evaluate_tick(context)
+                    result = sensor.evaluate_tick(dg.build_sensor_context(instance, cursor=last))
                     reactions = result.dagster_run_reactions or ()
                     errors += [one.error.to_string() for one in reactions if one.error is not None]
                     self.cursors[number] = result.cursor

@@ -122,8 +122,7 @@ def test_verdicts_have_exact_edges_show_what_is_missing_are_fresh_and_nobody_is_
     assert isinstance(preview, dg.TableMetadataValue)
     assert {column.name for column in preview.schema.columns} >= {"grade", "problem", "reply"}
     asked = len(server.received)
-    again = evaluate_now(judging)
-    assert (again.computed, len(server.received)) == (0, asked)
+    assert (evaluate_now(judging).computed, len(server.received)) == (0, asked)
     judging.lose("answer_verdicts", "floor")
     assert run_as_ui(judging, ["answer_verdicts"], partition="floor").success
     assert latest(judging, verdicts_key(CORRECTNESS, "floor")).metadata["reused"].value is False

@@ -189,8 +189,7 @@ def test_definitions_are_loadable_also_of_a_name_with_dots_and_dashes(
     dg.Definitions.validate_loadable(definitions(full))
     fresh.config["name"] = "my.first-try_2"
     fresh.write_config()
-    experiment = fresh.pipeline().experiment
-    assert plain_name(experiment.name) == "my_first_try_2"
+    assert plain_name(fresh.pipeline().experiment.name) == "my_first_try_2"
     dg.Definitions.validate_loadable(definitions(fresh))
 
 

@@ -115,8 +115,7 @@ def test_a_leaderboard_is_told_at_each_run_so_that_it_is_not_late(tiny: Tiny) ->
     tiny.config["schedule"] = SCHEDULE
     tiny.write_config()
     before = counts(tiny)
-    result = run_job(tiny, **{"dagster/schedule_name": "tiny_schedule"})
-    assert shown(result)["computed"] == 0
+    assert shown(run_job(tiny, **{"dagster/schedule_name": "tiny_schedule"}))["computed"] == 0
     assert counts(tiny) - before == {"leaderboard": 1}  # though nothing has changed
     assert read_current(tiny.artifacts).trigger == "schedule"
     assert not_fresh(tiny) == {}
@@ -314,8 +313,7 @@ def rich(tmp_path: Path) -> Tiny:
     """Documents, queries, qrels; files of query variants and of answers, and a model of its own."""
     tiny = Tiny(tmp_path / "tiny").write()
     tiny.config["query_sets"] = {"asked": {"strategy": "file", "path": "variants.jsonl"}}
-    rows = [{"query_id": "q1", "text": "price of a dog's ticket"}]
-    tiny.write_rows("variants.jsonl", rows)
+    tiny.write_rows("variants.jsonl", [{"query_id": "q1", "text": "price of a dog's ticket"}])
     tiny.config["generators"] = {"given": {"type": "file", "path": "answers.jsonl"}}
     tiny.config["answers"] = {"elsewhere": {"generator": "given"}}
     tiny.write_rows("answers.jsonl", [{"query_id": "q1", "answer": "40 crowns"}])

@@ -214,5 +214,4 @@ def test_no_option_is_dropped_in_silence(
 
 def test_options_that_are_repeatable_keep_every_value(invoke: Invoke, tmp_path: Path) -> None:
     twice = ("--retriever", "a", "--retriever", "b", "--top-k", 1, "--top-k", 2, "-q", "-q")
-    result = invoke("plan", tmp_path / "none", *twice)
-    assert "no such file or folder" in result.stderr
+    assert "no such file or folder" in invoke("plan", tmp_path / "none", *twice).stderr

@@ -136,8 +136,7 @@ def test_before_enough_was_evaluated(invoke: Invoke, tmp_path: Path) -> None:
     assert result.stderr == (
         "error: the last evaluation of tiny has fewer than two retrievers with a cell of ndcg@5\n"
     )
-    pair = invoke("compare", tiny.folder, "bm25", "okapi", *arguments[2:])
-    assert pair.stderr == (
+    assert invoke("compare", tiny.folder, "bm25", "okapi", *arguments[2:]).stderr == (
         "error: the last evaluation of tiny has no retriever 'okapi'; allowed: bm25\n"
     )
 

@@ -61,8 +61,7 @@ def test_ui_command_quotes_its_paths(invoke: Invoke, evaluated: tuple[Path, Path
     spaced = store.parent / "a store"
     if not spaced.exists():
         spaced.symlink_to(store)
-    result = invoke("evaluate", folder, "--store", spaced)
-    assert f"RAG_ASSETS_STORE='{spaced}' " in result.stdout
+    assert f"RAG_ASSETS_STORE='{spaced}' " in invoke("evaluate", folder, "--store", spaced).stdout
 
 
 def test_the_dagster_of_the_ui_command_sends_nothing(

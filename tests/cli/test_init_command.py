@@ -84,8 +84,7 @@ def test_samples_of_another_tool_alone(tmp_path: Path, invoke: Invoke) -> None:
 
 def test_pages_and_nothing_else(invoke: Invoke, tmp_path: Path) -> None:
     """Examples are written, told apart from questions, and each command says what is next."""
-    texts = {**DOCUMENTS, "copy.md": DOCUMENTS["crew.md"]}
-    data = write(tmp_path / "ferry", texts)
+    data = write(tmp_path / "ferry", {**DOCUMENTS, "copy.md": DOCUMENTS["crew.md"]})
     store = ("--store", tmp_path / "store")
     next_step = f"there are no questions yet; `rag-assets init {data}` writes examples to replace"
     for words in (["evaluate"], ["plan"], ["pool"]):

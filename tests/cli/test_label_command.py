@@ -130,8 +130,7 @@ def test_a_document_that_changes_after_its_passages_were_graded(tiny: Tiny, invo
     evaluated(tiny)
     assert told not in invoke("evaluate", tiny.folder, *store).output
     assert "text_changed" not in invoke("validate", tiny.folder, *store).output
-    board = invoke("leaderboard", tiny.folder, *store)
-    assert "mean over 6 queries" in board.stdout
+    assert "mean over 6 queries" in invoke("leaderboard", tiny.folder, *store).stdout
 
 
 def test_two_experiments_of_a_folder_have_a_log_each(tiny: Tiny) -> None:

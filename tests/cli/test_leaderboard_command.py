@@ -160,8 +160,7 @@ def test_what_is_shown_of_dev_says_who_was_tuned_on_it(
 
 def test_a_comparison_on_dev_says_it_too(tuned: Tiny, invoke: Invoke) -> None:
     compare = ("compare", tuned.folder, "--store", tuned.root / "store", "--split")
-    told = invoke(*compare, "dev", "--format", "csv")
-    assert TUNED_NOTE in " ".join(told.stderr.split())
+    assert TUNED_NOTE in " ".join(invoke(*compare, "dev", "--format", "csv").stderr.split())
     assert "chosen on dev" not in invoke(*compare, "test", "--format", "csv").stderr
 
 

@@ -214,9 +214,8 @@ def test_after_the_last_look_nobody_can_tell(known: Known) -> None:
     names = known.names()
     pinned = names.pin("latest").evaluation_id
     looks = GateLooks(names.settings, names.root, pinned)
-    subject = Subject("mrr@4", "all", [("one", "one"), ("two", "two")])
     for number in range(20):
-        looks.add(subject, f"state {number}")
+        looks.add(Subject("mrr@4", "all", [("one", "one"), ("two", "two")]), f"state {number}")
     known.rank("two", [4] * N)
     known.evaluate()
     found = known.gate("anchor")
@@ -234,15 +233,13 @@ def test_after_the_last_look_nobody_can_tell(known: Known) -> None:
 
 def test_looks_that_are_not_what_was_written(known: Known) -> None:
     """An edited state, any flipped bit, a file without a checksum: one line, exit 3."""
-    pinned = known.names().pin("latest").evaluation_id
-    file = known.artifacts / "looks" / f"{pinned}.json"
+    file = known.artifacts / "looks" / f"{known.names().pin('latest').evaluation_id}.json"
     known.rank("two", [4] * N)
     known.evaluate()
     assert not known.gate("anchor").passed
     written = file.read_bytes()
     edited = [written.replace(b"mrr@4", b"mrr@1"), b'{"looks": [1]}', b'{"looks": []}', b"[1]"]
-    draw = random.Random(3)
-    for bit in draw.sample(range(8 * len(written)), 25):
+    for bit in random.Random(3).sample(range(8 * len(written)), 25):
         flipped = bytearray(written)
         flipped[bit // 8] ^= 1 << bit % 8
         edited.append(bytes(flipped))
@@ -372,8 +369,7 @@ def test_floors_on_the_bound_that_is_nearer(known: Known) -> None:
     """The bounds are Student's over the values and two extreme ones."""
     known.rank("two", [2] * 10 + [1] * 4)
     known.evaluate()
-    values = [0.5] * 10 + [1.0] * 4
-    ends = stats.ttest_1samp([*values, 0.0, 1.0], 0).confidence_interval()
+    ends = stats.ttest_1samp([0.5] * 10 + [1.0] * 4 + [0.0, 1.0], 0).confidence_interval()
     of = {"metric": "mrr", "of": ["two"]}
     for bound, side, limit, sign in (
         ("lower", "at_least", ends.low, 1),
@@ -404,8 +400,7 @@ def test_floors_of_a_slice(known: Known) -> None:
     known.write_rows("queries.jsonl", queries)
     known.evaluate()
     of = {"metric": "mrr", "of": ["two"], "at_least": 0.26}
-    billing = floored(known, one={**of, "where": {"tag": "billing"}})
-    (floor,) = billing.floors
+    (floor,) = floored(known, one={**of, "where": {"tag": "billing"}}).floors
     assert (floor.value, floor.n, floor.row["answer"]) == (0.25, 3, "fail")
     assert floor.floor == "mrr >= 0.26 where tag is billing"
     for where, n, value in (

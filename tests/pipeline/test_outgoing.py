@@ -312,8 +312,7 @@ def test_where_a_model_runs_without(tiny: Tiny) -> None:
         ("served", "'passage: ' before every document; give it as document_prompt"),
         ("search", "'query: ' before every query; give it as query_prompt"),
     ]
-    planned = tiny.command("plan", ".", columns=200)
-    assert "warning: retriever 'late': model '" in planned.stderr
+    assert "warning: retriever 'late': model '" in tiny.command("plan", ".", columns=200).stderr
 
 
 def test_what_was_put_before_texts_is_said(tiny: Tiny) -> None:
