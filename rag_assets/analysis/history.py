@@ -43,7 +43,6 @@ from rag_assets.store.artifacts import Manifest
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-
 _DIGESTS = {
     "corpus_digest": "documents changed",
     "queries_digest": "queries changed",
@@ -334,10 +333,8 @@ class MetricHistory(Tabular):
 
     def to_arrow(self) -> pa.Table:
         """Return a table of :data:`SCHEMA`; of answerers with ``answerer`` for ``retriever``."""
-        rows = [
-            {**row, "started": datetime.fromisoformat(row["started"])}
-            for row in flat_history_rows(self.rows)
-        ]
+        flat = flat_history_rows(self.rows)
+        rows = [{**row, "started": datetime.fromisoformat(row["started"])} for row in flat]
         table = pa.Table.from_pylist(rows, SCHEMA)
         return table.rename_columns(list(self.source.with_subject(dict.fromkeys(SCHEMA.names))))
 
