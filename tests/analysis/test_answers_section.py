@@ -247,8 +247,7 @@ def test_an_estimate_outside_of_its_interval_is_told(
 def test_the_page_says_the_same(tmp_path: Path, experiment: Experiment) -> None:
     session = session_of(tmp_path / "labelling.jsonl")
     order = [session.pool.items[number] for number in session.design.order()]
-    answers = [drawn_line(item, n % 3) for n, item in enumerate(order[:6])]
-    append_lines(session.log, answers)
+    append_lines(session.log, [drawn_line(item, n % 3) for n, item in enumerate(order[:6])])
     metric = Metric("dcg", 4)
     page = session.standing()
     sample, lines = session.sample()

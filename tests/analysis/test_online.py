@@ -119,8 +119,7 @@ def test_means_by_hand() -> None:
 
 
 def test_users_who_saw_both_are_pairs() -> None:
-    random = np.random.default_rng(1)
-    values, ones = random.random((12, 2)), np.ones((12, 2))
+    values, ones = np.random.default_rng(1).random((12, 2)), np.ones((12, 2))
     row = user_difference(values, ones)
     pairs = values[:, 1] - values[:, 0]
     (low,), (high,) = bounded_intervals(Units(pairs[:, None], ones[:, :1]), 0.95, -1.0, 1.0)

@@ -49,8 +49,7 @@ def test_sentences() -> None:
 
 
 def test_the_longest_sentence_has_256_tokens() -> None:
-    passage = f"{'word ' * 300}needle {'word ' * 300}"
-    answer = best_sentence("needle", [passage])
+    answer = best_sentence("needle", [f"{'word ' * 300}needle {'word ' * 300}"])
     assert len(answer.text.split()) == 256
     assert answer.start == len("word ") * 256
 
@@ -270,11 +269,9 @@ def test_passages_are_numbered_between_marks_and_instructions_stay_data(
     rows = asking.rows(answers_key("plain@3"))
     hit = {row["query_id"] for row in rows if row["answer"] == "POTATO"}
     units = asking.rows(answer_contexts_key("plain@3"))
-    with_it = {unit["query_id"] for unit in units if unit["document_id"] == "planted.md"}
-    assert hit == with_it
+    assert hit == {unit["query_id"] for unit in units if unit["document_id"] == "planted.md"}
     assert 0 < len(hit) < len(rows)
-    text = next(one.text for one in server.received if planted in one.text)
-    assert "[1]" in text
+    assert "[1]" in next(one.text for one in server.received if planted in one.text)
 
 
 def test_without_a_context_the_model_is_asked_for_what_it_knows(

@@ -245,8 +245,7 @@ def test_the_ends_and_equal_thresholds() -> None:
 def test_neighbouring_floats(low: float) -> None:
     """Half of their distance is rounded down or up."""
     high = math.nextafter(low, 1)
-    threshold = best_threshold([Scored(low, *RIGHT), Scored(high, *ANSWERED)])
-    assert low <= threshold < high
+    assert low <= best_threshold([Scored(low, *RIGHT), Scored(high, *ANSWERED)]) < high
 
 
 VALUES = st.sampled_from([0.0, 0.25, 1 / 3, 0.8, 1.0])

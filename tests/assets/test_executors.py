@@ -94,6 +94,5 @@ def test_a_wrong_key_is_not_tried_again(asking: Tiny, server: Server) -> None:
     server.on("", replies.error(401, "no"))
     result = run_as_ui(asking, ["query_set_answers"], partition="clear")
     assert not result.success
-    kinds = [event.event_type_value for event in result.all_events]
-    assert "STEP_UP_FOR_RETRY" not in kinds
+    assert "STEP_UP_FOR_RETRY" not in [event.event_type_value for event in result.all_events]
     assert len(server.received) == 1

@@ -164,8 +164,7 @@ def test_a_changed_yaml_counts_without_loading_again(tiny: Tiny) -> None:
 def test_a_users_error_in_the_job_is_one_line(tiny: Tiny) -> None:
     before = read_current(tiny.artifacts)
     tiny.replace("judgments.jsonl", "A dog needs", "A cat needs")
-    result = run_job(tiny)
-    (failure,) = result.get_step_failure_events()
+    (failure,) = run_job(tiny).get_step_failure_events()
     told = failure.step_failure_data.user_failure_data
     assert told is not None
     assert told.description is not None

@@ -84,8 +84,7 @@ def test_what_a_model_cannot_read_is_noted_with_its_index(tmp_path: Path) -> Non
         main, ["evaluate", str(tiny.folder), "--store", str(tiny.settings.store)]
     )
     assert done.exit_code == 0, done.output
-    facts = tiny.pipeline().artifact(index_key("embedding", "minilm")).manifest.facts
-    (note,) = facts["notes"]
+    (note,) = tiny.pipeline().artifact(index_key("embedding", "minilm")).manifest.facts["notes"]
     model = "its model 'sentence-transformers/all-MiniLM-L6-v2'"
     assert f"of the tokens of the chunks are unknown to {model}; choose a model for" in note
     assert "note: embedding_index: minilm: " in " ".join(done.stderr.split())

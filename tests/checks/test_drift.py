@@ -35,8 +35,7 @@ STRANGE = ["quarterly earnings of the bakery", "the weather on mars", "the price
 def ask(tiny: Tiny, texts: list[str]) -> None:
     rows = [{"query_id": f"q{n}", "text": text} for n, text in enumerate(texts)]
     tiny.write_rows("queries.jsonl", rows)
-    labels = [{"query_id": "q0", "doc_id": "fares.md"}]
-    tiny.write_rows("judgments.jsonl", labels)
+    tiny.write_rows("judgments.jsonl", [{"query_id": "q0", "doc_id": "fares.md"}])
     vectors = np.random.default_rng(5).normal(size=(len(texts), 8)) + np.eye(8)[0] * 9
     strange = [any(part in text for part in STRANGE) for text in texts]
     vectors[strange] *= -1

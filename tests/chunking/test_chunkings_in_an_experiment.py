@@ -158,8 +158,7 @@ def test_a_whole_document_as_parent_keeps_its_id() -> None:
 
 def test_a_child_of_two_overlapping_parents_belongs_to_the_first() -> None:
     text = "abcdefghij"
-    cut = cutter("parent", child=windows(3), parent=windows(6, 3))
-    [pieces] = cut([text])
+    [pieces] = cutter("parent", child=windows(3), parent=windows(6, 3))([text])
     spans = [(0, 3, (0, 6)), (3, 6, (0, 6)), (6, 9, (3, 9)), (9, 10, (6, 10))]
     assert [(p.start, p.end, p.parent) for p in pieces] == spans
 

@@ -189,6 +189,5 @@ def test_a_large_chunk_is_cut_further() -> None:
         return np.tile(np.array([[1, 0]], dtype=np.float32), (len(texts), 1))
 
     for limit, count in ((None, 1), (16, 4)):
-        cut = cutter("semantic", lambda _: alike, buffer=1, max_tokens=limit)
-        [pieces] = cut([TEXT])
+        [pieces] = cutter("semantic", lambda _: alike, buffer=1, max_tokens=limit)([TEXT])
         assert len(pieces) == count

@@ -100,8 +100,7 @@ def test_between_words_the_sum_is_the_count(text: str, data: st.DataObject) -> N
 def test_no_chunk_is_too_large_and_no_text_is_lost(
     name: str, text: str, capacity: int, data: st.DataObject
 ) -> None:
-    overlap = data.draw(st.integers(0, capacity - 1))
-    pieces = chunks(text, name, capacity, overlap)
+    pieces = chunks(text, name, capacity, data.draw(st.integers(0, capacity - 1)))
     for piece in pieces:
         part = text[piece.start : piece.end]
         assert n_tokens(part, name) <= capacity or len(part) == 1
@@ -115,8 +114,7 @@ def test_no_chunk_is_too_large_and_no_text_is_lost(
 def test_without_overlap_chunks_tile_the_text(text: str, capacity: int) -> None:
     """Blanks are no tokens here, so no chunk is blank, unless all of the text is."""
     pieces = chunks(text, "wordpiece", capacity)
-    gaps = [text[a.end : b.start] for a, b in pairwise(pieces)]
-    assert not "".join(gaps).strip()
+    assert not "".join([text[a.end : b.start] for a, b in pairwise(pieces)]).strip()
     body = text.strip()
     if all(body[a:b].strip() for a, b in pairwise(edges(body)[WORD])) and body:
         first, last = trimmed(text, 0, len(text))

@@ -271,8 +271,7 @@ def test_an_argument(
     value = value.format(**places) if value.startswith("{") else value
     words = [word.format(value, **places) for word in command.split()]
     before = {path.name for path in Path(places["tmp"]).iterdir()}
-    result = CliRunner(env={"COLUMNS": "80"}).invoke(main, words)
-    check(result)
+    check(CliRunner(env={"COLUMNS": "80"}).invoke(main, words))
     made = {path.name for path in Path(places["tmp"]).iterdir()} - before
     assert not [name for name in made if ".tmp-" in name]
     if "--out" not in command and "--store {}" not in command:

@@ -160,8 +160,7 @@ def test_a_run_that_was_stopped_goes_on(ferry: Path, server: Server) -> None:
     assert f"max_calls 5 would be passed {told}" in stopped.stderr
     assert len(server.received) == 5
     assert not Path("review.csv").exists()
-    prices = {"prompt_price": 1, "completion_price": 2}
-    configure(ferry, llm={**llm, **prices, "max_calls": 11})
+    configure(ferry, llm={**llm, **{"prompt_price": 1, "completion_price": 2}, "max_calls": 11})
     planned = invoke("ferry", "--dry-run")
     assert planned.stdout.startswith("11 requests to send, cost at most 0.0")
     assert planned.stdout.endswith("; 5 replies are in the cache\n")

@@ -173,8 +173,7 @@ def test_example(
     computed: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, console: str
 ) -> None:
     tiny = Tiny(tmp_path).start_from(computed)
-    kept = tiny.config["retrievers"]["bm25"]
-    tiny.config["retrievers"] = {"bm25": kept}
+    tiny.config["retrievers"] = {"bm25": tiny.config["retrievers"]["bm25"]}
     tiny.config["top_k"] = [1, 3, 5]
     tiny.config |= yaml.safe_load(config)
     tiny.write()

@@ -112,8 +112,7 @@ def test_answerers_are_compared_by_calibrated_verdicts(run: Invoke) -> None:
     (row,) = parsed(run(*swapped, "--format", "json"))
     assert row["calibrated"] == pytest.approx(-pair["calibrated"])
     assert "no difference shown between fancy@- and plain@-" in run(*swapped).stdout
-    unknown = run("compare", "--metric", "judged_correct:kind")
-    assert "unknown judge 'kind'" in unknown.stderr
+    assert "unknown judge 'kind'" in run("compare", "--metric", "judged_correct:kind").stderr
     assert run("leaderboard", "--by", "tag", "--metric", "judged_correct:strict").exit_code != 0
 
 
@@ -215,8 +214,7 @@ def test_from_a_sheet_of_passages_to_a_calibrated_ndcg(tmp_path: Path, invoke: I
     repeated = f"0 labels added to {told}; {len(rows)} were there already; 0 rows still empty"
     assert repeated in invoke(*next_command).stderr
     again(tiny)
-    shown = run("leaderboard").stdout
-    assert "ndcg@5 by floor, 6 questions" in shown
+    assert "ndcg@5 by floor, 6 questions" in run("leaderboard").stdout
     assert board(run) == before  # holes stay unjudged there
     table = EvaluationTable.current(tiny.artifacts).judged.to_pylist()
     names = ("context_precision@5", "hit_rate@5", "mrr@5", "ndcg@5")

@@ -162,8 +162,7 @@ def test_a_question_that_is_left_out_leaves_the_estimates(tiny: Tiny, invoke: In
     judge(tiny, invoke, 1000)
 
     def estimates() -> dict[str, float]:
-        pipeline = labelling_pipeline(tiny.folder, tiny.settings, no_progress)
-        sampled = sampled_pool(pipeline, 5)
+        sampled = sampled_pool(labelling_pipeline(tiny.folder, tiny.settings, no_progress), 5)
         values = Estimator(sampled.sample(sampled.lines()), METRIC).values()
         return dict(zip(sampled.pool.systems, values.tolist(), strict=True))
 

@@ -174,8 +174,7 @@ def kept(
     tmp_path_factory: pytest.TempPathFactory, invoke: Invoke
 ) -> tuple[Path, dict[str, dict[str, int]], Result]:
     root = tmp_path_factory.mktemp("kept")
-    qrels = made(root)
-    return root, qrels, invoke("evaluate", root, "--store", root / "store")
+    return root, made(root), invoke("evaluate", root, "--store", root / "store")
 
 
 def test_an_error_is_the_default_and_says_what_keeps_them(tmp_path: Path, invoke: Invoke) -> None:

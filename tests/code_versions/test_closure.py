@@ -447,5 +447,4 @@ def names(found: Closure) -> set[str]:
 
 def digests(folder: Path, roots: Iterable[str], changed: Mapping[str, str]) -> tuple[str, str]:
     """Return the digest of some roots before and after some files are rewritten."""
-    before = closure(folder, *roots).digest
-    return before, closure(write(folder, changed), *roots).digest
+    return closure(folder, *roots).digest, closure(write(folder, changed), *roots).digest

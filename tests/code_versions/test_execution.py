@@ -101,8 +101,7 @@ def check_is_covered(tiny: Tiny, **ran: str) -> None:
         tiny.run()
     for stage, file in ran.items():
         assert file in {name for name, _ in tracer.executed[stage]}, stage
-    used = {stage.name for stage in tiny.pipeline().stages()}
-    assert used - tracer.executed.keys() == set()
+    assert {stage.name for stage in tiny.pipeline().stages()} - tracer.executed.keys() == set()
     assert missing(tracer, tiny.pipeline()) == {}
 
 

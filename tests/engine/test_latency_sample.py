@@ -99,8 +99,7 @@ class TestTimes:
 
     def test_the_budget_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         slow_clock(monkeypatch, BUDGET_SECONDS / 10)
-        names = [f"q{number}" for number in range(50)]
-        assert 1 < len(time_each(names, str)) < 10
+        assert 1 < len(time_each([f"q{number}" for number in range(50)], str)) < 10
 
     def test_only_what_all_parts_have_is_added(self) -> None:
         one, other = Part({"a": 1.0, "b": 2.0}, 0.5), Part({"b": 3.0, "c": 4.0})
@@ -246,8 +245,7 @@ def test_with_a_model_the_query_is_encoded_past_the_cache(with_minilm: Tiny) -> 
 def latencies_of_current(tiny: Tiny, retriever: str, *, cached: bool) -> Measurement:
     pipeline = tiny.pipeline()
     run = pipeline.artifact(run_key(pipeline.experiment, retriever, 5))
-    ranking = run.manifest.facts["ranking"]
-    found = pipeline.measurements.find("latency", ranking, cached=cached)
+    found = pipeline.measurements.find("latency", run.manifest.facts["ranking"], cached=cached)
     assert found is not None
     return found
 

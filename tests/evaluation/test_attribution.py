@@ -137,8 +137,7 @@ def test_what_is_found_is_recall(
     inputs = {f"i{number}": {"q": ranking} for number, ranking in enumerate(others)}
     family = {"fused": inputs, "lexical": {}}
     for name, read in family.items():
-        table = attribute({"q": own}, labels, k=k, family=name, inputs=read)
-        found = places(table)
+        found = places(attribute({"q": own}, labels, k=k, family=name, inputs=read))
         assert found is not None
         assert sum(found.counts.values()) == len(evidences)
         runs, judged = {"r": run_table({"q": own})}, {"j": judgment_table(labels)}

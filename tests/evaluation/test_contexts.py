@@ -195,8 +195,7 @@ def test_budget(example: dict[str, Any]) -> None:
     judgments = document_judgments({"q": {f"d{rank}": 1 for rank in example["relevant"]}})
     # A measure that needs more than judgments is left out.
     asked = ["answer_hit", *example["metrics"]]
-    table = budget_metrics(kept, judgments, query_table(["q"]), asked)
-    (row,) = table.to_pylist()
+    (row,) = budget_metrics(kept, judgments, query_table(["q"]), asked).to_pylist()
     assert row.pop("query_id") == "q"
     assert row == pytest.approx(example["metrics"], abs=1e-6)
 

@@ -42,8 +42,7 @@ def chunk_table(spans: Sequence[Span]) -> pa.Table:
 def judged(
     qrels: Sequence[Qrel], chunks: pa.Table, judge: str = "evidence"
 ) -> list[tuple[str, str | None, int]]:
-    labels = tables.qrels(*(("q", *label) for label in qrels))
-    found = relevant_units(labels, chunks, judge)
+    found = relevant_units(tables.qrels(*(("q", *label) for label in qrels)), chunks, judge)
     return [*column_values(found, "evidence_id", "unit_id", "grade")]
 
 

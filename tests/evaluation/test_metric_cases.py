@@ -112,8 +112,7 @@ def test_levels_and_parameters(case: Case, k: int, expected: dict[str, float | N
 
 
 def test_a_second_unit_of_an_evidence_gains_nothing_in_err() -> None:
-    labels = [("e", "a", 4), ("e", "b", 4), ("other", "c", 4)]
-    row = one_query(["a", "b", "c"], labels, 3)
+    row = one_query(["a", "b", "c"], [("e", "a", 4), ("e", "b", 4), ("other", "c", 4)], 3)
     assert row["err(gmax=4)"] == pytest.approx(15 / 16 + 1 / 16 * 15 / 16 / 3)
     assert row["rbp(p=0.8)"] == pytest.approx(0.2 * (1 + 0.8 + 0.64))
 

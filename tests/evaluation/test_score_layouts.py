@@ -54,8 +54,7 @@ def as_parquet(name: str, **columns: Any) -> Made:
 
 def exported(folder: Path) -> Path:
     """Write what `export-run` writes of chunks that are judged as their documents."""
-    trec = as_text("plain.trec", RUN)(folder)
-    run = read_run_file(trec)
+    run = read_run_file(as_text("plain.trec", RUN)(folder))
     chunks = pa.array([f"{name}#0-9" for name in run["unit_id"].to_pylist()])
     run = run.set_column(run.schema.get_field_index("chunk_id"), "chunk_id", chunks)
     path = folder / "run.parquet"

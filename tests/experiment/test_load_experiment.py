@@ -84,8 +84,7 @@ def test_default_experiment_of_a_file(tmp_path: Path) -> None:
 def test_a_folder_and_its_yaml_file(load: Load, folder: Path) -> None:
     by_folder = load("top_k: [2]\n")
     by_file = load_experiment(folder / "experiment.yaml")
-    by_text = load_experiment(str(folder / "experiment.yaml"))
-    assert by_folder == by_file == by_text
+    assert by_folder == by_file == load_experiment(str(folder / "experiment.yaml"))
     other = folder / "small.yml"
     other.write_text("top_k: [2]\n", encoding="utf-8")
     experiment = load_experiment(other)

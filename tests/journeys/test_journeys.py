@@ -119,8 +119,7 @@ def test_a_study_of_a_parameter(travel: Travel) -> None:
     config["chunking"]["parts"]["max_tokens"] = [8, 16]
     config["retrievers"] = {"mine": {**config["retrievers"]["mine"], "k1": [0.4, 1.2]}}
     journey.folder.write_config()
-    evaluated = journey.run("evaluate", LAB)
-    assert "mine-max_tokens-8-k1-0.4" in evaluated.stdout
+    assert "mine-max_tokens-8-k1-0.4" in journey.run("evaluate", LAB).stdout
     page = explorer_of(journey)
     for number, parameter in enumerate(("chunking.max_tokens", "k1")):
         assert f"ndcg@3 over {parameter}" in page
@@ -327,13 +326,11 @@ def test_queries_as_people_mistype_them(travel: Travel) -> None:
     config["query_sets"] = {"hurried": {"strategy": "perturb", "kinds": ["typo", "missing_word"]}}
     config["retrievers"]["rushed"] = {**config["retrievers"]["mine"], "query_set": "hurried"}
     journey.folder.write_config()
-    said = journey.run("evaluate", LAB).stdout
-    assert "a sample of 20 queries (seed 1)" in said
+    assert "a sample of 20 queries (seed 1)" in journey.run("evaluate", LAB).stdout
     board = journey.run("leaderboard", LAB).stdout
     assert "on perturbed queries minus on the original ones" in board
     assert "missing_word" in board
-    ranked = rag_assets.leaderboard(LAB).to_arrow()["retriever"].to_pylist()
-    assert "mine" in ranked
+    assert "mine" in rag_assets.leaderboard(LAB).to_arrow()["retriever"].to_pylist()
     config["dataset"]["sample"]["queries"] = 30
     journey.folder.write_config()
     assert "a sample of 30 queries (seed 1)" in journey.run("evaluate", LAB).stdout

@@ -53,8 +53,7 @@ class Page:
         keys = (DOCUMENTS_KEY, QUERIES_KEY)
         texts = Passages(*(self._pipeline.artifact(key).table() for key in keys))
         metric, *_ = sampled_metrics(self._pipeline.experiment.primary, DEPTH)
-        session = LabelSession(sampled, texts, metric)
-        self._actions = session.actions("ada")
+        self._actions = LabelSession(sampled, texts, metric).actions("ada")
 
     def ask(self, path: str, **body: Any) -> Any:
         """Send a request, and return the answer as JSON."""

@@ -82,8 +82,7 @@ class Processes:
             person(Client(self._address(log)))
             os.kill(self.process, signal.SIGINT)  # nobody has waited for it yet
         code = self.forks.wait(self.process)
-        text = log.read_text(encoding="utf-8")
-        return code, text, ""
+        return code, log.read_text(encoding="utf-8"), ""
 
     def _address(self, log: Path) -> str:
         for _ in range(600):

@@ -176,8 +176,7 @@ def test_only_answers_with_both_tell_how_a_judge_errs() -> None:
 
 def test_what_failed_or_says_nothing_is_wrong_without_anybody_saying_so() -> None:
     own: dict[str, Any] = dict.fromkeys(IDS, "wrong") | {IDS[0]: None, IDS[1]: " \n"}
-    table = judged(own, labelled=DRAWN - {IDS[0], IDS[1]})
-    row = mean_row("x", "m", table, sample(), 0.95)
+    row = mean_row("x", "m", judged(own, labelled=DRAWN - {IDS[0], IDS[1]}), sample(), 0.95)
     assert row["n_labels"] == 80
     assert row["human"] == 0.0
 
@@ -409,8 +408,7 @@ def test_a_failed_query_has_no_judged_value() -> None:
     assert [row[name] for name in counts] == [200, 40, 0, 100]
     # The estimate is that of a pool which never had the failed questions.
     rest = sample.only(np.array([name not in failed for name in pool.question_ids]))
-    alone = mean_row("a", str(PRECISION), table, rest, 0.95)
-    assert {**row, "n": 100, "n_missing": 0} == alone
+    assert {**row, "n": 100, "n_missing": 0} == mean_row("a", str(PRECISION), table, rest, 0.95)
     nothing = mean_row("a", "m", without_failed(table, set(pool.question_ids)), sample, 0.95)
     assert (nothing["judge"], nothing["calibrated"], nothing["n_missing"]) == (None, None, 200)
 
@@ -469,8 +467,7 @@ def test_a_sheet_asks_once_for_what_has_no_label_and_tells_no_system() -> None:
     )
     rows = sheet_rows(given, labels)
     assert [(row.query_id, row.text) for row in rows] == [("q2", "maybe"), ("q1", "=1+1")]
-    text = sheet_text(rows)
-    cells = csv_rows(text)
+    cells = csv_rows(sheet_text(rows))
     assert [cell["answer"] for cell in cells] == ["maybe", "'=1+1"]
     assert list(cells[0]) == ["id", "question", "right_answers", "answer", "correct"]
     assert cells[0]["right_answers"] == "yes | it is"

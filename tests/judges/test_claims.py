@@ -142,8 +142,7 @@ def evaluated(
 
 def says_of_claims(text: str) -> str:
     """Find a claim supported that says a number, and to the question unless it is about cats."""
-    claims = text[text.index("laim") :]
-    lines = re.findall(r"^<[0-9a-f]{32}> \[\d+\]\n(.*)$", claims, re.M)
+    lines = re.findall(r"^<[0-9a-f]{32}> \[\d+\]\n(.*)$", text[text.index("laim") :], re.M)
     grades = [(2 if re.search(r"\d", line) else 1) for line in lines]
     if "n being 0 or 1," in text:
         grades = [int("Cats" not in line) for line in lines]

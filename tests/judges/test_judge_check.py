@@ -207,8 +207,7 @@ def test_requests_are_asked_once_and_kept(evaluated: Evaluated) -> None:
     shown = tiny.command(*command)
     assert (shown.exit_code, "judge kept: pass" in shown.output) == (0, True), shown.output
     assert len(server.received) == n_asked
-    printed = tiny.command(*command, "--format", "json")
-    assert json.loads(printed.stdout)[0]["passed"] is True
+    assert json.loads(tiny.command(*command, "--format", "json").stdout)[0]["passed"] is True
     tiny.snapshot()
     result = EvaluationResult.current(tiny.artifacts)
     assert "kept" in [check["judge"] for check in kept_checks(result)]
@@ -302,8 +301,7 @@ def test_padding_and_planted_instructions() -> None:
         assert text is not None
         assert text.startswith("six legs. ")
         assert "bees" not in text
-    every = item(" ".join(PADDING))
-    assert padded("x", every, 0) is None
+    assert padded("x", item(" ".join(PADDING)), 0) is None
     for number in (0, 1):
         assert "final score: 3" in planted("text", item("text"), number, highest=3)
 

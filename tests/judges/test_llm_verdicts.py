@@ -188,8 +188,7 @@ def test_texts_stand_between_marks_that_none_of_them_can_write() -> None:
     blocks: dict[Item, int] = {passage: 1, answer: 2, claim: 2}
     for item, n_blocks in blocks.items():
         (request,) = judge.requests([item])
-        text = request.messages[-1].content
-        marks = re.findall(r"^<([0-9a-f]{32})> end$", text, re.M)
+        marks = re.findall(r"^<([0-9a-f]{32})> end$", request.messages[-1].content, re.M)
         own = [mark for mark in marks if mark not in end]
         assert len(own) == len(set(own)) == n_blocks
         for mark in own:

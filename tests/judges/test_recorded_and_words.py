@@ -83,8 +83,7 @@ def test_replies_and_grades_that_are_read_again(tmp_path: Path) -> None:
 
 
 def of_claim(number: int, **row: Any) -> dict[str, Any]:
-    names = CLAIM_VERDICTS.key
-    return dict(zip(names, CLAIMS[number - 1].place, strict=True)) | row
+    return dict(zip(CLAIM_VERDICTS.key, CLAIMS[number - 1].place, strict=True)) | row
 
 
 def test_claims_that_are_read_again(tmp_path: Path) -> None:

@@ -201,8 +201,7 @@ def test_feedback_beside_labels_that_name_documents_by_parts(tmp_path: Path) -> 
     judged = {"query_id": "q1", "source": "a", "page": 0, "quote": "Fares."}
     write_lines(tmp_path / "judgments.jsonl", [judged])
     dataset = replace(JsonlDataset.open(tmp_path), columns=columns)
-    vote = {"query_id": "q1", "doc_id": "a/1"}
-    assert send(dataset, {**vote, "vote": "up"}) == (1, 0, 0)
+    assert send(dataset, {**{"query_id": "q1", "doc_id": "a/1"}, "vote": "up"}) == (1, 0, 0)
     assert qrels(dataset) == [("a/0", 0, 6, 1), ("a/1", 0, 5, 1)]
 
 

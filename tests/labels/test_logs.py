@@ -135,8 +135,7 @@ def test_they_are_no_labels_and_make_the_error_smaller() -> None:
 
 def test_of_one_source_the_last_line_counts_and_a_part_of_an_item_tells_of_it() -> None:
     item = POOL.items[0]
-    part = item._replace(start=10, end=60)
-    said = [(item, 3), (item, 1), (part, 2)]
+    said = [(item, 3), (item, 1), (item._replace(start=10, end=60), 2)]
     lines = [LoggedJudgment(*span, grade, source="judge:a") for span, grade in said]
     missing = LoggedJudgment(*POOL.items[1], None, "cannot_tell", source="judge:a")
     (verdicts,) = label_sample(POOL, DESIGN, [*lines, missing]).verdicts.values()

@@ -138,8 +138,7 @@ def test_quotes_are_judged_as_evidence() -> None:
         {"query_id": "q1", "doc_id": "fares", "quote": "A dog needs a ticket of 10 crowns."},
         {"query_id": "q2", "doc_id": "storm", "quote": "A ticket is then valid on the next day."},
     ]
-    found = evaluated({"own": Own()}, judgments=quoted)
-    assert board(found) == {"own": 0.5}
+    assert board(evaluated({"own": Own()}, judgments=quoted)) == {"own": 0.5}
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

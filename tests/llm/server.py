@@ -178,8 +178,7 @@ def embeddings(body: Body) -> Reply:
     for index, text in reversed(list(enumerate(texts))):
         numbers: object = vector(text)
         if body.get("encoding_format") == "base64":
-            packed = struct.pack(f"<{DIMENSION}f", *vector(text))
-            numbers = base64.b64encode(packed).decode()
+            numbers = base64.b64encode(struct.pack(f"<{DIMENSION}f", *vector(text))).decode()
         data.append({"object": "embedding", "index": index, "embedding": numbers})
     usage = {"prompt_tokens": len(texts), "total_tokens": len(texts)}
     return json_reply({"object": "list", "model": body["model"], "data": data, "usage": usage})

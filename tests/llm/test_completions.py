@@ -155,8 +155,7 @@ def test_a_server_that_does_not_serve_is_given_up(tmp_path: Path) -> None:
         assert MAX_UNSERVED <= len(server.received) < MAX_UNSERVED + 4
         server.forget_rules()
         server.on("question 1", replies.error(503, "busy"))  # and 10 to 19: not in a row
-        answers = completions(server, tmp_path).answer(many[:8])
-        assert failure(answers[1]).retryable
+        assert failure(completions(server, tmp_path).answer(many[:8])[1]).retryable
 
 
 def test_progress_and_limits_count_what_failed(server: Server, tmp_path: Path) -> None:

@@ -112,8 +112,7 @@ def test_a_hub_that_means_harm(run_python: Run) -> None:
     names = list(answers)
 
     def answer(handler: Handler) -> None:
-        number = int(handler.path.partition("/models/m/")[2].partition("?")[0])
-        answers[names[number]](handler)
+        answers[names[int(handler.path.partition("/models/m/")[2].partition("?")[0])]](handler)
 
     code = (
         "from rag_assets.models.model_names import resolve_model\n"

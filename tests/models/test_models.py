@@ -350,8 +350,7 @@ def test_one_in_the_cache_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (repository / "refs" / "main").write_text(commit)
     word_tokenizer(snapshot)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    file = named_tokenizer("some/model")
-    assert len(open_tokenizer(file).encode(TEXT).ids) == 3
+    assert len(open_tokenizer(named_tokenizer("some/model")).encode(TEXT).ids) == 3
     with pytest.raises(ModelUnavailable) as caught:
         named_tokenizer("some/other")
     assert "the tokenizer of 'some/other' is not available: " in str(caught.value)

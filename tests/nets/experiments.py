@@ -150,8 +150,7 @@ def _drawn_labels(tiny: Tiny) -> None:
     tiny.run()
     sampled = sampled_pool(tiny.pipeline(), 5)
     drawn = [sampled.design.items[number] for number in sampled.design.order()[:9]]
-    grades = [drawn_line(item, i % 2) for i, item in enumerate(drawn)]
-    append_lines(sampled.log, grades)
+    append_lines(sampled.log, [drawn_line(item, i % 2) for i, item in enumerate(drawn)])
 
 
 _BESIDE = {

@@ -135,8 +135,7 @@ def test_what_another_process_stored_meanwhile_is_taken(tiny: Tiny, tmp_path: Pa
         def _write(self, stage: Stage, product: Product, recipe: Recipe) -> Artifact:
             if stage.name == "lexical_runs" and isinstance(product, TableProduct):
                 other = replace(product, table=product.table.slice(1))
-                manifest = table_manifest(stage, other, recipe)
-                first = elsewhere.write_table(other.table, manifest)
+                first = elsewhere.write_table(other.table, table_manifest(stage, other, recipe))
                 theirs[recipe.fingerprint] = first.manifest.digests["all"]
             return super()._write(stage, product, recipe)
 
@@ -235,8 +234,7 @@ def test_old_entries_go_when_they_are_named(cached: Tiny) -> None:
     folder = cached.settings.store / "cache" / "completions"
     store_replies(folder, MODEL, [(REQUEST, Completion("This one.", 1, 1, "stop"))])
     evaluations = list((cached.artifacts / "evaluations").iterdir())
-    words = ["clean", "--older-than", "0", "--orphans", "--yes"]
-    assert cached.command(*words).exit_code == 0
+    assert cached.command(*["clean", "--older-than", "0", "--orphans", "--yes"]).exit_code == 0
     assert ReplyStore(folder).get(MODEL, [REQUEST]) != [None], "no reply goes unasked"
     assert cached.command("clean", "--caches", "1").stdout == "nothing to remove\n"
     dry = cached.command("clean", "--caches", "0")

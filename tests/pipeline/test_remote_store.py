@@ -346,8 +346,7 @@ def test_an_anchor_is_compared_with_on_another_machine(unsent: Machines) -> None
     a, b = unsent["a"], unsent["b"]
     a.evaluate()
     a.names().pin("latest")
-    pipeline = b.pipeline()
-    anchor = CheckInputs(pipeline).anchor
+    anchor = CheckInputs(b.pipeline()).anchor
     assert not isinstance(anchor, str)
     key = ArtifactKey.of("lexical_runs", retriever="bm25", top_k=3)
     found = anchor(key)
@@ -360,8 +359,7 @@ REQUEST = ChatRequest((Message("user", "Ask about: A dog needs a ticket of 10 cr
 
 
 def command(machine: Machine, *words: str) -> Result:
-    settings = machine.settings
-    variables = {"RAG_ASSETS_STATE_DIR": str(settings.state_dir), "COLUMNS": "200"}
+    variables = {"RAG_ASSETS_STATE_DIR": str(machine.settings.state_dir), "COLUMNS": "200"}
     words = (*words, "--store", machine.address)
     return CliRunner(env=variables).invoke(main, words)
 

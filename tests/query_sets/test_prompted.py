@@ -106,8 +106,7 @@ def test_hyde_samples_have_seeds_of_their_own(server: Server, tmp_path: Path) ->
     server.on("salt", replies.says("Salt is\n a mineral."), replies.says("Passage: Salt is white."))
     server.on("{n}", replies.broken_json(), replies.cut_off("Nobody knows"))
     server.on("Why", replies.no_choices())
-    strategy = hypothetical_documents(2, temperature=0.7, seed=5)
-    found = made(server, tmp_path, strategy)
+    found = made(server, tmp_path, hypothetical_documents(2, temperature=0.7, seed=5))
     texts = ["Salt is a mineral.", "Salt is white.", "What is salt?"]
     assert sorted(texts_of(found.variants)["q1"]) == texts
     assert texts_of(found.variants)["q2"] == ["Who was {n}?", "Nobody knows"]

@@ -235,8 +235,7 @@ def test_repeated_units_and_their_chunks() -> None:
 
 
 def test_units_with_the_same_terms_tie_exactly() -> None:
-    values = [0.1, 0.2, 0.3, 0.7]
-    orders = list(permutations(values))
+    orders = list(permutations([0.1, 0.2, 0.3, 0.7]))
     hits = [
         Hit("q", variant, f"unit {number}", score)
         for number, order in enumerate(orders)

@@ -111,8 +111,7 @@ def test_text_from_data_is_escaped_and_json(text: str, page: Page) -> None:
     assert [row[0] for row in slices[1:]] == [HOSTILE_TAG, "safety", "time"]
     blocks = {a["id"]: text for a, text in page.scripts if a.get("type") == "application/json"}
     assert set(blocks) == {"data-charts", "data-explorer"}
-    explorer = json.loads(blocks["data-explorer"])
-    assert HOSTILE_TAG in explorer["tags"]
+    assert HOSTILE_TAG in json.loads(blocks["data-explorer"])["tags"]
 
 
 def test_the_page_of_an_evaluation_has_the_tables_alone(

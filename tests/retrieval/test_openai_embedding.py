@@ -72,8 +72,7 @@ def test_a_text_is_asked_for_once(server: Server, tmp_path: Path) -> None:
     again = encode(config, ["b", "c", "a"], tmp_path)
     assert [request.body["input"] for request in server.received] == [["a", "b"], ["c"]]
     assert np.array_equal(again[[2, 0]], first)
-    other = OpenAIEmbedding(**options(server, model="large"))
-    encode(other, ["a"], tmp_path)
+    encode(OpenAIEmbedding(**options(server, model="large")), ["a"], tmp_path)
     assert len(server.received) == 3
 
 

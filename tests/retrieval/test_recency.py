@@ -66,8 +66,7 @@ def test_the_formula_by_hand() -> None:
     """After one half-life half of the share is lost, after two three quarters."""
     dates = {"new": "2026-01-31", "half": "2025-11-02", "later": "2026-06-01", "two": "2025-08-04"}
     known = {name: datetime.fromisoformat(text).replace(tzinfo=UTC) for name, text in dates.items()}
-    recency = Recency(half_life="90d", weight=0.4, now="2026-01-31")
-    found = ages(known, recency)
+    found = ages(known, Recency(half_life="90d", weight=0.4, now="2026-01-31"))
     assert {name: one.age for name, one in found.items()} == {
         "new": 0,
         "half": 90,
@@ -167,8 +166,7 @@ def corpora(draw: st.DrawFn) -> tuple[list[list[float | None]], list[int]]:
     n_chunks = draw(st.integers(1, 40))
     score = st.none() | st.sampled_from([-4.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0])
     row = st.lists(score, min_size=n_chunks, max_size=n_chunks)
-    document = st.integers(0, N_DOCUMENTS - 1)
-    documents = st.lists(document, min_size=n_chunks, max_size=n_chunks)
+    documents = st.lists(st.integers(0, N_DOCUMENTS - 1), min_size=n_chunks, max_size=n_chunks)
     return draw(st.lists(row, min_size=1, max_size=N_QUERIES)), draw(documents)
 
 

@@ -164,8 +164,7 @@ def ragas(sample: Sample) -> Numbers:
             self.useful = useful
 
         async def generate_multiple(self, data: Any, **_: Any) -> list[Any]:
-            verdict = int(data.context in self.useful)
-            return [metrics.Verification(reason="", verdict=verdict)]
+            return [metrics.Verification(reason="", verdict=int(data.context in self.useful))]
 
     def one(kind: Any, k: int | None) -> Callable[[str, list[str]], float | None]:
         def value(query: str, ranking: list[str]) -> float | None:

@@ -74,8 +74,7 @@ def test_items_stay_when_a_system_with_other_chunks_joins() -> None:
 
 
 def test_depth_cuts_and_units_without_a_place_are_left_out() -> None:
-    runs = {"small": run({"q": ["lost", "b1", "a1"]})}
-    pool = label_pool(passages(runs, SPANS), ["q"], 2)
+    pool = label_pool(passages({"small": run({"q": ["lost", "b1", "a1"]})}, SPANS), ["q"], 2)
     assert pool.items == (item("q", "b", 0, 40),)
     assert pool.weights(DCG).tolist() == [[1 / log2(3)]]
 
@@ -256,8 +255,7 @@ def test_only_questions_that_are_left_out_are_judged() -> None:
     touched = np.isin(np.arange(len(LABELS)), first)
     none, grades = np.zeros_like(touched), np.where(touched, 2.0, np.nan)
     sample = LabelSample(LEFT_POOL, design, grades, none, none, touched)
-    status = sample_status(sample, DCG, [])
-    assert [*status.values()] == [[], [], None, None, None, None]
+    assert [*sample_status(sample, DCG, []).values()] == [[], [], None, None, None, None]
     with np.errstate(all="raise"):
         assert all(one.error == np.inf for one in Estimator(sample, DCG).estimates().values())
 
@@ -336,8 +334,7 @@ def test_a_difference_is_not_decided_where_a_passage_lacks_the_part_that_has_the
         (replace_line(line, source="judge:a", probability=None), []),
     ):
         assert whole_readers(pool, [one]) == lacking
-    sample = label_sample(pool, design_of(pool), [line])
-    now = sample_status(sample, DCG, [line])
+    now = sample_status(label_sample(pool, design_of(pool), [line]), DCG, [line])
     decided = {
         frozenset((row["retriever_a"], row["retriever_b"])): row["decided"]
         for row in now["differences"]

@@ -322,8 +322,7 @@ OTHER_BRACES = {"{query}": "{targetHits: 100}nearestNeighbor(e, q) {Query} { que
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(HARMFUL))
 def test_a_query_in_another_language_is_one_literal(query: str) -> None:
-    template = "{ Get(bm25: {query: {query:json}}, limit: {k}) }"
-    text = filled(template, {"query": query, "k": 3})
+    text = filled("{ Get(bm25: {query: {query:json}}, limit: {k}) }", {"query": query, "k": 3})
     head, tail = "{ Get(bm25: {query: ", "}, limit: 3) }"
     assert text.startswith(head)
     assert text.endswith(tail)
@@ -332,8 +331,7 @@ def test_a_query_in_another_language_is_one_literal(query: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(HARMFUL))
 def test_a_query_in_a_url_is_one_parameter(query: str) -> None:
-    url = filled_url("http://h/s?q={query}&limit={k}", {"query": query, "k": 5})
-    parts = urlsplit(url)
+    parts = urlsplit(filled_url("http://h/s?q={query}&limit={k}", {"query": query, "k": 5}))
     assert (parts.netloc, parts.path, parts.fragment) == ("h", "/s", "")
     assert parse_qs(parts.query, keep_blank_values=True) == {"q": [query], "limit": ["5"]}
 

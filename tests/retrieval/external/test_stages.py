@@ -77,8 +77,7 @@ def test_a_fusion_and_a_reranker_read_it(asked: Searched) -> None:
     experiment = asked.pipeline().experiment
     for name in ("mine", "fused", "maxsim"):
         key = attributions_key(experiment, name)
-        places = asked.pipeline().artifact(key).table()["lost_at"].to_pylist()
-        assert "no_chunk" not in places
+        assert "no_chunk" not in asked.pipeline().artifact(key).table()["lost_at"].to_pylist()
 
 
 def test_what_no_chunk_holds_is_said_by_whose_chunks(searched: Searched) -> None:
@@ -168,8 +167,7 @@ def test_always_asks_once_in_each_evaluation_and_looking_asks_nobody(searched: S
     searched.configure("far", type="http", revision="always", retries=0, **port)
 
     def evaluate() -> set[str]:
-        pipeline = searched.pipeline()
-        ask_revisions(pipeline, ["mine"])
+        ask_revisions(searched.pipeline(), ["mine"])
         return searched.run()
 
     evaluate()

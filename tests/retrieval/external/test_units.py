@@ -120,8 +120,7 @@ def test_own_units_are_those_that_no_chunking_has() -> None:
 def test_what_was_not_located_is_returned_as_its_text() -> None:
     found = of(q=[Hit(text="One two"), Hit(text="Seven."), Hit(text="nine ten")])
     units = own_units(found.table)
-    spans = returned_spans(units)
-    table = contexts(spans, {})
+    table = contexts(returned_spans(units), {})
     by_id = {row["chunk_id"]: row for row in table.to_pylist()}
     texts = {**TEXTS, **texts_not_located(units)}
     _, ambiguous, missing = found.table["chunk_id"].to_pylist()
@@ -150,8 +149,7 @@ def test_equal_units_count_once_and_the_order_of_hits_is_the_ranking() -> None:
 def test_where_given_chunks_are_judged_a_text_is_its_whole_document() -> None:
     found = of(judge="chunk", q=[Hit(text="Four five"), Hit(text="nine")])
     assert columns(found.table, *SPAN)[0] == ("a.md", "a.md", 0, 29, "exact")
-    run = unit_run(found.table, "chunk")
-    assert columns(run, "unit_id")[0] == ("a.md",)
+    assert columns(unit_run(found.table, "chunk"), "unit_id")[0] == ("a.md",)
 
 
 def test_people_read_how_many_texts_were_located() -> None:

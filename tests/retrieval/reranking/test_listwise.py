@@ -49,8 +49,7 @@ def rerank(
 
 @given(n=st.integers(0, 60), window=st.integers(2, 25), data=st.data())
 def test_windows_cover_all_and_end_at_the_top(n: int, window: int, data: st.DataObject) -> None:
-    step = data.draw(st.integers(1, window))
-    found = windows(n, window, step)
+    found = windows(n, window, data.draw(st.integers(1, window)))
     if n < 2:
         assert found == []
         return
