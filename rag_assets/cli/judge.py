@@ -101,11 +101,11 @@ def import_sheet(path: Path, sheet: Path, store: Path | None, by: str | None) ->
     stored = read_answer_labels(file)
     labelled = {label.query_id for label in labels} | labelled_questions(stored)
     chances = probabilities(splits, labelled)
-    told = set(column_values(stored, "query_id", "answer", "correct", "by"))
+    answers_there = set(column_values(stored, "query_id", "answer", "correct", "by"))
     new = [
         replace(label, probability=chances[label.query_id], by=by, at=at)
         for label in labels
-        if (label.query_id, label.answer, label.correct, by) not in told
+        if (label.query_id, label.answer, label.correct, by) not in answers_there
     ]
     unknown = f" ({sum(label.correct is None for label in new)} 'cannot tell')"
     append_lines(file, new)
@@ -121,13 +121,13 @@ def _import_passages(pipeline: Pipeline, sheet: Path, by: str | None, at: str) -
         if row.grade is not None and row.grade > HIGHEST_GRADE:
             raise place.error(f"is {row.grade}; must be from 0 to {HIGHEST_GRADE}", "grade")
     valid, _ = valid_judgments(file, documents)
-    told = {label.item: (label.grade, label.evidence, label.by) for label in valid}
-    labelled = {item.query_id for item in [*told, *(row.item for row, _ in graded)]}
+    grades_there = {label.item: (label.grade, label.evidence, label.by) for label in valid}
+    labelled = {item.query_id for item in [*grades_there, *(row.item for row, _ in graded)]}
     chances = probabilities(clusters_by_split(pipeline, passages=True), labelled)
     new = [
         replace(row, probability=chances.get(row.query_id), by=by, at=at, source=PERSON)
         for row, _ in graded
-        if told.get(row.item) != (row.grade, row.evidence, by)
+        if grades_there.get(row.item) != (row.grade, row.evidence, by)
     ]
     append_lines(file, new)
     _say_added(f"{len(new)} labels added to {file}", len(graded) - len(new), n_open)
